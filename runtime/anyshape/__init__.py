@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from anyshape import control, errors, lists, onnx_backend, ops, passes, policies
     from anyshape.equations.entropy import seed
     from anyshape.errors import AnyshapeError
+    from anyshape.expansion.gradient import gradients
     from anyshape.frontends.onnx.simplified import simplify
     from anyshape.frontends.onnxruntime_api import InferenceSession
     from anyshape.graph.building import function, input
@@ -31,6 +32,7 @@ _MODULES = {
     "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.frontends.onnxruntime_api",
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
+    "gradients": "anyshape.expansion.gradient",
     "einsum": "anyshape.subscripts", "load": "anyshape.vm.executable.saved", "parse": "anyshape.graph.parse",
     "profile": "anyshape.vm.executable.profile", "seed": "anyshape.equations.entropy",
     "simplify": "anyshape.frontends.onnx.simplified",
@@ -54,6 +56,7 @@ __all__ = [
     "einsum",
     "errors",
     "function",
+    "gradients",
     "input",
     "lists",
     "load",

@@ -17,7 +17,7 @@ from math import prod
 
 from anyshape import dims
 from anyshape.dtypes import I64, accum
-from anyshape.equations.builder import Equation, Equations
+from anyshape.equations.builder import Compaction, Demand, Equation, Equations, Run, Step, Update
 from anyshape.equations.dependencies import units
 from anyshape.equations.derivatives import shares_of
 from anyshape.equations.expr import (
@@ -123,9 +123,24 @@ class _Adjoint:
             counted = self._counted(e)
             ties = reduce_node("sum", e.vars, counted, None, counted.dtype)
             seed, conditions = seed / ties, (*conditions, apply("eq", body, e))
+        elif e.kind == "prod":
+            seed = seed * self._others(e, own)
         elif e.kind != "sum":
             raise NotDifferentiable(f"{e.kind} of elements has no derivative here")
         self.push(body, seed, (*vars_, *own), conditions)
+
+    @staticmethod
+    def _others(e: Reduce, own: Sequence[Var]) -> Expr:
+        """The product of all elements but one: a quotient would not do where that is 0."""
+        other = tuple(Var(v.name, v.extent) for v in e.vars)
+        renamed: Mapping[Var, Expr] = dict(zip(e.vars, other))
+        differs: Expr | None = None
+        for v, w in zip(other, own):
+            one = apply("ne", v, w)
+            differs = one if differs is None else apply("or", differs, one)
+        assert differs is not None
+        where = differs if e.where is None else apply("and", substitute(e.where, renamed), differs)
+        return reduce_node("prod", other, substitute(e.body, renamed), where, e.dtype)
 
     @staticmethod
     def _counted(e: Reduce) -> Expr:
@@ -216,24 +231,31 @@ def _gathered(term: _Term, place: tuple[Var, ...], target: Tensor) -> Expr | Non
 def state_adjoint(
     eqs: Equations, forward: Sequence[Equation], seeds: Mapping[Tensor, Tensor], gradients_of: Mapping[Tensor, Tensor]
 ) -> None:
-    """States in `eqs` the gradients of inputs, {input: its gradient}, for the seeds of results, {result: its seed}.
+    """States in `eqs` the gradients of inputs, {input: its gradient}, for the seeds of results, {result: its seed}. What the equations
+    demand of elements is demanded here, too.
 
-    Raises NotDifferentiable, with the reason, for equations that are procedures, recurrences, updates, sorts or of sizes that they find."""
-    ordered = [unit[0] for unit in units(forward)]
-    for q in forward:
-        if q.form is not None or q.born is not None:
-            raise NotDifferentiable("its equations are not all of the form t[i] = e")
+    Raises NotDifferentiable, with the reason and the place in the spec, for equations of floats that are procedures, recurrences or
+    updates by anything but a sum, a difference or an element in the place of another."""
+    ordered = [_by_order(eqs, q) for unit in units(forward) for q in unit]
     active = set(gradients_of)
     work = _Adjoint(eqs, active)
     for q in ordered:
-        if q.target.dtype.is_float and work.depends(q.value):
+        if q.target.dtype.is_float and any(work.depends(e) for e in q.expressions):
             active.add(q.target)
+    for q in ordered:
+        if q.target in active and not (
+            q.form is None or (isinstance(q.form, Update) and q.form.op in ("set", "add", "sub"))
+        ):
+            raise NotDifferentiable(f"{_words(q.form)} has no adjoint here{f' ({q.source}: {q})' if q.source else ''}")
     gradients: dict[Tensor, Tensor] = dict(seeds)
+    winners = {
+        q: _winner(eqs, q) for q in ordered if q.target in active and isinstance(q.form, Update) and q.form.op == "set"
+    }
     for k, q in reversed(list(enumerate(ordered))):
         if q.target not in active:
             continue
-        last = not any(o.target is q.target for o in ordered[k + 1 :])
-        if last and q.target in work.terms:
+        later = [o for o in ordered[k + 1 :] if o.target is q.target]
+        if not later and q.target in work.terms:
             own = eqs.scratch(f"gradient_of_{q.target.name}", q.target.dtype, q.target.shape)
             more = work.terms.pop(q.target)
             if q.target in seeds:
@@ -242,18 +264,68 @@ def state_adjoint(
             work.state(own, more)
             gradients[q.target] = own
         if q.target in gradients:
-            work.pull(q.value, gradients[q.target][q.index], q.variables, ())
+            seed = (checked(gradients[q.target]) if isinstance(q.form, Update) else gradients[q.target])[q.index]
+            conditions = [apply("eq", checked(winners[o])[q.index], 0) for o in later if o in winners]
+            if q in winners:
+                conditions.append(apply("eq", checked(winners[q])[q.index], _number(q)))
+            if isinstance(q.form, Update) and q.form.op == "sub":
+                seed = -seed
+            work.pull(q.value, seed, q.variables, tuple(conditions))
     for x, gradient in gradients_of.items():
         work.state(gradient, work.terms.get(x, ()))
     _restate(eqs, ordered)
 
 
+def _words(form: object) -> str:
+    if isinstance(form, Update):
+        return f"an update by {form.op}"
+    return {Step: "a recurrence", Run: "a procedure"}.get(type(form), "an equation of this form")
+
+
+def _by_order(eqs: Equations, q: Equation) -> Equation:
+    """A compaction of floats as a gather: the elements at the places that the same compaction of the places gives."""
+    form = q.form
+    if not isinstance(form, Compaction) or not q.target.dtype.is_float:
+        return q
+    order = eqs.scratch(f"order_of_{q.target.name}", I64, q.target.shape)
+    eqs.equations.append(Equation(order, q.index, _ravelled(form.over), q.source, form))
+    left: Expr = order[q.index]
+    places: dict[Var, Expr] = {}
+    for v in reversed(form.over):
+        extent = scalar(v.extent, I64)
+        places[v] = left if v is form.over[0] else apply("mod", left, extent)
+        left = apply("floordiv", left, extent)
+    return Equation(q.target, q.index, substitute(q.value, places), q.source)
+
+
+def _ravelled(variables: Sequence[Var]) -> Expr:
+    """The number of a point, row by row."""
+    number: Expr = const(0, I64)
+    for v in variables:
+        number = number * scalar(v.extent, I64) + v
+    return number
+
+
+def _number(q: Equation) -> Expr:
+    """When an update is made, from 1 on."""
+    return _ravelled(q.variables) + 1
+
+
+def _winner(eqs: Equations, q: Equation) -> Tensor:
+    """For each element, which of the updates that put something there is the last; 0 where there is none."""
+    winner = eqs.scratch(f"last_put_in_{q.target.name}", I64, q.target.shape)
+    place = eqs.indices("w", q.target.shape)
+    eqs.define(winner[place], const(0, I64))
+    eqs.update(checked(winner)[q.index], "max", _number(q))
+    return winner
+
+
 def _restate(eqs: Equations, forward: Sequence[Equation]) -> None:
-    """States again those forward equations that the gradients read, directly or not."""
+    """States again those forward equations that the gradients read, directly or not, and what is demanded of elements."""
     needed = {x.tensor for q in eqs.equations for e in q.expressions for x in walk(e) if isinstance(x, Read)}
     kept: list[Equation] = []
     for q in reversed(forward):
-        if q.target in needed:
+        if q.target in needed or isinstance(q.form, Demand):
             kept.append(q)
             needed |= {x.tensor for e in q.expressions for x in walk(e) if isinstance(x, Read)}
     eqs.scratches += dict.fromkeys(q.target for q in kept)

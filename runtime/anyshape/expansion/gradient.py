@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from anyshape import ops
+from anyshape.dims import Dim, Size
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.accumulation import accumulate
 from anyshape.equations.adjoint import NotDifferentiable, state_adjoint
@@ -23,10 +24,12 @@ from anyshape.graph.function import topological
 from anyshape.graph.infer import absent_dtype, build, equations_of, rebuild, tensors_of
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef
 from anyshape.graph.value import Node, Value, constant
+from anyshape.public import public
 from anyshape.rules import Bound, Rule
 from anyshape.types import ListType
 
 
+@public
 def gradients(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
     """The gradient of the sum of all elements of `of` by each value of `by`, of that value's type; zeros where it does not depend on it.
 
@@ -135,6 +138,13 @@ def _at(node: Node) -> str:
     return f" (at {node.source})" if node.source else ""
 
 
+class _Stated(Equations):
+    """Equations of a call whose sizes are known, those that its data decide, too."""
+
+    def born(self, size: Size, value: Any, source: str = "") -> None:
+        """Nothing: the size is a dim of what was computed."""
+
+
 class _Call:
     """The call of an op's adjoint: its inputs are those of the op that are present, then the seed of each float result."""
 
@@ -178,6 +188,7 @@ class _Call:
 
     def relation(self, rule: Rule, **arguments: Any) -> Bound:
         params = {p.name: arguments[p.name] for p in self.node.op.params}
+        rule.sizes = self.known_sizes(arguments)
         forward = self.node.op.relation(rule, **self.grouped(arguments.__getitem__), **params)
         shapes = [
             s
@@ -190,6 +201,16 @@ class _Call:
             outputs={f"gradient{k}": arguments[self.name(v)] for k, v in enumerate(self.differentiated)},
             forward=forward,
         )
+
+    def known_sizes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The sizes that the op's data decide, by their names in the rule: dims of the seeds, for the gradient finds none."""
+        sizes: dict[str, Any] = {}
+        for k in self.floats:
+            for axis, n in enumerate(self.node.outputs[k].type.shape or ()):
+                for name, value in vars(self.node.bound).items() if isinstance(n, Dim) and n.is_symbol else ():
+                    if value is n:
+                        sizes.setdefault(name, arguments[f"seed{k}"][axis])
+        return sizes
 
     def kernel(self, eqs: Equations, bound: Any) -> None:
         node, forward = self.node, bound.forward
@@ -209,7 +230,7 @@ class _Call:
             )
             results += tensors
             outs[o.name] = tensors if o.variadic else tensors[0]
-        stated = Equations(node.op.full_name, ins, outs, node.dtypes)
+        stated = _Stated(node.op.full_name, ins, outs, node.dtypes)
         assert node.op.kernel is not None
         node.op.kernel(stated, forward)
         accumulate(stated)

@@ -20,6 +20,8 @@ class Rule(Checking):
     """The interface of emitted rules; `Checking` has the conditions. `choices` are set where unknown axes are tried one after the other."""
 
     choices: Choices | None = None
+    sizes: Mapping[str, Size] = {}
+    """Sizes that data decide and that are known already, by name."""
 
     # --- partial operations
 
@@ -222,8 +224,10 @@ class Rule(Checking):
             raise Undetermined(name, f"{name} is {a}, which is not known")
         return position
 
-    def born(self, name: str, low: Size = 0, high: Size | None = None) -> Dim:
+    def born(self, name: str, low: Size = 0, high: Size | None = None) -> Size:
         """A size that data decides, between low and high."""
+        if name in self.sizes:
+            return self.sizes[name]
         least, most = dims.bounds(low)[0], None if high is None else dims.bounds(high)[1]
         size = dims.fresh(name, least, most)
         self.facts.learn(dims.ge(size, low))
