@@ -155,6 +155,13 @@ def test_a_size_that_the_model_refuses_is_refused_by_its_own_words() -> None:
     assert states(exe) == {}
 
 
+def test_sizes_that_the_model_never_takes_are_not_compiled_for() -> None:
+    with pytest.raises(ArgumentError, match="do not have these sizes"):
+        anyshape.compile(scores(), {"n": (1, 8)}, policy=Specialised(at=[{"b": 1, "n": 9}]))
+    exe = anyshape.compile(scores(), {"n": (1, 8)}, policy=Specialised(at=[{"b": 1, "n": 8}], hot=0))
+    assert states(exe) == {"b=1, n=8": State.READY}
+
+
 def test_what_is_refused_for_some_sizes_is_told_and_runs_as_before() -> None:
     x = anyshape.input("x", "f32[n]")
     f = anyshape.function([x], ops.mul(x, 2.0))

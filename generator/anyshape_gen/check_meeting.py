@@ -45,11 +45,11 @@ from anyshape_gen.source import Findings
 from anyshape_gen.traverse import children, walk
 
 WEAK = ""
-"""Of literals and sizes"""
+"""The dtype of literals and sizes, which adapt to any number."""
 PLACE = "position"
-"""Of integers that are computed of index variables: i64 where nothing else is met"""
+"""The dtype of integers that are computed from index variables: i64 unless an operand of another dtype decides it."""
 FRACTION = "a float"
-"""Of literals with a point, which adapt to floats alone"""
+"""The dtype of literals with a decimal point, which adapt to floats only."""
 UNKNOWN = "?"
 DEEPEST = 30
 """Calls of functions within one another that are looked through; the dtype of one that is deeper is not known"""

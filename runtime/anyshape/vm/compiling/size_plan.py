@@ -18,6 +18,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim, bounds
+from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
 from anyshape.policies import Bounds, SizePolicy
 from anyshape.types import ListType
@@ -66,6 +67,10 @@ class SizePlan:
         self._changed = threading.Condition(threading.RLock())
         self.direct: Direct | None = None if generic.direct is None or not self._places else self._run_direct
         for sizes in policy.at:
+            if not self._takes(sizes):
+                raise ArgumentError(
+                    f"policy: at {dict(sizes)}: the inputs' dims are bounded, and do not have these sizes"
+                )
             variant = self._variant(self._bounds(sizes), kept=True)
             if variant is not None and variant.state is State.COUNTED:
                 self._build(variant, refuse=True)
@@ -111,9 +116,12 @@ class SizePlan:
 
     def _bounds(self, sizes: Mapping[str, int]) -> Bounds:
         """The policy's bounds; none for sizes that the function does not take, of which the plan for all sizes tells what is wrong."""
+        return self._policy.bounds(sizes) if self._takes(sizes) else {}
+
+    def _takes(self, sizes: Mapping[str, int]) -> bool:
+        """Tests whether the function's dims may have these sizes, as far as the bounds of each say."""
         ranges = ((sizes[name], *r) for name, r in self._range.items())
-        fit = all((least is None or least <= n) and (most is None or n <= most) for n, least, most in ranges)
-        return self._policy.bounds(sizes) if fit else {}
+        return all((least is None or least <= n) and (most is None or n <= most) for n, least, most in ranges)
 
     def _variant(self, asked: Bounds, *, kept: bool) -> SizeVariant | None:
         """The variant for bounds; a new one if `kept`."""
@@ -189,7 +197,7 @@ class SizePlan:
             self._changed.wait_for(lambda: not self._queued)
 
     def by(self, options: Options) -> Plan:
-        """The plan for all sizes with other options; variants are compiled anew when their sizes turn up."""
+        """The plan for all sizes with other options, without variants."""
         return self.generic.by(options)
 
     def cancel(self) -> None:
