@@ -17,7 +17,7 @@ from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import AtAxes, AtAxis, Dim, DimExpr, Operand, OpSpec, Piece, Product, Run, RunExpr
 from anyshape_gen.nodes import Call, Name
-from anyshape_gen.traverse import walk_all
+from anyshape_gen.traverse import free_names, walk_all
 
 
 def case(a: OpAnalysis) -> Emitted:
@@ -140,6 +140,8 @@ def _piece(w: CaseWriter, o: Operand, p: Piece, k: int) -> str:
                 w.new(length.id, f"len({local(name)})")
             return f"*{local(name)}"
         case DimExpr(expr):
+            for name in sorted(free_names(expr) - w.drawn - w.params.keys() - {"inf", "pi"}):  # a name that only this dim defines
+                w.new(name, size(w, name))
             return w.spell(expr)
         case RunExpr(expr):
             w.draw_first(expr)
