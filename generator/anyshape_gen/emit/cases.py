@@ -140,7 +140,9 @@ def _piece(w: CaseWriter, o: Operand, p: Piece, k: int) -> str:
                 w.new(length.id, f"len({local(name)})")
             return f"*{local(name)}"
         case DimExpr(expr):
-            for name in sorted(free_names(expr) - w.drawn - w.params.keys() - {"inf", "pi"}):  # a name that only this dim defines
+            for name in sorted(
+                free_names(expr) - w.drawn - w.params.keys() - {"inf", "pi"}
+            ):  # a name that only this dim defines
                 w.new(name, size(w, name))
             return w.spell(expr)
         case RunExpr(expr):
