@@ -327,9 +327,9 @@ KEPT: tuple[Kept, ...] = (
         'an empty string counts as absent, and the default is round_prefer_floor',
     ),
     Kept(
-        'wrong', 'RoiAlign', "mode=b''",
+        'wrong', 'RoiAlign', "mode=b'' | coordinate_transformation_mode=b''",
         "RoiAlign-10 roialign_mode_max: mode=b''",
-        'an empty string counts as absent, and the default is avg; others take any string but avg as max',
+        'an empty string counts as absent, and the defaults are avg and half_pixel; others take any other string as max and output_half_pixel',
     ),
     Kept(
         'refused', 'ai.onnx.ml:TreeEnsemble', 'nodes_*leafs=*',
