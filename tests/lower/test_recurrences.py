@@ -262,3 +262,19 @@ def test_a_prefix_sum_under_a_condition_reads_only_where_it_holds(by_position: b
     if not by_position:
         got, wanted = (interpret(qs, {x: values}, sizes)[y] for qs in (stated, eqs.equations))
         np.testing.assert_allclose(got, wanted)
+
+
+@pytest.mark.parametrize("m", [0, 1, 3, 70])
+@pytest.mark.parametrize("factor", [False, True])
+@pytest.mark.parametrize("kind", ["sum", "max"])
+def test_a_reduction_over_the_whole_row_before(kind: str, factor: bool, m: int) -> None:
+    """It does not depend on the row's variable, whose name it may have: that is no variable that rows are apart by."""
+    x, y, eqs = tensor("x", "f64", T, M), tensor("y", "f64", T, M), Equations("whole", {}, {})
+    s, j = eqs.index("s", T), eqs.index("j", M)
+    before = where(gt(s, 0), lambda: reduce_(kind, [M], lambda k: y[s - 1, k]) * (x[s, j] if factor else 1), 0)
+    eqs.step(y[s, j], x[s, j] + before, s)
+    values, sizes = RNG.normal(size=(4, m)), {T: 4, M: m}
+    for parts in (1, 3):
+        status, (got,) = Native(Group("whole", tuple(eqs.equations), (x,), outputs=(y,))).run({x: values}, sizes, parts)
+        assert status == 0
+        np.testing.assert_allclose(got, interpret(eqs.equations, {x: values}, sizes)[y], rtol=1e-12)

@@ -159,7 +159,7 @@ class _Adjoint:
         if q.form.op == "set":
             conditions.append(apply("eq", checked(self.winners[q])[q.index], number(q) + 1))
         elif q.form.op == "mul":
-            return seed * checked(self.before(q))[q.index] * other_factors(self.eqs, q)
+            return seed * checked(self.before(q))[q.index] * other_factors(self.eqs, q, self.next_cycle())
         elif q.form.op in ("max", "min"):
             self.ties[q] = ties(self.eqs, q, self.before(q))
             conditions.append(apply("eq", q.value, checked(q.target)[q.index]))
@@ -182,6 +182,10 @@ class _Adjoint:
         assert isinstance(copy.value, Read)
         return copy.value.tensor
 
+    def next_cycle(self) -> int:
+        """A number that no recurrence has yet, forward or in the adjoint."""
+        return next_cycle([*self.ordered, *self.eqs.equations])
+
     def recurrence(self, unit: Sequence[Equation], backward: bool) -> None:
         """States the gradients of what a recurrence computes: from the last position to the first, each by those that read it."""
         ahead = {q.target: self.gradient(q.target) for q in unit}
@@ -197,7 +201,7 @@ class _Adjoint:
             self.starting[q.target] = axis, terms
             if any(_shift(term.index[axis])[0] not in alongs for term in terms):
                 raise NotDifferentiable(f"a recurrence reads itself at a position that is found while it runs{_of(q)}")
-        cycle = next_cycle([*self.ordered, *self.eqs.equations])
+        cycle = self.next_cycle()
         for q in reversed(unit):
             own = {v: Var(v.name, v.extent) for v in q.variables}
             index = tuple(substitute(i, own) for i in q.index)

@@ -87,14 +87,16 @@ def _with_reductions_apart(unit: Unit) -> Unit:
     written = {q.target for q in unit}
     apart: Unit = []
     for q in unit:
+        assert isinstance(q.form, Step)
         found = outermost_reductions(q, lambda r: r.dtype is not None and r.dtype.is_float and reads_any(r, written))
         for k, (r, guard) in enumerate(found.items()):
             assert r.dtype is not None
             wide = accum(r.dtype)
             value = cast(r, wide) if guard is None else apply("select", guard, cast(r, wide), const(0.0, wide))
-            own = Tensor(f"{r.kind}{k}_of_{q.target.name}", wide, tuple(v.extent for v in q.variables))
-            apart.append(Equation(own, q.variables, value, q.source, q.form))
-            q = replace(q, value=replace_node(q.value, {r: cast(own[q.variables], r.dtype)}))
+            variables = tuple(v for v in q.variables if v in value.free or v is q.form.along)
+            own = Tensor(f"{r.kind}{k}_of_{q.target.name}", wide, tuple(v.extent for v in variables))
+            apart.append(Equation(own, variables, value, q.source, q.form))
+            q = replace(q, value=replace_node(q.value, {r: cast(own[variables], r.dtype)}))
         apart.append(q)
     return apart
 
@@ -110,11 +112,9 @@ def _with_versions(ordered: Sequence[Equation]) -> list[Equation]:
     for t in {q.target for q in ordered if q.target.dtype.is_float and needs_before(q)}:
         segments: list[Unit] = [[]]
         for q in (q for q in ordered if q.target is t):
-            segments += [[q], []] if needs_before(q) else []
-            if not needs_before(q):
-                segments[-1].append(q)
-        if not segments[-1]:
-            segments.pop()
+            if needs_before(q) or (segments[-1] and needs_before(segments[-1][0])):
+                segments.append([])
+            segments[-1].append(q)
         versions = [Tensor(f"{t.name}_{k}", t.dtype, t.shape) for k in range(len(segments) - 1)] + [t]
         for before, version, segment in zip([None, *versions], versions, segments):
             for q in segment:

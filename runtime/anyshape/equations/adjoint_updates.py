@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import prod
 
 from anyshape.dtypes import I64, accum
-from anyshape.equations.adjoint_preparation import next_cycle, point, ravelled
+from anyshape.equations.adjoint_preparation import point, ravelled
 from anyshape.equations.builder import Equation, Equations
 from anyshape.equations.expr import Expr, Tensor, apply, cast, const
 from anyshape.equations.functions import checked
@@ -49,9 +49,10 @@ def ties(eqs: Equations, q: Equation, before: Tensor) -> Tensor:
     return many
 
 
-def other_factors(eqs: Equations, q: Equation) -> Expr:
+def other_factors(eqs: Equations, q: Equation, cycle: int) -> Expr:
     """The product of what all other updates by mul multiply the same element with, at an update's variables: a quotient would not do
-    where that is 0. Updates in the order of their elements have those of one element side by side; products run over them both ways."""
+    where that is 0. Updates in the order of their elements have those of one element side by side;
+    products run over them both ways, as recurrences of the number `cycle` and the next."""
     if not q.variables:
         return const(1.0, accum(q.target.dtype))
     name, many = q.target.name, (prod(v.extent for v in q.variables),)
@@ -70,7 +71,6 @@ def other_factors(eqs: Equations, q: Equation) -> Expr:
     eqs.define(value[u], cast(at(q.value, order[u]), value.dtype))
     (u,) = eqs.indices("u", many)
     eqs.update(rank[order[u]], "set", u)
-    cycle = next_cycle(eqs.equations)
     for k, (running, backward) in enumerate(((before, False), (after, True))):
         (s,) = eqs.indices("s", many)
         other = s + 1 if backward else s - 1
