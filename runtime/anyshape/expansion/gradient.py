@@ -155,6 +155,11 @@ def _named(node: Node, callers: Callers) -> str:
     return f"{node.op.full_name}{called}{f' (at {source})' if source else ''}"
 
 
+def _apart(name: str, names: Sequence[str]) -> str:
+    """The name, longer if one of the names begins with it."""
+    return _apart(f"{name}_", names) if any(n.startswith(name) for n in names) else name
+
+
 class _Stated(Equations):
     """Equations of a call whose sizes are known, those that its data decide, too."""
 
@@ -171,6 +176,7 @@ class _Call:
         self.data = list(dict.fromkeys(v for v in node.inputs[:count] if v is not None))
         self.operands = node.inputs[count:]
         self.floats = [k for k, v in enumerate(node.outputs) if v.type.dtype.is_float]
+        self.x, self.seed = (_apart(name, [p.name for p in node.op.params]) for name in ("x", "seed"))
 
     def op(self) -> OpDef:
         node = self.node
@@ -179,7 +185,7 @@ class _Call:
             variant=node.op.variant,
             inputs=(
                 *(InputDef(self.name(v), v.type.dtype.name) for v in self.data),
-                *(InputDef(f"seed{k}", node.outputs[k].type.dtype.name) for k in self.floats),
+                *(InputDef(f"{self.seed}{k}", node.outputs[k].type.dtype.name) for k in self.floats),
             ),
             params=node.op.params,
             outputs=tuple(OutputDef(f"gradient{k}", v.type.dtype.name) for k, v in enumerate(self.differentiated)),
@@ -190,7 +196,7 @@ class _Call:
         )
 
     def name(self, v: Value) -> str:
-        return f"x{self.data.index(v)}"
+        return f"{self.x}{self.data.index(v)}"
 
     def grouped(self, value_of: Any) -> dict[str, Any]:
         """The value of each input of the op, by `value_of` the names of its operands; None where the input is absent."""
@@ -203,13 +209,13 @@ class _Call:
             for name, v in self.node.grouped_inputs().items()
         }
 
-    def relation(self, rule: Rule, **arguments: Any) -> Bound:
+    def relation(self, rule: Rule, /, **arguments: Any) -> Bound:
         params = {p.name: arguments[p.name] for p in self.node.op.params}
         rule.sizes = self.known_sizes(rule, arguments, params)
         forward = self.node.op.relation(rule, **self.grouped(arguments.__getitem__), **params)
         shapes = self.shapes(forward)
         for k in self.floats:
-            rule.equal(shapes[k], arguments[f"seed{k}"], f"result {k} and what it counts")
+            rule.equal(shapes[k], arguments[f"{self.seed}{k}"], f"result {k} and what it counts")
         return rule.bind(
             outputs={f"gradient{k}": arguments[self.name(v)] for k, v in enumerate(self.differentiated)},
             forward=forward,
@@ -237,7 +243,7 @@ class _Call:
         values: dict[Dim, Size] = {}
         for s, definition in told.items():
             k, axis = definition.place
-            values[s] = definition.of(arguments[f"seed{k}"][axis], values)
+            values[s] = definition.of(arguments[f"{self.seed}{k}"][axis], values)
         return {name: values[n] for name in found if (n := getattr(forward, name)) in values}
 
     def kernel(self, eqs: Equations, bound: Any) -> None:
@@ -262,7 +268,7 @@ class _Call:
         assert node.op.kernel is not None
         node.op.kernel(stated, forward)
         accumulate(stated)
-        seeds = {results[k]: eqs.tensor(f"seed{k}") for k in self.floats}
+        seeds = {results[k]: eqs.tensor(f"{self.seed}{k}") for k in self.floats}
         targets = {eqs.tensor(self.name(v)): eqs.tensor(f"gradient{k}") for k, v in enumerate(self.differentiated)}
         try:
             state_adjoint(eqs, stated.equations, seeds, targets)
