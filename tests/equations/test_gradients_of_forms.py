@@ -125,3 +125,28 @@ def test_what_is_demanded_of_elements_is_demanded_of_a_gradient():
     np.testing.assert_array_equal(exe(M, np.array([1, 2, 0])), np.ones((2, 3)))
     with pytest.raises(AnyshapeError, match="a length is not within"):
         exe(M, np.array([1, 3, 0]))
+
+
+def test_operands_that_a_pass_finds_equal_have_gradients_of_their_own():
+    x = anyshape.input("x", "f64[n]")
+    a, b = ops.exp(x), ops.exp(x)
+    exe = anyshape.compile(anyshape.function([x], anyshape.gradients(ops.div(a, b), [a, b])))
+    of_a, of_b = exe(U)
+    np.testing.assert_allclose(of_a, np.exp(-U))
+    np.testing.assert_allclose(of_b, -np.exp(-U))
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_a_place_that_is_computed_from_floats_is_a_step(mode):
+    """What is sampled counts by its share; of the boxes only the shares depend, and those of the nearest element do not."""
+    images, boxes = RNG.normal(size=(2, 1, 4, 5)), RNG.uniform(0.1, 0.8, (3, 4))
+    params = [anyshape.input("x", "f32[2, 1, 4, 5]"), anyshape.input("b", "f32[k, 4]")]
+    y = ops.crop_and_resize(*params, np.array([0, 1, 1]), size=[3, 2], mode=mode)
+    forward = anyshape.compile(anyshape.function(params, ops.sum(y**2)))
+    arguments = [images.astype(np.float32), boxes.astype(np.float32)]
+    of_images, of_boxes = anyshape.compile(anyshape.function(params, anyshape.gradients(y**2, params)))(*arguments)
+    np.testing.assert_allclose(of_images, differences(forward, arguments, 0, 1e-2), rtol=0.01, atol=0.02)
+    if mode == "linear":
+        np.testing.assert_allclose(of_boxes, differences(forward, arguments, 1, 1e-3), rtol=0.02, atol=0.05)
+    else:
+        assert not of_boxes.any()

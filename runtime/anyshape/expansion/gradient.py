@@ -16,9 +16,10 @@ from anyshape import ops
 from anyshape.dims import Dim, Size, free_symbols
 from anyshape.dims.solving import definitions
 from anyshape.equations import Equations, Tensor
-from anyshape.equations.accumulation import accumulate
+from anyshape.equations.accumulation import accumulate, reading_others
 from anyshape.equations.adjoint import NotDifferentiable, state_adjoint
 from anyshape.equations.expr import const
+from anyshape.equations.program import StepProgram
 from anyshape.errors import UnsupportedError
 from anyshape.expansion.composition import expand
 from anyshape.graph.function import topological
@@ -249,7 +250,8 @@ class _Call:
     def kernel(self, eqs: Equations, bound: Any) -> None:
         node, forward = self.node, bound.forward
         ins: dict[str, Any] = {}
-        for i, (name, operand) in zip(node.op.inputs, self.grouped(eqs.tensor).items(), strict=True):
+        data, equal = self.tensors(eqs)
+        for i, (name, operand) in zip(node.op.inputs, self.grouped(data.__getitem__).items(), strict=True):
             if operand is None:
                 dtype = absent_dtype(node, i.dtype)
                 operand = Tensor(name, dtype, (), const(i.absent(dtype), dtype))
@@ -269,8 +271,21 @@ class _Call:
         node.op.kernel(stated, forward)
         accumulate(stated)
         seeds = {results[k]: eqs.tensor(f"{self.seed}{k}") for k in self.floats}
-        targets = {eqs.tensor(self.name(v)): eqs.tensor(f"gradient{k}") for k, v in enumerate(self.differentiated)}
+        targets = {data[self.name(v)]: eqs.tensor(f"gradient{k}") for k, v in enumerate(self.differentiated)}
         try:
             state_adjoint(eqs, stated.equations, seeds, targets)
         except NotDifferentiable as e:
             raise UnsupportedError(f"no gradient of {self.named}: {e}") from None
+        programs: dict[StepProgram, StepProgram] = {}
+        eqs.equations = [reading_others(q, equal, programs) for q in eqs.equations]
+
+    def tensors(self, eqs: Equations) -> tuple[dict[str, Tensor], dict[Tensor, Tensor]]:
+        """The tensor of each input, and what to read in its place: inputs of which a pass found that they are equal are one tensor, and
+        have gradients of their own."""
+        data: dict[str, Tensor] = {}
+        equal: dict[Tensor, Tensor] = {}
+        for name in map(self.name, self.data):
+            t = eqs.tensor(name)
+            data[name] = Tensor(name, t.dtype, t.shape) if t in data.values() else t
+            equal[data[name]] = t
+        return data, equal
