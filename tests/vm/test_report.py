@@ -7,6 +7,7 @@ import pytest
 from handmade import ADD, DYN_SUM, MUL, RESHAPE, SHAPE_OF, call
 
 import anyshape
+from anyshape import ops
 from anyshape.errors import ArgumentError
 from anyshape.vm import compile
 from anyshape.vm.compiling.options import from_environment
