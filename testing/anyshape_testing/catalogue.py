@@ -85,13 +85,13 @@ def _has_no_refusals(p: Property) -> str | None:
 def _is_not_one_kernel(p: Property) -> str | None:
     if variants(p.op)[0].kernel is None:
         return "it has no kernel of its own"
-    several = all(_is_several(equations_below(n)) for n in _shown(p))
+    several = all(_is_several(equations_below(n)) for n in shown(p))
     return "what is computed in order is read by another kernel" if several else None
 
 
 def _is_not_whole(p: Property) -> str | None:
     """Says why an op is not one kernel without data-dependent sizes, which law 7b runs in parts."""
-    if any(q.born is not None for n in _shown(p) for q in equations_below(n)):
+    if any(q.born is not None for n in shown(p) for q in equations_below(n)):
         return "it finds sizes, and what needs them is another kernel"
     return _is_not_one_kernel(p)
 
@@ -113,7 +113,7 @@ def _is_not_smooth(p: Property) -> str | None:
     if not all(any("f64" in op.dtypes.get(d.dtype, (d.dtype,)) for d in side) for side in (op.inputs, op.outputs)):
         return "it makes no f64 of f64"
     reasons: list[str] = []
-    for node in _shown(p, wide=True):
+    for node in shown(p, wide=True):
         why = refusal(node)
         if why is None:
             return None
@@ -127,10 +127,10 @@ def _is_never_long(p: Property) -> str | None:
     op = variants(p.op)[0]
     if op.is_random or not narrow_dtypes(op):
         return "it draws at random" if op.is_random else "it takes no float of 16 bits"
-    return None if any(map(counts_or_adds, _shown(p))) else "it adds up nothing, and counts nothing"
+    return None if any(map(counts_or_adds, shown(p))) else "it adds up nothing, and counts nothing"
 
 
-def _shown(p: Property, wide: bool = False) -> Iterator[Node]:
+def shown(p: Property, wide: bool = False) -> Iterator[Node]:
     """Builds the calls of the spec's examples that give a result; `wide`: in f64, where the op allows it."""
     from anyshape_testing.examples import call_of
 
