@@ -30,8 +30,8 @@ CAUSES = Path(__file__).with_name("performance_causes.yaml")
 HEAD = """\
 # Performance
 
-Written by `make performance`, or again from its figures after some were measured anew (`--keep` of `benchmarks.models_bench` and `single_ops`),
-on one machine: {machine}. Engines alternate, with the same number of threads, and their outputs are
+Written by `make performance`, or again from its figures after some were measured anew (`--keep` of `benchmarks.models_bench` and
+`single_ops`), on one machine: {machine}. Engines alternate, with the same number of threads, and their outputs are
 compared. Each engine runs models in a process of its own. All of these are stopped but the one that is measured, since threads of engines
 spin for a while after a call. A measurement begins with some milliseconds of calls that do not count.
 
@@ -43,12 +43,13 @@ Ratios are the best peer's time over ours: above 1 we are faster.
   order, and then again in the same order, so that the previous call is the same; every call has data of its own. So only the newness of the
   shape differs. Medians of up to {most} executables, each over its own later calls; p50 and p95 over the shapes.
 - *Second*: the same for the second call at a shape: the noise of *first*.
-- *Noise*: the largest median over least of any engine. Far above 1, other processes were running. Such rows are measured again for all
-  engines, at most {patience} times as long: minima until the noise is below {quiet}, medians until they are known within {close:.0%} (`benchmarks/patience.py`).
+- *Noise*: the largest median over least of any engine. Far above 1, other processes were running. Such rows are measured again
+  for all engines, at most {patience} times as long: minima until the noise is below {quiet}, medians until they are known
+  within {close:.0%} (`benchmarks/patience.py`).
 
 Single ops are measured in four passes over all of them, and in eight more where engines are about equal.
-[performance-tables.md](performance-tables.md) has every op and every shape, [performance-log.md](performance-log.md) what was tried, with the figures
-of that time.
+[performance-tables.md](performance-tables.md) has every op and every shape, [performance-log.md](performance-log.md) what was
+tried, with the figures of that time.
 """
 TABLES_HEAD = """\
 # Performance, case by case
