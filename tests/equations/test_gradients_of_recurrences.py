@@ -9,7 +9,7 @@ import pytest
 import anyshape
 from anyshape import ops
 from tests.equations.test_gradients_of_forms import differences
-from tests.own_package import installed
+from tests.generator.installing import installed
 
 RNG = np.random.default_rng(1)
 WHOLE = "y[i, j] = x[i, j] + (prod(y[i - 1, k] + x[i - 1, k] for k in m) * sum(x[i - 1, k] for k in m) if i > 0 else 0)"
@@ -97,7 +97,10 @@ def operands(inputs):
 @pytest.fixture(scope="module", autouse=True)
 def package(tmp_path_factory):
     text = "ops:\n" + "".join(spec(name, *said) for name, said in KERNELS.items()) + NAMED
-    with installed(tmp_path_factory.mktemp("recurring"), "recurring_ops", text) as name:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        installed("recurring_ops", text, tmp_path_factory.mktemp("r"), patch) as name,
+    ):
         yield name
 
 

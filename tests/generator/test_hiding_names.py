@@ -13,7 +13,7 @@ from anyshape_gen.emit.kernels import KernelCode
 from anyshape_gen.emit.module import NOTHING, Code, Doc, characters, joined, number_text, python_module, use, used_names
 from anyshape_testing.profile import load_profile, usual
 from anyshape_testing.quick import checks, run
-from tests.own_package import installed
+from tests.generator.installing import installed
 from tests.specs import all_specs
 
 CALLED = sorted({*names.RULE_NAMES, *names.KERNEL_NAMES, *names._LOCAL} - {"inf", "pi"})
@@ -101,8 +101,8 @@ def spec() -> str:
 
 
 @pytest.fixture
-def package(tmp_path: Path) -> Iterator[str]:
-    with installed(tmp_path, "hiding_ops", spec()) as name:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with installed("hiding_ops", spec(), tmp_path, monkeypatch) as name:
         yield name
 
 

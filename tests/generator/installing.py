@@ -1,4 +1,4 @@
-"""A package of ops generated from a text of specs for one test, and announced as an installed package is."""
+"""A package of ops generated from YAML for one test, and announced as an installed package is."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from anyshape.graph.registry import all_ops, packages
 from anyshape_gen.cli import main
 from anyshape_testing.running import PACKAGES, PROPERTIES
 
 
 @contextmanager
-def installed(folder: Path, package: str, text: str) -> Iterator[str]:
-    """Yields the name of the package, whose ops are among `anyshape.ops` until the block ends."""
+def installed(package: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Generates `package` from one spec file with this text, and removes it from the registries in the end."""
     (folder / "specs").mkdir()
-    (folder / "specs" / "own.yaml").write_text(text)
+    (folder / "specs" / "ops.yaml").write_text(text)
     assert main(["--specs", str(folder / "specs"), "--package", package, "--out", str(folder)]) == 0
-    dashed = package.replace("_", "-")
     info = folder / f"{package}-0.1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dashed}\nVersion: 0.1.0\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package.replace('_', '-')}\nVersion: 0.1.0\n")
     (info / "entry_points.txt").write_text(f"[anyshape.ops]\n{package} = {package}:OPS\n")
-    sys.path.insert(0, str(folder))
+    monkeypatch.syspath_prepend(str(folder))
     for known in (packages, all_ops):
         known.cache_clear()
     try:
         yield package
     finally:
-        sys.path.remove(str(folder))
         for name in [n for n, p in PACKAGES.items() if p == package]:
             del PROPERTIES[name], PACKAGES[name]
         for known in (packages, all_ops):
