@@ -21,7 +21,7 @@ from anyshape.graph.callee import bind_argument
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import rebuild
-from anyshape.graph.joining import joined_list
+from anyshape.graph.joining import joined_list, unlike_ranks
 from anyshape.graph.local_names import localised, over
 from anyshape.graph.matching import make
 from anyshape.graph.value import Value, constant
@@ -113,7 +113,8 @@ def _demand_kind(v: Value, expected: TensorType, where: str) -> None:
     if v.type.dtype is not expected.dtype:
         raise DtypeError(f"{where} must be {expected}, got {v.type}")
     if v.type.rank != expected.rank:
-        raise ShapeError(f"{where} must be {expected}, got {v.type}")
+        why = unlike_ranks(topological([v])) if v.type.shape is None else ""
+        raise ShapeError(f"{where} must be {expected}, got {v.type}{f', since {why}' if why else ''}")
 
 
 def ensured(v: Value, sizes: Sequence[Value | None], where: str) -> Value:

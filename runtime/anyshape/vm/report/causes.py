@@ -12,7 +12,9 @@ from typing import Any
 
 from anyshape.dims import Dim, bounds, free_symbols
 from anyshape.graph.function import Function
+from anyshape.graph.joining import unlike_ranks
 from anyshape.graph.value import Node, Value
+from anyshape.passes.unlike_ranks import first_run
 
 
 class Causes:
@@ -180,6 +182,17 @@ def symbols_of(v: Value) -> set[Dim]:
 def named(node: Node) -> str:
     """dyn.reshape (Reshape 'encoder/Reshape_3')"""
     return f"{node.op.full_name} ({node.source})" if node.source else node.op.full_name
+
+
+def undecided(node: Node) -> str:
+    """Says what inside of a node leaves it open, and what would not: branches of unlike ranks with their types, else the nodes."""
+    unlike = unlike_ranks(n for r in first_run(node) for n in r.nodes)
+    if unlike:
+        return f"{unlike}: code is compiled for one rank; make the ranks equal, as by a reshape in each branch"
+    return (
+        f"{', '.join(map(named, open_inside(node)))} depends on values that may differ between iterations, and code is compiled for one "
+        "case; make them constant, such as the axes of a squeeze"
+    )
 
 
 def open_inside(node: Node) -> Iterator[Node]:
