@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 import anyshape
-from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.frontends.onnx.bookkeeping import BOOKKEEPING
 from anyshape.frontends.onnx.control import CONTROL
 from anyshape.frontends.onnx.mappings import find_schema
@@ -46,6 +46,22 @@ def test_a_list_without_items_is_absent(opset):
     assert run("Squeeze", X[:, None], opset=min(opset, 11), empty={"axes": INTS}).shape == (2, 3)
     w = np.ones((1, 1, 2), np.float32)
     assert run("Conv", X[:, None], w, empty={"dilations": INTS, "strides": INTS, "pads": INTS}).shape == (2, 1, 2)
+
+
+def test_tile_has_a_repeat_for_each_axis():
+    """So the rank of a result is known where the length of its repeats is not; any other length is refused."""
+    inputs = [helper.make_tensor_value_info("x", 1, ["n", 3]), helper.make_tensor_value_info("r", 7, [None])]
+    graph = helper.make_graph(
+        [helper.make_node("Tile", ["x", "r"], ["y"])], "g", inputs, [onnx.ValueInfoProto(name="y")]
+    )
+    exe = anyshape.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+    assert exe.function.results[0].type.rank == 2
+    np.testing.assert_array_equal(exe.run({"x": X, "r": np.array([2, 3])})[0], np.tile(X, (2, 3)))
+    for wrong in ([2], [2, 3, 1]):
+        with pytest.raises(ShapeError, match=rf"Tile 'y'.*expected \[2\], got \[{len(wrong)}\]"):
+            exe.run({"x": X, "r": np.array(wrong)})
+        with pytest.raises(ShapeError, match=rf"Tile 'y'.*expected \[2\], got \[{len(wrong)}\]"):
+            run("Tile", X, np.array(wrong))
 
 
 def test_a_list_without_items_is_one_where_it_is_wanted():
