@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from anyshape.dims import Cond, Facts, not_
+from anyshape.dims import Cond, Facts, anonymous_names, not_
 from anyshape.errors import DtypeError, ShapeError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import Inference
@@ -67,11 +67,12 @@ class _If:
         region = node.regions[k]
         under = (facts or Facts()).under(self.assumed(node, k))
         try:
-            return typed(region, self.captured(node), under)
+            with anonymous_names() as printed:
+                return typed(region, self.captured(node), under)
         except (ShapeError, DtypeError) as e:
             if not self.may_skip(node, k):
                 raise
-            return failed(region.name, params_for(region.params, self.captured(node)), reworded(str(e), node))
+            return failed(region.name, params_for(region.params, self.captured(node)), reworded(str(e), node, printed))
 
     @staticmethod
     def _possible(node: Node, regions: tuple[Function, ...]) -> list[Function]:

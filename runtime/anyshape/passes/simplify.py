@@ -206,10 +206,10 @@ class CommonSubexpressions:
         if source is None or t is None or t.shape is None or node.bound is None or len(node.outputs) != 1:
             return node
         first = self.views.setdefault((source, t), node)
-        made = Facts()
+        demanded = Facts()
         for check in first.checks:
-            made.learn(check.cond)
-        return first if all(made.decide(check.cond) is True for check in node.checks) else node
+            demanded.learn(check.cond)
+        return first if all(demanded.decide(check.cond) is True for check in node.checks) else node
 
     def _key(self, v: Value | None) -> Any:
         if v is None:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from anyshape.dims import Dim, bounds, free_symbols
+from anyshape.dims import Dim, bounds, free_symbols, legible
 from anyshape.graph.function import Function
 from anyshape.graph.joining import unlike_ranks
 from anyshape.graph.value import Node, Value
@@ -99,7 +99,7 @@ class Causes:
         low, high = bounds(s)
         limits = f"; {low} to {high}" if low is not None and high is not None else ""
         if v is None:
-            return f"{s}, decided while the program runs{limits}"
+            return f"a size that is decided while the program runs{limits}"
         if v.contents is not None and s in v.contents:
             k = v.contents.index(s)
             if v.node is None:
@@ -120,7 +120,7 @@ class Causes:
     def _places(self, symbols: set[Dim]) -> list[str]:
         places: dict[str, None] = {}
         for s in sorted(symbols, key=str):
-            known = self.shapes.get(s, [str(s)]) if s in self.entry else [self.of_dim(s).partition(";")[0]]
+            known = self.shapes.get(s, [legible(s)]) if s in self.entry else [self.of_dim(s).partition(";")[0]]
             places.update((place, None) for place in known)
         return list(places)
 
