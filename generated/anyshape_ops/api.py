@@ -264,6 +264,7 @@ from anyshape_ops.ops.shapes import (
     DYN_ONES,
     DYN_ZEROS,
     EYE_LIKE,
+    RANGE_LENGTH,
     SHAPE_OF,
     SIZE,
     STATIC_ARANGE,
@@ -2897,6 +2898,16 @@ def arange(
 
 # specs/shapes.yaml:95
 @called
+def range_length(start: Operand, stop: Operand, step: Operand, *, source: str = "") -> Value:
+    """How many numbers there are from start to before stop in equal steps, none of which need be an integer.
+
+    (start: F[], stop: F[], step: F[]) -> (y: i64[])
+    """
+    return call(RANGE_LENGTH, [start, stop, step], {}, source)[0]
+
+
+# specs/shapes.yaml:116
+@called
 def full(value: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -2907,7 +2918,7 @@ def full(value: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: 
     return call_alias(STATIC_FULL, DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:112
+# specs/shapes.yaml:133
 @called
 def zeros(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -2919,7 +2930,7 @@ def zeros(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32"
     return call_alias(STATIC_ZEROS, DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:123
+# specs/shapes.yaml:144
 @called
 def ones(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
@@ -2931,7 +2942,7 @@ def ones(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32",
     return call_alias(STATIC_ONES, DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:134
+# specs/shapes.yaml:155
 @called
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.
@@ -3931,6 +3942,7 @@ __all__ = [
     "quantize_linear",
     "random_normal",
     "random_uniform",
+    "range_length",
     "read_beams",
     "reciprocal",
     "relu",
