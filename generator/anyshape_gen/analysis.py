@@ -27,11 +27,12 @@ from anyshape_gen.check_sequence import check_elements
 from anyshape_gen.check_spellings import check_spellings
 from anyshape_gen.float_defaults import with_computed_floats
 from anyshape_gen.kinds import PARAM_KINDS, Kinds, kind_of
+from anyshape_gen.library import dependence, read_library
 from anyshape_gen.load import load_file
 from anyshape_gen.memo import Memo
 from anyshape_gen.model import OnnxRefusal, OpSpec, Run, SpecFile
 from anyshape_gen.needs import operand_needs
-from anyshape_gen.nodes import Assert, Assign, Born, Call, If, Index, Name, Node, Statement
+from anyshape_gen.nodes import Assert, Assign, Born, Call, Function, If, Index, Name, Node, Statement
 from anyshape_gen.outputs import output_shape
 from anyshape_gen.resolve_kernel import KernelResolver
 from anyshape_gen.resolve_procedure import ProcedureResolver
@@ -60,7 +61,8 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
     """
     findings, memo = Findings(), memo or Memo()
     memo.begin_round(contents)
-    files = [_loaded(path, content, findings, memo) for path, content in contents.items()]
+    library = read_library(contents, findings, memo)
+    files = [_loaded(path, content, library, findings, memo) for path, content in contents.items()]
     known = {op.name for file in files for op in file.ops}
     _check_unique(files, findings)
     ops = [
@@ -84,12 +86,12 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
     return analysis
 
 
-def _loaded(path: str, content: str, findings: Findings, memo: Memo) -> SpecFile:
+def _loaded(path: str, content: str, library: Mapping[str, Function], findings: Findings, memo: Memo) -> SpecFile:
     def load() -> tuple[SpecFile, Findings]:
         own = Findings()
-        return load_file(path, content, own), own
+        return load_file(path, content, own, library), own
 
-    file, findings_of_file = memo.get(path, ("load", content), (), load)
+    file, findings_of_file = memo.get(path, ("load", content, dependence(content, library)), (), load)
     findings.take(findings_of_file)
     return file
 
