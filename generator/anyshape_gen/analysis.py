@@ -36,6 +36,7 @@ from anyshape_gen.nodes import Assert, Assign, Born, Call, Function, If, Index, 
 from anyshape_gen.outputs import output_shape
 from anyshape_gen.resolve_kernel import KernelResolver
 from anyshape_gen.resolve_procedure import ProcedureResolver
+from anyshape_gen.searches import with_searches
 from anyshape_gen.solve import Solver
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import reachable, walk_all
@@ -158,9 +159,10 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
         return None
     outputs = tuple(output_shape(spec, output, kinds) for output in spec.outputs)
     kernel = None
-    if spec.kernel is not None:
+    equations = with_searches(spec, kinds, findings)
+    if equations is not None:
         kernel = KernelResolver(
-            spec, spec.kernel, kinds=kinds, outputs=outputs, findings=findings, reading=reading
+            spec, equations, kinds=kinds, outputs=outputs, findings=findings, reading=reading
         ).resolve()
         if kernel is not None:
             check_elements(spec, kernel, findings)
