@@ -18,11 +18,12 @@ from anyshape.equations.functions import (
     fold,
     le,
     lt,
-    maximum,
     or_,
     pad,
+    quotient,
     reduce_,
     reflect,
+    remainder,
     where,
     widened,
     wrap,
@@ -55,7 +56,7 @@ def pad_kernel(eqs: Equations, bound: Bound) -> None:
         i = eqs.indices("i", s)
         eqs.define(
             y[*i],
-            x[*(cut_ + (i_ - begin_ - cut_) % left_ for cut_, i_, begin_, left_ in zip(cut, i, begin, left))],
+            x[*(cut_ + remainder(i_ - begin_ - cut_, left_) for cut_, i_, begin_, left_ in zip(cut, i, begin, left))],
             "specs/indexing.yaml:27",
         )
 
@@ -65,7 +66,7 @@ def tile_kernel(eqs: Equations, bound: Bound) -> None:
     d, repeats = bound.d, bound.repeats
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d * repeats)
-    eqs.define(y[*i], x[*(i_ % d_ for i_, d_ in zip(i, d))], "specs/indexing.yaml:72")
+    eqs.define(y[*i], x[*(remainder(i_, d_) for i_, d_ in zip(i, d))], "specs/indexing.yaml:72")
 
 
 # specs/indexing.yaml:87
@@ -73,7 +74,7 @@ def repeat_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, repeats, i = bound.o, bound.n, bound.repeats, bound.i
     x, y = eqs.tensor("x"), eqs.tensor("y")
     a, k, b = eqs.indices("a", o), eqs.index("k", n * repeats), eqs.indices("b", i)
-    eqs.define(y[*a, k, *b], x[*a, k // repeats, *b], "specs/indexing.yaml:97")
+    eqs.define(y[*a, k, *b], x[*a, quotient(k, repeats), *b], "specs/indexing.yaml:97")
 
 
 # specs/indexing.yaml:105
@@ -91,7 +92,7 @@ def roll_kernel(eqs: Equations, bound: Bound) -> None:
     i, j = eqs.indices("i", o), eqs.indices("j", r)
     eqs.define(
         y[*at(i, j, axes)],
-        x[*at(i, ((j_ - shift_ % maximum(r_, 1)) % r_ for j_, shift_, r_ in zip(j, shift, r)), axes)],
+        x[*at(i, (remainder(j_ - remainder(shift_, r_), r_) for j_, shift_, r_ in zip(j, shift, r)), axes)],
         "specs/indexing.yaml:124",
     )
 
@@ -151,13 +152,20 @@ def space_to_depth_kernel(eqs: Equations, bound: Bound) -> None:
     if mode == "DCR":
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
-            y[n, k, i, j], x[n, k % c, i * size + k // (c * size), j * size + k // c % size], "specs/indexing.yaml:215"
+            y[n, k, i, j],
+            x[n, remainder(k, c), i * size + quotient(k, c * size), j * size + remainder(quotient(k, c), size)],
+            "specs/indexing.yaml:215",
         )
     else:
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
         eqs.define(
             y[n, k, i, j],
-            x[n, k // (size * size), i * size + k // size % size, j * size + k % size],
+            x[
+                n,
+                quotient(k, size * size),
+                i * size + remainder(quotient(k, size), size),
+                j * size + remainder(k, size),
+            ],
             "specs/indexing.yaml:216",
         )
 
@@ -186,8 +194,8 @@ def dilate_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         where(
-            fold("all", (eq(v % t, 0) for v, t in zip(i, strides))),
-            lambda: x[*(i_ // strides_ for i_, strides_ in zip(i, strides))],
+            fold("all", (eq(remainder(v, t), 0) for v, t in zip(i, strides))),
+            lambda: x[*(quotient(i_, strides_) for i_, strides_ in zip(i, strides))],
             lambda: value[()],
         ),
         "specs/indexing.yaml:271",

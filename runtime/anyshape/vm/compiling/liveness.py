@@ -236,6 +236,7 @@ class _Analysis:
         elements: list[Element] = [*(c.cond for c in walk.checks), *(e.item for e in walk.elements.sums)]
         read = [v for v in (node.sequence,) if v is not None]
         if outputs:
+            outputs = (*outputs, *(v for v in kernel.outputs if v not in node.outputs))
             lowered = replace(self.maker.lower(narrowed(kernel, outputs)), parts=1, slices=1)
             elements += [*lowered.scalars, lowered.scratch]
             if free_symbols(lowered.scratch) & walk.inside:
