@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from anyshape.dims import Cond, Dim, Facts, Size, free_symbols, substitute
 from anyshape.errors import ShapeError
+from anyshape.graph.counts import stands_for
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import rebuild
@@ -37,6 +38,7 @@ def close(name: str, results: Sequence[Value], own: Sequence[Value], captured: S
     inner: list[Value] = []
     for v in captured:
         inner.append(inner_param(v, _unused(v.name or "captured", taken)))
+        stands_for(inner[-1], v)
     mapped = _mapped(topological(results, since=since), dict(zip(captured, inner, strict=True)), None)
     return Function((*own, *inner), [mapped.get(v, v) for v in results], name)
 
@@ -83,6 +85,9 @@ def typed(region: Function, operands: Sequence[Value], facts: Facts | None, cons
     kept = [not (constants and v.is_constant) for v in operands]
     params = [p if k else v for p, v, k in zip(params_for(region.params, operands), operands, kept, strict=True)]
     own = [p for p, k in zip(params, kept) if k]
+    for p, v in zip(params, operands, strict=True):
+        if p is not v:
+            stands_for(p, v)
     if region.failure:
         return failed(region.name, own, region.failure)
     return retyped(region, own, dict(zip(region.params, params)), facts)

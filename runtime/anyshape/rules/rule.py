@@ -6,11 +6,11 @@ In: the calls of an emitted rule. Out: sizes; and what of the operations that no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from anyshape import dims
-from anyshape.dims import Cond, Dim, Size
+from anyshape.dims import Cond, Dim, Facts, Size
 from anyshape.rules.checks import Bound, Checking, join, shown
 from anyshape.rules.choices import Choices
 from anyshape.rules.vec import Truth, Undetermined, Vec, count, eq, ge, is_vector, prod, spread
@@ -22,6 +22,11 @@ class Rule(Checking):
     choices: Choices | None = None
     sizes: Mapping[str, Size] = {}
     """Sizes that data decide and that are known already, by name."""
+
+    def __init__(self, op: str, where: str = "", facts: Facts | None = None, assume: Iterable[Truth] = ()) -> None:
+        super().__init__(op, where, facts, assume)
+        self.data_dependent: dict[str, Dim] = {}
+        """Symbols that this run made for sizes that data decide, by name."""
 
     # --- partial operations
 
@@ -229,7 +234,7 @@ class Rule(Checking):
         if name in self.sizes:
             return self.sizes[name]
         least, most = dims.bounds(low)[0], None if high is None else dims.bounds(high)[1]
-        size = dims.fresh(name, least, most)
+        size = self.data_dependent[name] = dims.fresh(name, least, most)
         self.facts.learn(dims.ge(size, low))
         if high is not None:
             self.facts.learn(dims.le(size, high))
