@@ -8,8 +8,9 @@ from typing import Any
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
 from anyshape.graph.match_shape import names_of_unknowns, resolved
+from anyshape.graph.require import required_of
 from anyshape.graph.retype import with_dims
-from anyshape.graph.sizes import remember
+from anyshape.graph.sizes import INPUTS, remember
 from anyshape.graph.tuples import flat, flats, form_of, formed, member_names
 from anyshape.graph.value import Value
 from anyshape.public import public
@@ -29,6 +30,7 @@ def input(name: str, type: str | TensorType) -> Any:
     params = [Value(t, n) for t, n in zip(flat(types), names, strict=True)]
     for p in params:
         remember(p)
+        INPUTS.add(p)
     return formed(form_of(types), iter(params))
 
 
@@ -49,5 +51,6 @@ def function(inputs: Sequence[Any], results: Any, name: str = "main") -> Functio
     strange = [v for v in inputs if not v.is_param]
     if strange:
         raise ArgumentError(f"an input of a function is made by anyshape.input, got {strange[0]}")
-    closed = Function(tuple(inputs), resolved(inputs, values), name, names, form=form_of(outputs))
-    return with_dims(closed, names_of_unknowns(inputs, values))
+    held = required_of(inputs, values)
+    closed = Function(tuple(inputs), resolved(inputs, values, held), name, names, form=form_of(outputs))
+    return with_dims(closed, names_of_unknowns(inputs, (*held, *values)))

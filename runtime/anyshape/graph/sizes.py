@@ -7,7 +7,7 @@ is read off the value that has it, the first that did; the name of an input's di
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from anyshape.graph.value import Value, constant
 
 _PLACES: WeakKeyDictionary[Dim, tuple[ref[Value], int, bool]] = WeakKeyDictionary()
 """The value that has a symbol which no text names, and where: along an axis, or as an element."""
+
+
+INPUTS: WeakSet[Value] = WeakSet()
+"""The inputs of functions that people build"""
 
 
 def remember(value: Value, again: bool = False) -> None:
@@ -106,21 +110,21 @@ def _atom(n: Dim) -> Value:
             first = make({"min": "minimum", "max": "maximum"}[n.kind], [first, other], {}, "")
         return first
     if n.kind == "select":
-        return make("where", [_truth(n.args[0]), size(n.args[1]), size(n.args[2])], {}, "")
+        return make("where", [truth_value(n.args[0]), size(n.args[1]), size(n.args[2])], {}, "")
     a, b = map(size, n.args)
     return make("where", [a.equal(1), b, a], {}, "")  # a broadcast
 
 
-def _truth(c: Cond) -> Value:
+def truth_value(c: Cond) -> Value:
     """A condition on dims as a value."""
     if c.kind in ("and", "or"):
-        first, *others = map(_truth, c.args)
+        first, *others = map(truth_value, c.args)
         for other in others:
             first = first & other if c.kind == "and" else first | other
         return first
     if c.kind == "not":
-        return ~_truth(c.args[0])
+        return ~truth_value(c.args[0])
     return size(c.args[0]).equal(0) if c.kind == "eq" else size(c.args[0]) >= 0
 
 
-__all__ = ["is_size", "remember", "size", "sizes"]
+__all__ = ["INPUTS", "is_size", "remember", "size", "sizes", "truth_value"]

@@ -241,10 +241,12 @@ class Rule(Checking):
         return size
 
     def bind(self, /, outputs: Mapping[str, Any], **names: Any) -> Bound:
-        """The result of the rule; dims in the canonical spelling of what this run has learned."""
+        """The result of the rule; dims in the canonical spelling of what this run has learned, but for the sizes that
+        it counts."""
         if self.facts.respells:
             outputs = {k: self._spelled(v) for k, v in outputs.items()}
-            names = {k: self._spelled(v) for k, v in names.items()}
+            counted = {*self.data_dependent, *self.sizes}
+            names = {k: v if k in counted else self._spelled(v) for k, v in names.items()}
         return Bound(outputs, names)
 
     def _spelled(self, v: Any) -> Any:
