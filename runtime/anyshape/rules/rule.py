@@ -27,6 +27,7 @@ class Rule(Checking):
         super().__init__(op, where, facts, assume)
         self.data_dependent: dict[str, Dim] = {}
         """Symbols that this run made for sizes that data decide, by name."""
+        self.upper_bounds: dict[Dim, Size] = {}
 
     # --- partial operations
 
@@ -232,12 +233,16 @@ class Rule(Checking):
     def born(self, name: str, low: Size = 0, high: Size | None = None) -> Size:
         """A size that data decides, between low and high."""
         if name in self.sizes:
-            return self.sizes[name]
+            size = self.sizes[name]
+            if isinstance(size, Dim) and high is not None:
+                self.upper_bounds[size] = high
+            return size
         least, most = dims.bounds(low)[0], None if high is None else dims.bounds(high)[1]
         size = self.data_dependent[name] = dims.fresh(name, least, most)
         self.facts.learn(dims.ge(size, low))
         if high is not None:
             self.facts.learn(dims.le(size, high))
+            self.upper_bounds[size] = high
         return size
 
     def bind(self, /, outputs: Mapping[str, Any], **names: Any) -> Bound:
@@ -247,7 +252,9 @@ class Rule(Checking):
             outputs = {k: self._spelled(v) for k, v in outputs.items()}
             counted = {*self.data_dependent, *self.sizes}
             names = {k: v if k in counted else self._spelled(v) for k, v in names.items()}
-        return Bound(outputs, names)
+        bound = Bound(outputs, names)
+        bound.upper_bounds = self.upper_bounds
+        return bound
 
     def _spelled(self, v: Any) -> Any:
         if isinstance(v, Dim | Cond):
