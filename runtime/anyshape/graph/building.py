@@ -10,7 +10,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.match_shape import names_of_unknowns, resolved
 from anyshape.graph.require import required_of
 from anyshape.graph.retype import with_dims
-from anyshape.graph.sizes import INPUTS, remember
+from anyshape.graph.sizes import remember, remember_input
 from anyshape.graph.tuples import flat, flats, form_of, formed, member_names
 from anyshape.graph.value import Value
 from anyshape.public import public
@@ -30,7 +30,7 @@ def input(name: str, type: str | TensorType) -> Any:
     params = [Value(t, n) for t, n in zip(flat(types), names, strict=True)]
     for p in params:
         remember(p)
-        INPUTS.add(p)
+        remember_input(p)
     return formed(form_of(types), iter(params))
 
 

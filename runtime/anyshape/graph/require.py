@@ -19,7 +19,7 @@ from anyshape.graph.function import topological
 from anyshape.graph.infer import build
 from anyshape.graph.match_shape import NamedDim
 from anyshape.graph.required import REQUIRE
-from anyshape.graph.sizes import INPUTS, truth_value
+from anyshape.graph.sizes import newest_input, truth_value
 from anyshape.graph.value import Value
 from anyshape.public import public, short
 
@@ -79,7 +79,7 @@ def _roots(held: Value) -> Iterator[Value]:
     for node in topological([held]):
         for v in node.inputs:
             if isinstance(v, NamedDim):
-                yield from [p for p in INPUTS if str(v.dim) in map(str, p.type.symbols())]
+                yield from newest_input(str(v.dim))
             elif v is not None and v.is_param:
                 yield v
         if all(v is None or v.is_constant for v in node.inputs):

@@ -7,7 +7,7 @@ is read off the value that has it, the first that did; the name of an input's di
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet, ref
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -20,8 +20,17 @@ _PLACES: WeakKeyDictionary[Dim, tuple[ref[Value], int, bool]] = WeakKeyDictionar
 """The value that has a symbol which no text names, and where: along an axis, or as an element."""
 
 
-INPUTS: WeakSet[Value] = WeakSet()
-"""The inputs of functions that people build"""
+_INPUTS: WeakKeyDictionary[Value, None] = WeakKeyDictionary()
+"""The inputs of functions that people build, in the order in which they are made"""
+
+
+def remember_input(value: Value) -> None:
+    _INPUTS[value] = None
+
+
+def newest_input(name: str) -> list[Value]:
+    """The newest of the inputs that have a dim of that name, if there is any."""
+    return [p for p in _INPUTS if name in map(str, p.type.symbols())][-1:]
 
 
 def remember(value: Value, again: bool = False) -> None:
@@ -127,4 +136,4 @@ def truth_value(c: Cond) -> Value:
     return size(c.args[0]).equal(0) if c.kind == "eq" else size(c.args[0]) >= 0
 
 
-__all__ = ["INPUTS", "is_size", "remember", "size", "sizes", "truth_value"]
+__all__ = ["is_size", "newest_input", "remember", "remember_input", "size", "sizes", "truth_value"]

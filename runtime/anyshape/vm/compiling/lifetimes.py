@@ -81,7 +81,7 @@ class StorageGroup:
         return max(t.end for t in self.tenants)
 
 
-Wanted = tuple[Tenant, tuple[Value, ...]]
+Occupancy = tuple[Tenant, tuple[Value, ...]]
 """A tenant, and the values that live in it"""
 
 
@@ -109,7 +109,7 @@ def lifetimes(
         if s.result is None and not s.elsewhere:
             chains.setdefault(s.root, []).append(s)
     steps = [at for at in sorted(liveness.lowered) if liveness.lowered[at].scratch != 0]
-    wanted = [
+    tenants = [
         *(
             (
                 Tenant(aligned(bytes_of(c[0].value)), min(s.start for s in c), max(s.end for s in c)),
@@ -119,18 +119,18 @@ def lifetimes(
         ),
         *((Tenant(aligned(liveness.lowered[at].scratch) * liveness.lowered[at].parts, at, at), ()) for at in steps),
     ]
-    groups, places = _grouped(_at_bounds(wanted, schedule.function, liveness, bytes_of), liveness)
+    groups, places = _grouped(_at_bounds(tenants, schedule.function, liveness, bytes_of), liveness)
     for chain, place in zip(chains.values(), places):
         for s in chain:
             s.place = place
     return Lifetimes(storages, groups, dict(zip(steps, places[len(chains) :])))
 
 
-def _grouped(wanted: Sequence[Wanted], liveness: Liveness) -> tuple[dict[int, StorageGroup], list[Place]]:
+def _grouped(tenants: Sequence[Occupancy], liveness: Liveness) -> tuple[dict[int, StorageGroup], list[Place]]:
     """Groups of tenants, and the place of each."""
     groups: dict[int, StorageGroup] = {}
     places = []
-    for tenant, values in wanted:
+    for tenant, values in tenants:
         ready = _ready_after(tenant.bytes, liveness)
         places.append(groups.setdefault(ready, StorageGroup(ready)).add(tenant, values))
     return groups, places
@@ -142,8 +142,8 @@ def _ready_after(size: Size, liveness: Liveness) -> int:
 
 
 def _at_bounds(
-    wanted: Sequence[Wanted], f: Function, liveness: Liveness, bytes_of: Callable[[Value], Size]
-) -> Sequence[Wanted]:
+    tenants: Sequence[Occupancy], f: Function, liveness: Liveness, bytes_of: Callable[[Value], Size]
+) -> Sequence[Occupancy]:
     """The tenants, those of later groups with the bytes that they have at most where that saves a region: a growth check in every call,
     and memory that grows from call to call.
 
@@ -151,25 +151,25 @@ def _at_bounds(
     once may become more by what the arguments take, however large these are: a call holds as much again at most."""
     most = upper_bounds(f, ENTRY, liveness.defined_at)
     if not most:
-        return wanted
-    ready = [_ready_after(tenant.bytes, liveness) for tenant, _ in wanted]
-    bounded = [at_most(tenant.bytes, most) for tenant, _ in wanted]
+        return tenants
+    ready = [_ready_after(tenant.bytes, liveness) for tenant, _ in tenants]
+    bounded = [at_most(tenant.bytes, most) for tenant, _ in tenants]
     late = {at for at, n in zip(ready, bounded) if n is None or _ready_after(n, liveness) != ENTRY}
     moved = [
         (tenant if n is None or at in late else replace(tenant, bytes=n), values)
-        for (tenant, values), at, n in zip(wanted, ready, bounded)
+        for (tenant, values), at, n in zip(tenants, ready, bounded)
     ]
-    before, after = (len({*regions_of(_grouped(w, liveness)[0]).values()}) for w in (wanted, moved))
+    before, after = (len({*regions_of(_grouped(w, liveness)[0]).values()}) for w in (tenants, moved))
     early = [(tenant, at == ENTRY) for (tenant, _), at in zip(moved, ready) if at not in late or at == ENTRY]
     if after >= before:
-        return wanted
-    given = sum(
+        return tenants
+    argument_bytes = sum(
         (bytes_of(p) for p in f.params if not isinstance(p.type, ListType) and p.type.shape is not None), start=0
     )
-    sizes = at_large_points([*(tenant for tenant, _ in early), Tenant(given, 0, 0)], f.symbols())
+    sizes = at_large_points([*(tenant for tenant, _ in early), Tenant(argument_bytes, 0, 0)], f.symbols())
     of_entry = [k for k, (_, is_entry) in enumerate(early) if is_entry]
     more = most_alive([t for t, _ in early], sizes[:-1]) - most_alive([early[k][0] for k in of_entry], sizes[of_entry])
-    return moved if bool((more <= np.maximum(sizes[-1], SMALL)).all()) else wanted
+    return moved if bool((more <= np.maximum(sizes[-1], SMALL)).all()) else tenants
 
 
 def regions_of(groups: Mapping[int, StorageGroup]) -> dict[int, int]:

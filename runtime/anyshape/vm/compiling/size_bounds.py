@@ -27,9 +27,9 @@ def upper_bounds(f: Function, entry: int, defined_at: Mapping[Dim, int]) -> dict
     known: dict[Dim, Size] = {}
     for s in sorted((s for s, at in defined_at.items() if at > entry), key=lambda s: (defined_at[s], s.uid)):
         most = [bounds(s)[1], *(at_most(high, known) for high in stated.get(s, ()))]
-        found = [n for n in most if n is not None and all(defined_at.get(x, entry) == entry for x in free_symbols(n))]
-        if found:
-            known[s] = minimum(*found) if len(found) > 1 else found[0]
+        usable = [n for n in most if n is not None and all(defined_at.get(x, entry) == entry for x in free_symbols(n))]
+        if usable:
+            known[s] = minimum(*usable) if len(usable) > 1 else usable[0]
     return known
 
 
