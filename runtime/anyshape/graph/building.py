@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
 from anyshape.graph.match_shape import names_of_unknowns, resolved
@@ -39,7 +41,7 @@ def function(inputs: Sequence[Any], results: Any, name: str = "main") -> Functio
     """The function of these inputs, values or tuples of them; results are a value, a list, or a dict that names them, and tuples among them
     come out as tuples. Raises ArgumentError if something else is needed."""
     listed = (results,) if isinstance(results, Value) else results.values() if isinstance(results, Mapping) else results
-    if not isinstance(listed, Iterable):
+    if not isinstance(listed, Iterable) or isinstance(listed, np.ndarray):
         raise ArgumentError(f"results of a function are a value, a list of values or a dict of them, got {results!r}")
     outputs = tuple(listed)
     said = tuple(results) if isinstance(results, Mapping) else tuple(f"output{k}" for k in range(len(outputs)))

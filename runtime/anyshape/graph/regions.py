@@ -26,9 +26,9 @@ def captures(results: Sequence[Value], own: Sequence[Value], since: int) -> tupl
     """What `results` need of nodes made before `since` and of parameters other than `own`, in order of first use; no constants."""
     captured: dict[Value, None] = {}
     inside = topological(results, since=since)
-    inner = {v for node in inside for v in node.outputs}
+    inner = {*own, *(v for node in inside for v in node.outputs)}
     for v in (*(v for node in inside for v in node.inputs), *results):
-        if v is not None and not v.is_constant and v not in inner and v not in own:
+        if v is not None and not v.is_constant and v not in inner:
             captured[v] = None
     return tuple(captured)
 

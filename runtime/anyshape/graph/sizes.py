@@ -72,7 +72,7 @@ def sizes(argument: Any) -> Value:
 def _scalar(v: Any) -> Value:
     if isinstance(v, Dim) or (isinstance(v, int | np.integer) and not isinstance(v, bool)):
         return size(v if isinstance(v, Dim) else int(v))
-    if not isinstance(v, Value) or not v.dtype.is_integer or v.type.rank not in (0, 1):
+    if not isinstance(v, Value) or not v.dtype.is_index or v.type.rank not in (0, 1):
         raise ArgumentError(f"a list of sizes has numbers, dims and values of one integer, got {v!r}")
     one: Value = v if v.dtype.name == "i64" else v.astype("i64")
     return one if one.type.rank == 0 else one.reshape()
