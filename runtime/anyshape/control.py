@@ -16,7 +16,7 @@ from anyshape.dtypes import parse_dtype
 from anyshape.errors import ArgumentError, DtypeError, ShapeError
 from anyshape.graph.call import as_value
 from anyshape.graph.callee import CALL, REF, Callee
-from anyshape.graph.control import IF
+from anyshape.graph.control import IF, unlike_branches
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
 from anyshape.graph.lengths import repeated
@@ -50,10 +50,9 @@ def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results]
     forms = [form_of(results) for results, *_ in traced if not isinstance(results, str)]
     flat_forms = not any(isinstance(member, tuple) for form in forms for member in form)
     if flat_forms and len(set(map(len, forms))) > 1:
-        raise ShapeError(f"if: one branch has {counted(len(forms[0]), 'result')}, and the other {len(forms[1])}")
+        raise unlike_branches(*(counted(len(form), "result") for form in forms))
     if len(set(forms)) > 1:
-        one, other = map(spelled, forms)
-        raise ShapeError(f"if: one branch gives {one}, and the other {other}")
+        raise unlike_branches(*map(spelled, forms))
     captured = tuple(
         dict.fromkeys(
             v for results, since in branches if not isinstance(results, str) for v in captures(results, (), since)

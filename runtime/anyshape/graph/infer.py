@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anyshape.dims import Dim, Facts, NestedTooDeep, last_fresh
+from anyshape.dims import Dim, Facts, NestedTooDeep, anonymous_names, is_reworded, last_fresh
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.accumulation import accumulate
@@ -178,7 +178,8 @@ def build(
     node = untyped(op, inputs, attrs, source, regions)
     node.count = count
     try:
-        result = _inferred(node, facts)
+        with anonymous_names() as printed:
+            result = _inferred(node, facts)
     except Restated as e:
         return e.node
     except (RecursionError, NestedTooDeep):
@@ -189,7 +190,7 @@ def build(
     except AnyshapeError as e:
         from anyshape.graph.origins import reworded
 
-        said = reworded(str(e), node)
+        said = reworded(str(e), node, frozenset() if is_reworded() else printed)
         if source and source not in said:
             said = f"{said} (at {source})"
         error = e if said == str(e) else type(e)(said)

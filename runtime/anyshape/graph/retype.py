@@ -17,6 +17,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.infer import rebuild as rebuild_node
 from anyshape.graph.regions import substituted_check
 from anyshape.graph.required import required_nodes
+from anyshape.graph.text import is_anonymous
 from anyshape.graph.value import Node, Value
 from anyshape.rules import Check
 
@@ -71,7 +72,8 @@ def constrained(f: Function, dims: Mapping[str, Any]) -> Function:
     names = {s.name: s for s in f.symbols()}
     unknown = sorted(set(dims) - set(names))
     if unknown:
-        raise ArgumentError(f"dims: no input has a dim {', '.join(unknown)}; there are {', '.join(names) or 'none'}")
+        named = [n for n, s in names.items() if not is_anonymous(s)]
+        raise ArgumentError(f"dims: no input has a dim {', '.join(unknown)}; there are {', '.join(named) or 'none'}")
     return with_dims(f, {names[n]: _said(n, v) for n, v in dims.items()})
 
 

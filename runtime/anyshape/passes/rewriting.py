@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Protocol, runtime_checkable
 
-from anyshape.dims import Facts
+from anyshape.dims import Facts, anonymous_names
 from anyshape.errors import ShapeError, VerifyError
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
@@ -126,11 +126,12 @@ class _Rewriter:
             return region
         facts = self.entry.facts_for(node.inputs).under(control.assumed(node, k))
         try:
-            return _Rewriter(region, rules, self.rebuild_all, facts).run()
+            with anonymous_names() as printed:
+                return _Rewriter(region, rules, self.rebuild_all, facts).run()
         except ShapeError as e:
             if not control.may_skip(node, k):
                 raise
-            return failed(region.name, region.params, reworded(str(e), node))
+            return failed(region.name, region.params, reworded(str(e), node, printed))
 
     def settled(self, v: Value) -> Value:
         """The value once everything new that it needs has been simplified."""
