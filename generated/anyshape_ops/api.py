@@ -1030,7 +1030,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:177
+# specs/detection.yaml:178
 @called
 def roi_align(
     x: Operand,
@@ -1060,7 +1060,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:308
+# specs/detection.yaml:309
 @called
 def max_roi_pool(
     x: Operand,
@@ -2124,7 +2124,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:252
+# specs/quantisation.yaml:253
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2146,7 +2146,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:305
+# specs/quantisation.yaml:306
 @called
 def matmul_nbits(
     a: Operand,
@@ -2167,7 +2167,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:368
+# specs/quantisation.yaml:369
 @called
 def unpack_nbits(
     codes: Operand,

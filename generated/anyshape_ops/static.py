@@ -323,7 +323,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:177
+# specs/detection.yaml:178
 @called
 def roi_align(
     x: Operand,
@@ -352,7 +352,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:308
+# specs/detection.yaml:309
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
