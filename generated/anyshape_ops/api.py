@@ -1534,7 +1534,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:428
+# specs/images.yaml:436
 @called
 def affine_grid(
     theta: Operand, size: Sequence[int | Dim | Value] | Value, align_corners: bool = False, *, source: str = ""
@@ -1550,7 +1550,7 @@ def affine_grid(
     )[0]
 
 
-# specs/images.yaml:455
+# specs/images.yaml:463
 @called
 def crop_and_resize(
     x: Operand,
