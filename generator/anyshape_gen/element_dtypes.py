@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from anyshape.dtypes import accum, highest, is_dtype_name, lowest, parse_dtype
-from anyshape_gen.emit.kernel_scope import BITS, UNARY
-from anyshape_gen.functions import CASTS
+from anyshape_gen.functions import BITS, CASTS, UNARY
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import (
     BinOp,

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from anyshape.dtypes import is_dtype_name, parse_dtype
 from anyshape_gen.analysis_model import OutputShape, ResolvedProcedure, ValueKind
 from anyshape_gen.body_nodes import Branch, Break, For, Kernel, Procedure, Set, Step, Store, While
 from anyshape_gen.check_procedure import born_sizes, filling
-from anyshape_gen.element_dtypes import ADAPTING, wide
+from anyshape_gen.element_dtypes import ADAPTING, FRACTION, wide
 from anyshape_gen.kinds import generator_over, kind_of
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import (
@@ -159,7 +160,8 @@ class ProcedureResolver(KernelResolver):
             self._variable(name, dtype, K.INT if kind == K.ANY and dtype in ("i64", "i32") else kind)
             return
         dtype = self.dtypes.of(value)
-        if dtype not in ADAPTING and wide(dtype) != wide(known):
+        is_cut = dtype == FRACTION and is_dtype_name(known) and not parse_dtype(known).is_float
+        if is_cut or (dtype not in ADAPTING and wide(dtype) != wide(known)):
             self.findings.add(target.span, f"'{name}' is {known}, but is set to {dtype} here: write {known}(…)")
 
     def target(self, target: Store) -> Store:
