@@ -1031,7 +1031,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:177
+# specs/detection.yaml:178
 @called
 def roi_align(
     x: Operand,
@@ -1061,7 +1061,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:308
+# specs/detection.yaml:309
 @called
 def max_roi_pool(
     x: Operand,
@@ -1535,7 +1535,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:428
+# specs/images.yaml:436
 @called
 def affine_grid(
     theta: Operand, size: Sequence[int | Dim | Value] | Value, align_corners: bool = False, *, source: str = ""
@@ -1551,7 +1551,7 @@ def affine_grid(
     )[0]
 
 
-# specs/images.yaml:455
+# specs/images.yaml:463
 @called
 def crop_and_resize(
     x: Operand,
@@ -2126,7 +2126,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:252
+# specs/quantisation.yaml:253
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2148,7 +2148,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:305
+# specs/quantisation.yaml:306
 @called
 def matmul_nbits(
     a: Operand,
@@ -2169,7 +2169,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:368
+# specs/quantisation.yaml:369
 @called
 def unpack_nbits(
     codes: Operand,
