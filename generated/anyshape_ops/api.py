@@ -332,7 +332,7 @@ from anyshape_ops.ops.window import (
 )
 
 
-# specs/activation.yaml:23
+# specs/activation.yaml:15
 @called
 def clip(x: Operand, low: Operand = None, high: Operand = None, *, source: str = "") -> Value:
     """Every element, but none below `low` or above `high`; where low is above high, high.
@@ -342,7 +342,7 @@ def clip(x: Operand, low: Operand = None, high: Operand = None, *, source: str =
     return call(CLIP, [x, low, high], {}, source)[0]
 
 
-# specs/activation.yaml:40
+# specs/activation.yaml:32
 @called
 def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     """Every element, those below zero times alpha.
@@ -352,7 +352,7 @@ def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     return call(LEAKY_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:53
+# specs/activation.yaml:45
 @called
 def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     """Every element, those below zero times the slope at their place.
@@ -362,7 +362,7 @@ def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     return call(PRELU, [x, slope], {}, source)[0]
 
 
-# specs/activation.yaml:71
+# specs/activation.yaml:63
 @called
 def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^x - 1) below zero.
@@ -372,7 +372,7 @@ def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(ELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:84
+# specs/activation.yaml:76
 @called
 def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^(x / alpha) - 1) below zero, smooth at zero for every alpha.
@@ -382,7 +382,7 @@ def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(CELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:97
+# specs/activation.yaml:89
 @called
 def selu(
     x: Operand, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805, *, source: str = ""
@@ -394,7 +394,7 @@ def selu(
     return call(SELU, [x], {"alpha": alpha, "gamma": gamma}, source)[0]
 
 
-# specs/activation.yaml:111
+# specs/activation.yaml:103
 @called
 def softplus(x: Operand, *, source: str = "") -> Value:
     """log(1 + e^x) of every element.
@@ -404,7 +404,7 @@ def softplus(x: Operand, *, source: str = "") -> Value:
     return call(SOFTPLUS, [x], {}, source)[0]
 
 
-# specs/activation.yaml:122
+# specs/activation.yaml:114
 @called
 def softsign(x: Operand, *, source: str = "") -> Value:
     """x / (1 + |x|) of every element.
@@ -414,7 +414,7 @@ def softsign(x: Operand, *, source: str = "") -> Value:
     return call(SOFTSIGN, [x], {}, source)[0]
 
 
-# specs/activation.yaml:133
+# specs/activation.yaml:125
 @called
 def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: str = "") -> Value:
     """alpha x + beta, cut to between 0 and 1.
@@ -424,7 +424,7 @@ def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: s
     return call(HARD_SIGMOID, [x], {"alpha": alpha, "beta": beta}, source)[0]
 
 
-# specs/activation.yaml:147
+# specs/activation.yaml:139
 @called
 def hard_swish(x: Operand, *, source: str = "") -> Value:
     """Every element times x / 6 + 1/2, cut to between 0 and 1.
@@ -434,7 +434,7 @@ def hard_swish(x: Operand, *, source: str = "") -> Value:
     return call(HARD_SWISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:158
+# specs/activation.yaml:150
 @called
 def mish(x: Operand, *, source: str = "") -> Value:
     """Every element times the hyperbolic tangent of its softplus.
@@ -444,7 +444,7 @@ def mish(x: Operand, *, source: str = "") -> Value:
     return call(MISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:169
+# specs/activation.yaml:161
 @called
 def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element times the logistic function of alpha times it.
@@ -454,7 +454,7 @@ def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(SWISH, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:184
+# specs/activation.yaml:176
 @called
 def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element above alpha, and zero in place of the others.
@@ -464,7 +464,7 @@ def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Val
     return call(THRESHOLDED_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:197
+# specs/activation.yaml:189
 @called
 def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "") -> Value:
     """Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.
@@ -1031,7 +1031,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:177
+# specs/detection.yaml:178
 @called
 def roi_align(
     x: Operand,
@@ -1061,7 +1061,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:308
+# specs/detection.yaml:309
 @called
 def max_roi_pool(
     x: Operand,
@@ -1535,7 +1535,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:428
+# specs/images.yaml:436
 @called
 def affine_grid(
     theta: Operand, size: Sequence[int | Dim | Value] | Value, align_corners: bool = False, *, source: str = ""
@@ -1551,7 +1551,7 @@ def affine_grid(
     )[0]
 
 
-# specs/images.yaml:455
+# specs/images.yaml:463
 @called
 def crop_and_resize(
     x: Operand,
@@ -2126,7 +2126,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:252
+# specs/quantisation.yaml:253
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2148,7 +2148,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:305
+# specs/quantisation.yaml:306
 @called
 def matmul_nbits(
     a: Operand,
@@ -2169,7 +2169,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:368
+# specs/quantisation.yaml:369
 @called
 def unpack_nbits(
     codes: Operand,
@@ -3358,7 +3358,7 @@ def adam(
     )
 
 
-# specs/trigonometry.yaml:40
+# specs/trigonometry.yaml:21
 @called
 def sin(x: Operand, *, source: str = "") -> Value:
     """The sine of every element.
@@ -3368,7 +3368,7 @@ def sin(x: Operand, *, source: str = "") -> Value:
     return call(SIN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:51
+# specs/trigonometry.yaml:32
 @called
 def cos(x: Operand, *, source: str = "") -> Value:
     """The cosine of every element.
@@ -3378,7 +3378,7 @@ def cos(x: Operand, *, source: str = "") -> Value:
     return call(COS, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:62
+# specs/trigonometry.yaml:43
 @called
 def tan(x: Operand, *, source: str = "") -> Value:
     """The tangent of every element.
@@ -3388,7 +3388,7 @@ def tan(x: Operand, *, source: str = "") -> Value:
     return call(TAN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:73
+# specs/trigonometry.yaml:54
 @called
 def asin(x: Operand, *, source: str = "") -> Value:
     """The angle within -pi/2 and pi/2 whose sine an element is; NaN beyond -1 and 1.
@@ -3398,7 +3398,7 @@ def asin(x: Operand, *, source: str = "") -> Value:
     return call(ASIN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:84
+# specs/trigonometry.yaml:65
 @called
 def acos(x: Operand, *, source: str = "") -> Value:
     """The angle within 0 and pi whose cosine an element is; NaN beyond -1 and 1.
@@ -3408,7 +3408,7 @@ def acos(x: Operand, *, source: str = "") -> Value:
     return call(ACOS, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:95
+# specs/trigonometry.yaml:76
 @called
 def atan(x: Operand, *, source: str = "") -> Value:
     """The angle within -pi/2 and pi/2 whose tangent an element is.
@@ -3418,7 +3418,7 @@ def atan(x: Operand, *, source: str = "") -> Value:
     return call(ATAN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:106
+# specs/trigonometry.yaml:87
 @called
 def sinh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic sine of every element.
@@ -3428,7 +3428,7 @@ def sinh(x: Operand, *, source: str = "") -> Value:
     return call(SINH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:118
+# specs/trigonometry.yaml:99
 @called
 def cosh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic cosine of every element.
@@ -3438,7 +3438,7 @@ def cosh(x: Operand, *, source: str = "") -> Value:
     return call(COSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:128
+# specs/trigonometry.yaml:109
 @called
 def asinh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic sine.
@@ -3448,7 +3448,7 @@ def asinh(x: Operand, *, source: str = "") -> Value:
     return call(ASINH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:139
+# specs/trigonometry.yaml:120
 @called
 def acosh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic cosine from 1 on; NaN below.
@@ -3458,7 +3458,7 @@ def acosh(x: Operand, *, source: str = "") -> Value:
     return call(ACOSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:152
+# specs/trigonometry.yaml:133
 @called
 def atanh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic tangent; NaN beyond -1 and 1.

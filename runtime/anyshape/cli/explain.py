@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from anyshape.cli.answer import Answer, report, signature
 from anyshape.dims import Dim, bounds
+from anyshape.graph.callee import callees_of
 from anyshape.graph.function import Function
+from anyshape.graph.required import REQUIRE
 from anyshape.graph.text import size_names
 from anyshape.vm import Executable
 from anyshape.vm.report.causes import Causes
@@ -32,9 +34,19 @@ def explain(exe: Executable) -> Answer:
         causes = Causes(f)
         why = {name: causes.of_dim(s) for name, s in sorted(data_dependent.items())}
         lines += ["data-dependent dims of the outputs:", *(f"  {s}: {cause}" for s, cause in why.items())]
+    required = _required(f)
+    if required:
+        lines += ["required of sizes, and not implied by what is known:", *(f"  {c}" for c in required)]
     dims = {names[s]: {"least": bounds(s)[0] or 0, "most": bounds(s)[1], "axes": _axes(s, f)} for s in symbols}
-    data = {**types, "dims": dims, "data_dependent": why, "report": report(exe)}
+    data = {**types, "dims": dims, "data_dependent": why, "required": required, "report": report(exe)}
     return Answer(text="\n".join([*lines, str(exe.report)]), data=data)
+
+
+def _required(f: Function) -> list[str]:
+    """What the function, its regions and the functions that it calls require, as far as nothing else implies it."""
+    functions = (f, *(c.function for c in callees_of([f]) if c.function is not None))
+    checks = [c for g in functions for c in (*g.checks, *(c for n in g.all_nodes() for c in n.checks))]
+    return list(dict.fromkeys(str(c) for c in checks if c.op == REQUIRE.name))
 
 
 def _typed(types: Mapping[str, str]) -> list[str]:

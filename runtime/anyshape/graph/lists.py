@@ -79,7 +79,7 @@ def _check_position(node: Node) -> None:
     at = node.inputs[-1]
     if at is None:
         return
-    if not at.type.dtype.is_integer:
+    if not at.type.dtype.is_index:
         raise DtypeError(f"{node.op.full_name}: a position must be an integer, got {at.type}")
     check_single(node.op.full_name, "a position", at)
 
@@ -200,7 +200,7 @@ class _Split:
             raise DtypeError(f"{node.op.full_name}: its first operand must be a tensor, got {x}")
         axis = axis_of_split(node)
         if sizes is not None:
-            if not sizes.type.dtype.is_integer:
+            if not sizes.type.dtype.is_index:
                 raise DtypeError(f"{node.op.full_name}: sizes must be integers, got {sizes.type}")
             if (sizes.type.rank or 0) > 1:
                 raise ShapeError(f"{node.op.full_name}: sizes must be a scalar or a vector, got {sizes.type}")

@@ -37,6 +37,7 @@ from anyshape.graph.infer import rebuild
 from anyshape.graph.joining import joined_list, unlike_ranks
 from anyshape.graph.local_names import localised, over
 from anyshape.graph.matching import make
+from anyshape.graph.required import after
 from anyshape.graph.value import Value, constant
 from anyshape.public import public
 from anyshape.types import FunctionType, ListType, TensorType, parse_type
@@ -224,13 +225,14 @@ def _computed(n: Dim, values: Mapping[Dim, Value]) -> Value:
     return total
 
 
-def resolved(params: Sequence[Value], results: Sequence[Value]) -> list[Value]:
-    """The results with every name of a dim read off an input, or off the value at which it is written first."""
-    nodes = topological(results)
-    if not any(isinstance(v, NamedDim) for node in nodes for v in node.inputs):
+def resolved(params: Sequence[Value], results: Sequence[Value], held: Sequence[Value] = ()) -> list[Value]:
+    """The results with every name of a dim read off an input, or off the value at which it is written first; put through what is required,
+    which is known of all of them."""
+    nodes = topological((*held, *results))
+    if not held and not any(isinstance(v, NamedDim) for node in nodes for v in node.inputs):
         return list(results)
     scope = _entry_names(params)
-    entry = EntryFacts(Function(params, ()))
+    entry = EntryFacts(Function(params, ()), required={h.node for h in held})
     mapped: dict[Value, Value] = {}
     seen = {*params, *(v for node in nodes for v in node.outputs)}
     for node in nodes:
@@ -246,10 +248,12 @@ def resolved(params: Sequence[Value], results: Sequence[Value]) -> list[Value]:
                 place = scope[name]
                 mapped[v] = place.size({s: scope[str(s)] for s in free_symbols(place.rest)}, mapped, node.source)
         inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
-        rebuilt = localised(over(node, inputs), inner, entry.facts) if inner else rebuild(node, inputs, entry.facts)
+        facts = entry.facts_for(inputs)
+        rebuilt = localised(over(node, inputs), inner, facts) if inner else rebuild(node, inputs, facts)
         entry.learn(rebuilt)
+        entry.rely_on(rebuilt, node)
         mapped.update(zip(node.outputs, rebuilt.outputs, strict=True))
-    return [mapped.get(v, v) for v in results]
+    return after([mapped.get(v, v) for v in results], [mapped[h] for h in held])
 
 
 def _written(v: NamedDim, scope: Mapping[str, Place]) -> Place:

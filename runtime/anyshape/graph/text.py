@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -169,4 +170,12 @@ def spell_attribute(v: Any) -> str:
         return str(v)
     if isinstance(v, float):
         return "nan" if math.isnan(v) else "inf" if v == math.inf else "-inf" if v == -math.inf else repr(v)
-    return repr(v)
+    return f"'{_SPECIAL.sub(_escaped, v)}'" if isinstance(v, str) else repr(v)
+
+
+_SPECIAL = re.compile(r"""['"\\#\x00-\x1f\x7f\ud800-\udfff\u2028\u2029\x85]""")
+"""Characters that end a string, a call or a line of a text"""
+
+
+def _escaped(m: re.Match[str]) -> str:
+    return f"\\u{ord(m.group()):04x}"

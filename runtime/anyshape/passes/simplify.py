@@ -22,6 +22,8 @@ def fold_contents(node: Node) -> Sequence[Value] | None:
     """Outputs whose elements inference already knows are constants."""
     if node.checks or node.regions or not all(_concrete(v.contents) for v in node.outputs):
         return None
+    if node.op.view and not _only_views(node):
+        return None
     return [
         constant(np.array(v.contents, v.type.dtype.numpy).reshape(static_shape(v)), computed=True) for v in node.outputs
     ]
@@ -38,7 +40,7 @@ def static_shape(v: Value) -> tuple[int, ...]:
 def idle_views(node: Node) -> Sequence[Value] | None:
     """A view that changes nothing, and checks nothing, is what it views: a reshape to the same shape, a shape that was ensured and
     proved. A view would keep producer and consumer in different kernels."""
-    if not node.op.view or node.checks or node.bound is None or len(node.outputs) != 1:
+    if node.bound is None or not _only_views(node):
         return None
     t = node.outputs[0].type
     source = next((v for v in _behind(node) if v.type == t), None)
@@ -51,7 +53,14 @@ def _behind(view: Node) -> Iterator[Value]:
     while source is not None:
         yield source
         above = source.node
-        source = viewed(above) if above is not None and not above.checks and len(above.outputs) == 1 else None
+        source = viewed(above) if above is not None and _only_views(above) else None
+
+
+def _only_views(node: Node) -> bool:
+    """Whether a call checks nothing, and has no operand but what it is a view of that a check may stand behind."""
+    source = viewed(node)
+    beside = (v for v in node.data_inputs if v is not None and v is not source)
+    return source is not None and not node.checks and len(node.outputs) == 1 and all(v.is_constant for v in beside)
 
 
 def viewed(node: Node) -> Value | None:

@@ -8,6 +8,9 @@ from anyshape.passes.steps import KernelStep, RegionStep, Schedule, TableStep, s
 
 def spell_schedule(schedule: Schedule) -> str:
     names = value_names(schedule.function)
+    for step in schedule.steps:
+        if isinstance(step, KernelStep):  # what one kernel of a node makes for another is no result of the node
+            names |= {v: f"%{v.name}" for v in step.outputs if v not in names}
     sizes = symbol_names(schedule.function, names)
     lines: list[str] = []
     for step in schedule.steps:
