@@ -242,6 +242,51 @@ def test_an_iteration_checks_what_it_requires(options: dict[str, Any]) -> None:
             f(a, np.array(n))
 
 
+def test_a_branch_of_an_iteration_and_the_iteration_require(options: dict[str, Any]) -> None:
+    x, c, trip = inputs(x="f32[n]", c="bool[]", trip="i64[]")
+
+    def body(i: Value, total: Value) -> list[Value]:
+        def positive() -> Value:
+            found = x[x > ops.cast(i, to="f32")]
+            ops.require(found.shape[0] <= 4, "four in a branch")
+            summed: Value = found.sum()
+            return summed
+
+        (chosen,) = control.if_(c, positive, lambda: total)
+        ops.require(i <= 1, "two iterations")
+        return [total + chosen]
+
+    (total,) = control.loop(trip, body, [anyshape.constant(np.float32(0))])
+    f = anyshape.compile(anyshape.function([x, c, trip], total), **options)
+    assert f(A[:5], np.array(True), np.array(2)) == 19 and f(A, np.array(False), np.array(2)) == 0
+    for a, truth, n, message in ((A, True, 2, "four in a branch"), (A, False, 3, "two iterations")):
+        with pytest.raises(ShapeError, match=message):
+            f(a, np.array(truth), np.array(n))
+
+
+def test_a_function_that_is_put_in_the_place_of_its_call_checks_what_it_requires() -> None:
+    x, m = inputs(x="f32[n]", m="bool[n]")
+    kept = x[m]
+    ops.require(kept.shape[0] <= 2, "few")
+    called = anyshape.function([x, m], kept * 2.0)
+    y, o = inputs(y="f32[q]", o="bool[q]")
+    (result,) = control.call(called, [y, o])
+    f = anyshape.compile(anyshape.function([y, o], result + 1.0))
+    np.testing.assert_array_equal(f(A, mask(1, 0, 1, 0, 0, 0)), [1, 5])
+    with pytest.raises(ShapeError, match="few"):
+        f(A, mask(1, 0, 1, 1, 0, 0))
+
+
+def test_a_function_with_gradients_checks_what_it_requires() -> None:
+    (x,) = inputs(x="f32[n]")
+    ops.require(x.shape[0] <= 4, "short")
+    square = ops.sum(x * x)
+    f = anyshape.compile(anyshape.function([x], [square, *anyshape.gradients(square, [x])]))
+    np.testing.assert_array_equal(f(A[:3])[1], [0, 2, 4])
+    with pytest.raises(ShapeError, match="short"):
+        f(A)
+
+
 def test_a_called_function_checks_what_it_requires() -> None:
     callee = control.function("kept", {"x": "f32[n]", "m": "bool[n]"}, ["f32[k]"])
 
