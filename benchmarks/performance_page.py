@@ -11,7 +11,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,23 +30,26 @@ CAUSES = Path(__file__).with_name("performance_causes.yaml")
 HEAD = """\
 # Performance
 
-Made by `make performance`, or from its figures after some were measured again (`--keep` of `benchmarks.models_bench` and `single_ops`),
-on one machine: {machine}. Engines in turns, the same threads,
-outputs compared. Models run in a process for each engine, all of them stopped but the one that is measured, since engines' threads look
-for work for a while after a call. A turn begins with some milliseconds of calls that do not count.
-Ratios are the best peer's time over ours: above 1 we are ahead. *Steady* is the least of many short batches of equal calls, *shuffled*
-the median in a stream of all shapes in random order. *First* is the first call of a new executable at a shape over later calls at that
-shape: when the executable is warm at one shape, it goes through all others in some order, and then again in the same order, so that the
-call before is the same; every call has data of its own, and so nothing but the shape's newness differs; medians of up to {most}
-executables, each over its own later calls, p50 and p95 over the shapes. *Second* is the same of the second call at a shape, over the
-same later ones: the noise of the figure.
-Single ops are measured in four passes over all of them, and in eight more where the engines are as fast as each other. *Noise* is the
-largest median over least of any engine: where it is far above 1, other work was running. What is blurred by that is measured on for all
-engines, at most {patience} times as long: the least of a row until the noise is below {quiet}, medians until they are known within
-{close:.0%} (`benchmarks/patience.py`).
+Written by `make performance`, or again from its figures after some were measured anew (`--keep` of `benchmarks.models_bench` and
+`single_ops`), on one machine: {machine}. Engines alternate, with the same number of threads, and their outputs are
+compared. Each engine runs models in a process of its own. All of these are stopped but the one that is measured, since threads of engines
+spin for a while after a call. A measurement begins with some milliseconds of calls that do not count.
 
-Every op and every shape stands in [performance-tables.md](performance-tables.md); what was learned and what was tried in vain, with figures
-of its time, in [performance-log.md](performance-log.md).
+Ratios are the best peer's time over ours: above 1 we are faster.
+
+- *Steady*: the least of many short batches of equal calls.
+- *Shuffled*: the median in a stream of all shapes in random order.
+- *First*: the first call of a new executable at a shape over later calls at that shape. A warm executable runs all other shapes in some
+  order, and then again in the same order, so that the previous call is the same; every call has data of its own. So only the newness of the
+  shape differs. Medians of up to {most} executables, each over its own later calls; p50 and p95 over the shapes.
+- *Second*: the same for the second call at a shape: the noise of *first*.
+- *Noise*: the largest median over least of any engine. Far above 1, other processes were running. Such rows are measured again
+  for all engines, at most {patience} times as long: minima until the noise is below {quiet}, medians until they are known
+  within {close:.0%} (`benchmarks/patience.py`).
+
+Single ops are measured in four passes over all of them, and in eight more where engines are about equal.
+[performance-tables.md](performance-tables.md) has every op and every shape, [performance-log.md](performance-log.md) what was
+tried, with the figures of that time.
 """
 TABLES_HEAD = """\
 # Performance, case by case
@@ -164,17 +167,30 @@ def cases(results: Results) -> str:
 
 
 def losses(models_: Results, singles: Results) -> str:
-    """Every model at a shape and every op where a peer is faster, each with its cause."""
+    """Every model at a shape and every op where a peer is faster, by cause."""
     found = [
-        f"{r['model']} {size(row)}, {kind}, {r['threads']} thread(s): {row[f'{kind}_ratio']:.2f}"
+        (f"{r['model']} {size(row)}, {kind}", f"{r['threads']} thread(s): {row[f'{kind}_ratio']:.2f}")
         for r in models_ for row in r["rows"] for kind in ("steady", "shuffled") if row[f"{kind}_ratio"] < 1
     ]  # fmt: skip
     found += [
-        f"{r['group']} {r['name']}, {r['threads']} thread(s): {r['ratio']:.2f} ({r['best']})"
+        (f"{r['group']} {r['name']}", f"{r['threads']} thread(s): {r['ratio']:.2f} ({r['best']})")
         for r in singles if r["ratio"] < 1
     ]  # fmt: skip
-    lines = [f"- {each}: {cause_of(each) or '**no cause found yet**'}" for each in found]
-    return "## Where a peer is faster\n\n" + ("\n".join(lines) if lines else "Nowhere in this run.")
+    return f"## Where a peer is faster\n\n{by_cause(found)}"
+
+
+def by_cause(found: Iterable[tuple[str, str]]) -> str:
+    """One paragraph for each cause, with its rows: of a row its name, and the threads with the ratio."""
+    grouped: dict[str, dict[str, list[str]]] = {}
+    for name, ratio in found:
+        cause = cause_of(f"{name}, {ratio}") or "**no cause found yet**"
+        grouped.setdefault(cause, {}).setdefault(name, []).append(ratio)
+    parts = [
+        f"- {cause[:1].upper()}{cause[1:]}:\n"
+        + "\n".join(f"  - {name}: {'; '.join(ratios)}" for name, ratios in rows.items())
+        for cause, rows in grouped.items()
+    ]
+    return "\n".join(parts) if parts else "Nowhere in this run."
 
 
 def causes() -> list[tuple[re.Pattern[str], str]]:

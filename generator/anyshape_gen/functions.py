@@ -53,7 +53,7 @@ FUNCTIONS: dict[str, LanguageFunction] = {
     **_table(
         "kernel", {"pad": (2, 2), "philox": (2, 2), "entropy": (0, 0), "array": (2, 2), "first": (1, 1), "last": (1, 1)}
     ),
-    **_table("kernel", {"char": (1, 1), "bitcast": (2, 2)}),
+    **_table("kernel", {"char": (1, 1), "bitcast": (2, 2), "search": (1, 1)}),
     **_table("kernel", dict.fromkeys(BITS, (2, 2))),
     "argsort": LanguageFunction(1, 1, "kernel", ("descending",)),
     "argmax": LanguageFunction(1, 1, "kernel", ("last",)),

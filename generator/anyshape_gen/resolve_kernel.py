@@ -205,6 +205,12 @@ class KernelResolver:
                     if equation.target.tensor in self.operands:
                         text = f"the extent of '{name}' is not known: nothing is indexed by it alone; read a tensor at `[{name}]`"
                     self.findings.add(equation.target.span, text)
+        for name, scratch in self.scratch.items():
+            first = next(e for e in self.kernel.equations if e.target.tensor == name)
+            unknown = [p for p, (_, extent) in zip(first.target.items or (), scratch.places) if extent is None]
+            if any(isinstance(_bare(p), Slice) for p in unknown):
+                text = f"the extent of ':' is not known: read '{name}' at a variable, or add an annotation, `{name}[:]: T[n] = …`"
+                self.findings.add(first.target.span, text)
 
     # --- reads and left sides
     # -----------------------------------------------------------------------------------------------
@@ -301,6 +307,10 @@ def slot_item(slot: Slot) -> Item:
         return Star(slot.extents)
     assert isinstance(slot, One)
     return slot.extent
+
+
+def _bare(entry: Item) -> Item:
+    return entry.value if isinstance(entry, Star) else entry
 
 
 def _walk_items(*nodes: Node) -> list[Node]:

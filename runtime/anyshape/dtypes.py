@@ -60,6 +60,11 @@ class DType(str):
         return self.kind in ("int", "uint")
 
     @property
+    def is_index(self) -> bool:
+        """Integers that positions, sizes and counts may have: of whole bytes, and no characters."""
+        return self.is_integer and self.width == self.bits and self is not CHAR
+
+    @property
     def is_narrow(self) -> bool:
         """Stored, moved and converted only."""
         return self in NARROW_FLOATS or self.width < self.bits

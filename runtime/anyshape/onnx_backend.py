@@ -86,6 +86,8 @@ class Backend(BaseBackend):  # type: ignore[misc]  # onnx has no types
         if not isinstance(node, onnx.NodeProto):
             raise ArgumentError(f"run_node: node must be an onnx.NodeProto, got {short(node)}")
         opset = kwargs.pop("opset_version", None) or onnx.defs.onnx_opset_version()
+        if not isinstance(opset, int) or not 0 < opset < 2**31:
+            raise ArgumentError(f"run_node: opset_version must be a positive integer, got {short(opset)}")
         arrays = _arrays(node, inputs)
         return cls.run_model(_model_of(node, arrays, opset), arrays, device, **kwargs)
 
@@ -97,6 +99,8 @@ class Backend(BaseBackend):  # type: ignore[misc]  # onnx has no types
 
 def _arrays(node: Any, inputs: Any) -> dict[str, Array]:
     if isinstance(inputs, Mapping):
+        if strange := [name for name in inputs if not isinstance(name, str)]:
+            raise ArgumentError(f"{node.op_type}: names of inputs are strings, got {short(strange[0])}")
         return {name: np.asarray(a) for name, a in inputs.items()}
     listed = _listed(inputs)
     names = [name for name in node.input if name]

@@ -150,7 +150,10 @@ def _param(q: ParamDef, v: Any) -> Iterator[Any]:
         words = tuple(v) if v is not None else ()
         yield from ((*words[:k], *new, *words[k + 1 :]) for k in range(len(words)) for new in ((), ("?",)))
         yield (*words, "?")
-    elif q.is_vector and q.kind != "floats":
+    elif q.kind == "floats":
+        items = tuple(v) if v is not None else ()
+        yield from ((*items, 1.0), items[:-1]) if items else ((1.0,), (1.0, 1.0))
+    elif q.is_vector:
         yield from _vector(tuple(v)) if v is not None else ((x,) * n for n in (1, 2, 4) for x in (0, -1))
 
 

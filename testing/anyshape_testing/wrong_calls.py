@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from anyshape.properties import Case, Property
-from anyshape_testing.calls import Call, build_call, random_call
+from anyshape_testing.calls import Call, build_call, random_call, variants
 from anyshape_testing.draws import HypothesisDraw, choosing
 
 
@@ -24,14 +24,24 @@ class Wrong(HypothesisDraw):
 
 
 def wrong_call(p: Property, draw: Any) -> Call:
-    """Draws a random call; in half of all cases one shape has another dim, one more dim, or only its first dims."""
+    """Draws a random call; in half of all cases one shape has another dim, one more dim, or only its first dims, or a list of parameters
+    has one item more or less."""
     choose = choosing(draw)
+    lists = {q.name for q in variants(p.op)[0].params if q.is_vector}
 
     def case(d: Any) -> Case:
         drawn = p.case(d)
         names = [n for n, s in drawn.shapes.items() if s is not None and (not isinstance(s, list) or s)]
-        if not names or choose.among((False, True)):
+        listed = [n for n, v in drawn.params.items() if n in lists and isinstance(v, tuple)]
+        if not (names or listed) or choose.among((False, True)):
             return drawn
+        if listed and (not names or choose.among((False, False, False, True))):
+            name = choose.among(listed)
+            items = drawn.params[name]
+            longer = not items or choose.among((False, True))
+            return replace(
+                drawn, params={**drawn.params, name: (*items, items[-1] if items else 1) if longer else items[:-1]}
+            )
         name = choose.among(names)
         original = drawn.shapes[name]
         which = choose.among(range(len(original))) if isinstance(original, list) else None

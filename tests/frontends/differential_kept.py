@@ -329,7 +329,7 @@ KEPT: tuple[Kept, ...] = (
     Kept(
         'wrong', 'RoiAlign', "mode=b'' | coordinate_transformation_mode=b''",
         "RoiAlign-10 roialign_mode_max: mode=b''",
-        'an empty string counts as absent, and the defaults are avg and half_pixel; others take any other string as max and output_half_pixel',
+        'an empty string counts as absent, and the defaults are avg and half_pixel; others take it as max and output_half_pixel',
     ),
     Kept(
         'refused', 'ai.onnx.ml:TreeEnsemble', 'nodes_*leafs=*',

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from anyshape.graph.registry import all_ops, packages
-from anyshape_gen.cli import main
 from anyshape_gen.emit import api, compositions, kernels, names, onnx, ops, procedures, relations, rewrites, strategies
 from anyshape_gen.emit.kernels import KernelCode
 from anyshape_gen.emit.module import NOTHING, Code, Doc, characters, joined, number_text, python_module, use, used_names
 from anyshape_testing.profile import load_profile, usual
 from anyshape_testing.quick import checks, run
-from anyshape_testing.running import PACKAGES, PROPERTIES
+from tests.generator.installing import installed
 from tests.specs import all_specs
 
 CALLED = sorted({*names.RULE_NAMES, *names.KERNEL_NAMES, *names._LOCAL} - {"inf", "pi"})
@@ -105,24 +102,8 @@ def spec() -> str:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Generated, and announced as an installed package is."""
-    (tmp_path / "specs").mkdir()
-    (tmp_path / "specs/hiding.yaml").write_text(spec())
-    assert main(["--specs", str(tmp_path / "specs"), "--package", "hiding_ops", "--out", str(tmp_path)]) == 0
-    info = tmp_path / "hiding_ops-0.1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hiding-ops\nVersion: 0.1.0\n")
-    (info / "entry_points.txt").write_text("[anyshape.ops]\nhiding_ops = hiding_ops:OPS\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    for known in (packages, all_ops):
-        known.cache_clear()
-    yield "hiding_ops"
-    for name in [n for n, p in PACKAGES.items() if p == "hiding_ops"]:
-        del PROPERTIES[name], PACKAGES[name]
-    for known in (packages, all_ops):
-        known.cache_clear()
-    for name in [n for n in sys.modules if n.split(".")[0] == "hiding_ops"]:
-        del sys.modules[name]
+    with installed("hiding_ops", spec(), tmp_path, monkeypatch) as name:
+        yield name
 
 
 def test_any_name_that_is_called_may_be_a_name_of_a_spec(package: str) -> None:

@@ -23,7 +23,7 @@ from anyshape.cli.main import main
 from anyshape.errors import AnyshapeError
 from tests.frontends.isolated import run_from_command_line, run_isolated
 from tests.robust.test_api_arguments import CALLED, FOREVER, FUNCTION, PUBLIC, VALUES, given
-from tests.robust.test_files import _exp
+from tests.robust.test_files import exp_model
 
 WORDS = (
     "", "x", "x=", "=x", "x=3", "x=4x128", "x=[1, 2]", "x=[[1.0]", "x=m.onnx", "x=x.npy", "n=3", "n=0:", "n=5:2", "n=-1", "0:2", "2:0",
@@ -41,7 +41,7 @@ COMMANDS = ("run", "compile", "explain", "simplify", "show", "diff", "nothing", 
 def call(pick: random.Random) -> str:
     """A public function with arguments of which some are drawn from the table of wrong ones."""
     name = pick.choice(sorted(PUBLIC.keys() - FOREVER))
-    signature, right = given(PUBLIC[name])
+    signature, right = given(name)
     words: list[Any] = []
     for parameter, p in signature.parameters.items():
         if pick.random() < 0.5:
@@ -74,7 +74,7 @@ def command(pick: random.Random) -> str:
 
 @cache
 def _model() -> bytes:
-    data: bytes = _exp().SerializeToString()
+    data: bytes = exp_model().SerializeToString()
     return data
 
 

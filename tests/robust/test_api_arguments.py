@@ -10,8 +10,11 @@ import ast
 import inspect
 import subprocess
 import sys
+import tempfile
 import types
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -25,6 +28,7 @@ from anyshape.frontends.onnxruntime_api import InferenceSession
 from anyshape.vm.compiling.options import CompileOptions, Options
 from anyshape.vm.run.destinations import overlaps_itself
 from anyshape.vm.run.recorder import Recorder
+from tests.robust.test_files import exp_model
 
 VALUES: list[Any] = [
     None, 0, -1, 2**70, 1.5, float("nan"), True, "", "x", "a\0b", b"", b"\xff", (), [], [None], [1, [2]], {}, {1: 2}, {"x": None}, {"x": 1},
@@ -47,6 +51,17 @@ RIGHT: dict[str, Any] = {
     "sizes": None, "args": np.zeros(3, np.float32), "input_feed": FEED, "output_names": None, "check": lambda: None, "dtype":
     anyshape.constant(1.0).type.dtype, "shape": (3,), "path_or_bytes": FUNCTION, "device": "CPU", "node": None,
 }  # fmt: skip
+MODEL = exp_model()
+SAVED = Path(tempfile.mkdtemp()) / "model"
+EXE.save(SAVED)
+RIGHT_OF: dict[str, dict[str, Any]] = {
+    "Function": {"params": [X], "results": [ops.exp(X)]}, "Value": {"type": X.type}, "function": {"inputs": [X]}, "load": {"path": SAVED},
+    "control.loop": {"body": lambda k, *v: v, "carried": [X]}, "control.function": {"results": ["f32[n]"]}, "simplify": {"model": MODEL},
+    "gradients": {"of": ops.sum(ops.exp(X)), "by": [X]}, "lists.optional": {"value": X}, "Executable.save": {"path": SAVED},
+    "onnx_backend.is_compatible": {"model": MODEL}, "onnx_backend.run_node": {"node": MODEL.graph.node[0], "inputs": [FEED["x"]]},
+    "einsum": {"equation": "i->"}, "Executable.__call__": {"x": FEED["x"]},
+}  # fmt: skip
+"""Arguments of one function that are not those of `RIGHT`"""
 
 
 def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -113,12 +128,21 @@ def outcome(call: Callable[[], object]) -> None:
         assert len(text) <= LONGEST + 50 and max(map(len, text.split("\n"))) <= LONGEST_LINE + 3
 
 
-def given(f: Callable[..., Any]) -> tuple[inspect.Signature, dict[str, Any]]:
-    """The arguments that a function must have, right ones."""
-    signature = inspect.signature(f)
+def given(name: str) -> tuple[inspect.Signature, dict[str, Any]]:
+    """The signature of a public function, and valid arguments for all its parameters without a default."""
+    signature = inspect.signature(PUBLIC[name])
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     required = [n for n, p in signature.parameters.items() if p.default is p.empty and p.kind not in variadic]
-    return signature, {n: RIGHT.get(n) for n in required}
+    return signature, {n: RIGHT.get(n) for n in required} | RIGHT_OF.get(name, {})
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC.keys() - FOREVER))
+def test_valid_arguments_are_accepted(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Otherwise the next test would see one error, of an argument that it does not mean."""
+    monkeypatch.chdir(tmp_path)
+    signature, valid = given(name)
+    variadic = [n for n, p in signature.parameters.items() if p.kind is p.VAR_POSITIONAL and n in RIGHT]
+    PUBLIC[name](*valid.values(), X) if variadic == ["operands"] else PUBLIC[name](**valid)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -127,7 +151,7 @@ def test_values_of_wrong_kinds(name: str, monkeypatch: pytest.MonkeyPatch, tmp_p
         return
     monkeypatch.chdir(tmp_path)  # a name of one letter is a file that can be written
     f = PUBLIC[name]
-    signature, right = given(f)
+    signature, right = given(name)
     for parameter, p in signature.parameters.items():
         for value in VALUES:
             if callable(value) and parameter in CALLED:
@@ -215,7 +239,7 @@ def test_right_arguments_pass() -> None:
 @pytest.mark.parametrize("name", sorted(n for n in ops.__all__ if callable(getattr(ops, n))))
 def test_ops(name: str) -> None:
     f = getattr(ops, name)
-    signature, _ = given(f)
+    signature = inspect.signature(f)
     names = [n for n, p in signature.parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     for parameter in names:
         for value in VALUES[:: 1 if len(names) < 3 else 3]:
@@ -257,3 +281,19 @@ def test_arrays_that_overlap_themselves(shape: tuple[int, ...], strides: tuple[i
     memory = np.zeros(100, np.float32)[50:]
     a = np.lib.stride_tricks.as_strided(memory, shape, strides)
     assert overlaps_itself(a) is is_itself
+
+
+@pytest.mark.parametrize("opset", [-1, 2**70, "18", 1.5, [18]])
+def test_opsets_of_a_node_are_numbers(opset: Any) -> None:
+    run = partial(onnx_backend.run_node, MODEL.graph.node[0], [FEED["x"]])
+    with pytest.raises(ArgumentError, match="opset_version must be a positive integer"):
+        run(opset_version=opset)
+    assert run(opset_version=13)[0].tolist() == [1, 1, 1]
+
+
+def test_lists_of_many_carried_values_take_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparisons of values with each other, of which there were as many as pairs of carried values"""
+    compared = count()
+    monkeypatch.setattr(type(X), "__eq__", lambda a, b: next(compared) < 0 or a is b)
+    control.loop(3, lambda k, *v: v, [X] * 2_000)
+    assert next(compared) < 20_000

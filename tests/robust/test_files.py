@@ -173,7 +173,7 @@ def test_nothing_but_a_plain_file_is_replaced(tmp_path: Path, writer: str) -> No
 def test_the_command_line_names_files_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Inputs and outputs: each ends with one message and exit code 2."""
     paths, model = special(tmp_path), tmp_path / "m.onnx"
-    model.write_bytes(_exp().SerializeToString())
+    model.write_bytes(exp_model().SerializeToString())
     os.mkfifo(tmp_path / "x.npy")
     commands = [
         ["run", str(paths["fifo"])],
@@ -193,7 +193,7 @@ def _two(command: list[str]) -> None:
     assert main(command) == 2
 
 
-def _exp() -> Any:
+def exp_model() -> Any:
     values = [helper.make_tensor_value_info(name, 1, ["n"]) for name in ("x", "y")]
     graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"])], "g", values[:1], values[1:])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
@@ -245,6 +245,6 @@ def _is_allowed(path: Path, node: ast.AST) -> bool:
 
 def test_arrays_of_objects_are_not_unpickled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "x.npy", np.array([{}], object), allow_pickle=True)
-    (tmp_path / "m.onnx").write_bytes(_exp().SerializeToString())
+    (tmp_path / "m.onnx").write_bytes(exp_model().SerializeToString())
     assert main(["run", str(tmp_path / "m.onnx"), "--input", f"x={tmp_path / 'x.npy'}"]) == 2
     assert "allow_pickle" in capsys.readouterr().err

@@ -102,11 +102,11 @@ def test_what_cannot_be_imported_is_told_and_imported_later(what: str, tmp_path:
     code, which is mapped."""
     import anyshape
     from anyshape import ops
-    from tests.robust.test_files import _exp
+    from tests.robust.test_files import exp_model
 
     x = anyshape.input("x", "f32[n]")
     anyshape.compile(anyshape.function([x], ops.exp(x))).save(tmp_path / "load")
-    (tmp_path / "compile").write_bytes(_exp().SerializeToString())
+    (tmp_path / "compile").write_bytes(exp_model().SerializeToString())
     told = {}
     for room in (4, 12, 17, 60, 2000):
         words = [sys.executable, "-c", IMPORTS, what, str(tmp_path / what), str(room)]

@@ -21,6 +21,7 @@ from anyshape.equations.functions import (
     gt,
     lt,
     reduce_,
+    remainder,
     sqrt,
     where,
     wrap,
@@ -167,7 +168,7 @@ def rotate_kernel(eqs: Equations, bound: Bound) -> None:
     interleaved, m, h, b, s, n, c = bound.interleaved, bound.m, bound.h, bound.b, bound.s, bound.n, bound.c
     x, cos_, sin_, y = eqs.tensor("x"), eqs.tensor("cos"), eqs.tensor("sin"), eqs.tensor("y")
     def number(j: Any) -> Any:
-        return clamp(j // 2 if interleaved else j % m, 0, m - 1)
+        return clamp(j // 2 if interleaved else remainder(j, m), 0, m - 1)
 
     def partner(j: Any) -> Any:
         return clamp(

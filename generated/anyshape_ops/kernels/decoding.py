@@ -10,7 +10,20 @@ from typing import Any
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import cast, clamp, eq, fit, ge, maximum, pad, reduce_, round_even, saturate, where
+from anyshape.equations.functions import (
+    cast,
+    clamp,
+    eq,
+    fit,
+    ge,
+    maximum,
+    pad,
+    quotient,
+    reduce_,
+    round_even,
+    saturate,
+    where,
+)
 from anyshape.rules import Bound
 
 
@@ -41,7 +54,7 @@ def place_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     def resident(count: Any) -> Any:
         return where(
             rules.gt(window, 0),
-            lambda: count - (maximum(count - capacity, 0) + block - 1) // block * block,
+            lambda: count - quotient(maximum(count - capacity, 0) + block - 1, block) * block,
             lambda: count,
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import abs_, cast, checked, clamp, floor, fold, item, pad, ravel, reduce_
+from anyshape.equations.functions import abs_, cast, checked, clamp, floor, fold, item, pad, quotient, ravel, reduce_
 from anyshape.rules import Bound
 
 
@@ -45,7 +45,8 @@ def deform_conv_kernel(eqs: Equations, bound: Bound) -> None:
         at_[n, h, j, *q, *p, a],
         clamp(
             cast(
-                checked(offset)[n, (((h * c + j) // e) * rules.prod(k) + ravel(q, k)) * len(d) + a, *p], eqs.dtypes["U"]
+                checked(offset)[n, ((quotient(h * c + j, e)) * rules.prod(k) + ravel(q, k)) * len(d) + a, *p],
+                eqs.dtypes["U"],
             )
             + cast(item(p, a) * item(strides, a) + item(q, a) * item(dilations, a) - item(pads, a), eqs.dtypes["U"]),
             cast(-2.0, eqs.dtypes["U"]),
@@ -77,7 +78,7 @@ def deform_conv_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * fold("prod", (share(v, t) for v, t in zip((at_[n, h, j, *q, *p, a] for a in rules.range_(len(d))), u))),
         )
-        * cast(checked(mask)[n, ((h * c + j) // e) * rules.prod(k) + ravel(q, k), *p], eqs.dtypes["U"]),
+        * cast(checked(mask)[n, (quotient(h * c + j, e)) * rules.prod(k) + ravel(q, k), *p], eqs.dtypes["U"]),
         "specs/deformable.yaml:59: pad(x, 0)[n, h, j, *[i64(floor(at[n, h, j, *q, *p, "
         "a]) + U(u[a])) for a in range(len(d))]], mask[n, (h * c + j) // e, ravel(q, k), *p]",
     )

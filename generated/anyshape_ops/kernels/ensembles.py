@@ -22,6 +22,7 @@ from anyshape.equations.functions import (
     not_,
     or_,
     reduce_,
+    remainder,
     where,
 )
 from anyshape.rules import Bound, Rule
@@ -117,8 +118,11 @@ def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.fill(at_, cast(0, parse_dtype("i64")))
     with procedure.loop("q", 2 * m + e) as q:
         with procedure.when(lt(q, 2 * m)):
-            procedure.set(a[()], checked(tree)[q % m])
-            procedure.set(b[()], where(lt(q, m), lambda: checked(yes_id)[q % m], lambda: checked(no_id)[q % m]))
+            procedure.set(a[()], checked(tree)[remainder(q, m)])
+            procedure.set(
+                b[()],
+                where(lt(q, m), lambda: checked(yes_id)[remainder(q, m)], lambda: checked(no_id)[remainder(q, m)]),
+            )
         with procedure.otherwise():
             procedure.set_all((a[()], checked(target_tree)[q - 2 * m]), (b[()], checked(target_node)[q - 2 * m]))
         procedure.set_all((low[()], 0), (high[()], m))
@@ -154,13 +158,13 @@ def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
         with procedure.when(ge(q, 2 * m)):
             procedure.set(checked(at_)[q - 2 * m], found[()])
         with procedure.otherwise():
-            with procedure.when(checked(leaf)[q % m]):
-                procedure.set(found[()], q % m)
+            with procedure.when(checked(leaf)[remainder(q, m)]):
+                procedure.set(found[()], remainder(q, m))
             with procedure.when(lt(q, m)):
-                procedure.set(checked(yes)[q % m], found[()])
+                procedure.set(checked(yes)[remainder(q, m)], found[()])
             with procedure.otherwise():
-                procedure.set(checked(no)[q % m], found[()])
-            with procedure.when(and_(ge(found[()], 0), ne(found[()], q % m))):
+                procedure.set(checked(no)[remainder(q, m)], found[()])
+            with procedure.when(and_(ge(found[()], 0), ne(found[()], remainder(q, m)))):
                 procedure.set(checked(child)[found[()]], True)
     procedure.fill(first, m)
     procedure.set(group[()], 0)

@@ -16,7 +16,9 @@ from anyshape.equations.functions import (
     checked,
     eq,
     fit,
+    quotient,
     reduce_,
+    remainder,
     round_even,
     saturate,
     shift_right,
@@ -61,10 +63,11 @@ def dequantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
             y[*i],
             (
                 cast(x[*i], eqs.dtypes["U"]) - cast(
-                    checked(zero)[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]
+                    checked(zero)[*rules.put(i, rules.Vec((along,)), (quotient(i[along], block_size),))],
+                    eqs.dtypes["U"],
                 )
             )
-            * cast(scale[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
+            * cast(scale[*rules.put(i, rules.Vec((along,)), (quotient(i[along], block_size),))], eqs.dtypes["U"]),
             "specs/quantisation.yaml:76: zero[*put(i, [along], [i[along] // block_size])]",
         )
 
@@ -130,9 +133,12 @@ def quantize_linear_kernel(eqs: Equations, bound: Bound) -> None:
             stored(
                 rounded(
                     cast(x[*i], eqs.dtypes["U"]) / cast(
-                        scale[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]
+                        scale[*rules.put(i, rules.Vec((along,)), (quotient(i[along], block_size),))], eqs.dtypes["U"]
                     ),
-                    cast(checked(zero)[*rules.put(i, rules.Vec((along,)), (i[along] // block_size,))], eqs.dtypes["U"]),
+                    cast(
+                        checked(zero)[*rules.put(i, rules.Vec((along,)), (quotient(i[along], block_size),))],
+                        eqs.dtypes["U"],
+                    ),
                 )
             ),
             "specs/quantisation.yaml:150: zero[*put(i, [along], [i[along] // block_size])]",
@@ -300,7 +306,7 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
         code[j, l],
         bit_and(
             shift_right(
-                cast(codes[j, l * bits // (width * 8), l * bits // 8 % width], parse_dtype("i32")),
+                cast(codes[j, quotient(l * bits, width * 8), remainder(l * bits // 8, width)], parse_dtype("i32")),
                 cast(l * bits % 8, parse_dtype("i32")),
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),

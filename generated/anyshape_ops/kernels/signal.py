@@ -9,7 +9,23 @@ from typing import Any
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import and_, cast, cos, eq, exp, floor, le, log, lt, or_, pad, reduce_, sin, where
+from anyshape.equations.functions import (
+    and_,
+    cast,
+    cos,
+    eq,
+    exp,
+    floor,
+    le,
+    log,
+    lt,
+    or_,
+    pad,
+    reduce_,
+    remainder,
+    sin,
+    where,
+)
 from anyshape.rules import Bound, Rule
 
 
@@ -46,8 +62,8 @@ def dft_kernel(eqs: Equations, bound: Bound) -> None:
                 reduce_(
                     "sum",
                     [used],
-                    lambda t: cast(x[*a, t, *b, 0], eqs.dtypes["U"]) * co[k * t % length]
-                    + cast(pad(x, 0)[*a, t, *b, 1], eqs.dtypes["U"]) * si[k * t % length],
+                    lambda t: cast(x[*a, t, *b, 0], eqs.dtypes["U"]) * co[remainder(k * t, length)]
+                    + cast(pad(x, 0)[*a, t, *b, 1], eqs.dtypes["U"]) * si[remainder(k * t, length)],
                 ),
                 eqs.dtypes["F"],
             ),
@@ -61,8 +77,8 @@ def dft_kernel(eqs: Equations, bound: Bound) -> None:
                     "sum",
                     [used],
                     lambda t: cast(pad(x, 0)[*a, t, *b, 1], eqs.dtypes["U"])
-                    * co[k * t % length] - cast(x[*a, t, *b, 0], eqs.dtypes["U"])
-                    * si[k * t % length],
+                    * co[remainder(k * t, length)] - cast(x[*a, t, *b, 0], eqs.dtypes["U"])
+                    * si[remainder(k * t, length)],
                 ),
                 eqs.dtypes["F"],
             ),
@@ -77,8 +93,8 @@ def dft_kernel(eqs: Equations, bound: Bound) -> None:
                     "sum",
                     [used],
                     lambda t: cast(x[*a, t, *b, 0], eqs.dtypes["U"])
-                    * co[k * t % length] - cast(pad(x, 0)[*a, t, *b, 1], eqs.dtypes["U"])
-                    * si[k * t % length],
+                    * co[remainder(k * t, length)] - cast(pad(x, 0)[*a, t, *b, 1], eqs.dtypes["U"])
+                    * si[remainder(k * t, length)],
                 ) / cast(length, eqs.dtypes["U"]),
                 eqs.dtypes["F"],
             ),
@@ -91,8 +107,8 @@ def dft_kernel(eqs: Equations, bound: Bound) -> None:
                 reduce_(
                     "sum",
                     [used],
-                    lambda t: cast(pad(x, 0)[*a, t, *b, 1], eqs.dtypes["U"]) * co[k * t % length]
-                    + cast(x[*a, t, *b, 0], eqs.dtypes["U"]) * si[k * t % length],
+                    lambda t: cast(pad(x, 0)[*a, t, *b, 1], eqs.dtypes["U"]) * co[remainder(k * t, length)]
+                    + cast(x[*a, t, *b, 0], eqs.dtypes["U"]) * si[remainder(k * t, length)],
                 ) / cast(length, eqs.dtypes["U"]),
                 eqs.dtypes["F"],
             ),
@@ -108,8 +124,8 @@ def dft_kernel(eqs: Equations, bound: Bound) -> None:
                     [half],
                     lambda t: (
                         cast(x[*a, t, *b, 0], eqs.dtypes["U"])
-                        * co[k * t % length] - cast(pad(x, 0)[*a, t, *b, 1], eqs.dtypes["U"])
-                        * si[k * t % length]
+                        * co[remainder(k * t, length)] - cast(pad(x, 0)[*a, t, *b, 1], eqs.dtypes["U"])
+                        * si[remainder(k * t, length)]
                     )
                     * where(or_(eq(t, 0), eq(2 * t, length)), lambda: 1, lambda: 2),
                 ) / cast(length, eqs.dtypes["U"]),
@@ -151,8 +167,8 @@ def stft_kernel(eqs: Equations, bound: Bound) -> None:
             reduce_(
                 "sum",
                 [size],
-                lambda t: cast(x[g, f * step + t, 0], eqs.dtypes["U"]) * win[t] * co[k * t % size]
-                + cast(pad(x, 0)[g, f * step + t, 1], eqs.dtypes["U"]) * win[t] * si[k * t % size],
+                lambda t: cast(x[g, f * step + t, 0], eqs.dtypes["U"]) * win[t] * co[remainder(k * t, size)]
+                + cast(pad(x, 0)[g, f * step + t, 1], eqs.dtypes["U"]) * win[t] * si[remainder(k * t, size)],
             ),
             eqs.dtypes["F"],
         ),
@@ -167,9 +183,9 @@ def stft_kernel(eqs: Equations, bound: Bound) -> None:
                 [size],
                 lambda t: cast(pad(x, 0)[g, f * step + t, 1], eqs.dtypes["U"])
                 * win[t]
-                * co[k * t % size] - cast(x[g, f * step + t, 0], eqs.dtypes["U"])
+                * co[remainder(k * t, size)] - cast(x[g, f * step + t, 0], eqs.dtypes["U"])
                 * win[t]
-                * si[k * t % size],
+                * si[remainder(k * t, size)],
             ),
             eqs.dtypes["F"],
         ),

@@ -23,8 +23,10 @@ from anyshape.equations.functions import (
     inside,
     maximum,
     pad,
+    quotient,
     ravel,
     reduce_,
+    remainder,
     round_even,
     saturate,
     unravel,
@@ -83,7 +85,7 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
     column_major = bound.column_major
     x, y, indices = eqs.tensor("x"), eqs.tensor("y"), eqs.tensor("indices")
     def taps(p: Any, n: Any, k: Any, s: Any, d: Any, begin: Any) -> Any:
-        return clamp(-((p * s - begin - n) // d), 0, k) - clamp(-((p * s - begin) // d), 0, k)
+        return clamp(-quotient(p * s - begin - n, d), 0, k) - clamp(-quotient(p * s - begin, d), 0, k)
 
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -177,7 +179,7 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
     c = bound.c
     x, y = eqs.tensor("x"), eqs.tensor("y")
     def taps(p: Any, n: Any, k: Any, s: Any, d: Any, begin: Any) -> Any:
-        return clamp(-((p * s - begin - n) // d), 0, k) - clamp(-((p * s - begin) // d), 0, k)
+        return clamp(-quotient(p * s - begin - n, d), 0, k) - clamp(-quotient(p * s - begin, d), 0, k)
 
     seen = eqs.scratch("seen", parse_dtype("i64"), s)
     if count_include_pad:
@@ -275,7 +277,7 @@ def conv_transpose_kernel(eqs: Equations, bound: Bound) -> None:
                     n,
                     h * c + j,
                     *(
-                        (p_ + begin_ - q_ * dilations_) // strides_
+                        quotient(p_ + begin_ - q_ * dilations_, strides_)
                         for p_, begin_, q_, dilations_, strides_ in zip(p, begin, q, dilations, strides)
                     ),
                 ],
@@ -286,7 +288,7 @@ def conv_transpose_kernel(eqs: Equations, bound: Bound) -> None:
                 fold(
                     "all",
                     (
-                        eq(v % t, 0)
+                        eq(remainder(v, t), 0)
                         for v, t in zip(
                             (
                                 p_ + begin_ - q_ * dilations_
@@ -298,7 +300,7 @@ def conv_transpose_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 inside(
                     (
-                        (p_ + begin_ - q_ * dilations_) // strides_
+                        quotient(p_ + begin_ - q_ * dilations_, strides_)
                         for p_, begin_, q_, dilations_, strides_ in zip(p, begin, q, dilations, strides)
                     ),
                     d,
@@ -470,7 +472,7 @@ def col2im_kernel(eqs: Equations, bound: Bound) -> None:
                 h * rules.prod(block) + ravel(q, block),
                 ravel(
                     (
-                        (p_ + begin_ - q_ * dilations_) // strides_
+                        quotient(p_ + begin_ - q_ * dilations_, strides_)
                         for p_, begin_, q_, dilations_, strides_ in zip(p, begin, q, dilations, strides)
                     ),
                     rows,
@@ -480,7 +482,7 @@ def col2im_kernel(eqs: Equations, bound: Bound) -> None:
                 fold(
                     "all",
                     (
-                        eq(v % t, 0)
+                        eq(remainder(v, t), 0)
                         for v, t in zip(
                             (
                                 p_ + begin_ - q_ * dilations_
@@ -492,7 +494,7 @@ def col2im_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 inside(
                     (
-                        (p_ + begin_ - q_ * dilations_) // strides_
+                        quotient(p_ + begin_ - q_ * dilations_, strides_)
                         for p_, begin_, q_, dilations_, strides_ in zip(p, begin, q, dilations, strides)
                     ),
                     rows,

@@ -23,6 +23,7 @@ from anyshape_gen.nodes import (
     Expr,
     IfExp,
     Index,
+    Int,
     Item,
     Name,
     Reduction,
@@ -32,7 +33,9 @@ from anyshape_gen.nodes import (
     TensorRead,
     Unary,
 )
+from anyshape_gen.traverse import walk_all
 
+_DIVIDED = {"//": "quotient", "%": "remainder"}
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
@@ -81,6 +84,12 @@ class KernelText(KernelScope):
         level = ADD if op in ("+", "-") else MUL
         if op == "**":
             return f"{self.at_least(left, ATOM)} ** {self.at_least(right, ATOM)}", MUL
+        if (
+            op in _DIVIDED
+            and not isinstance(right, Int)
+            and not any(isinstance(n, TensorRead) for n in walk_all((left, right)))
+        ):
+            return f"{use(_DIVIDED[op])}({self.text(left)}, {self.text(right)})", ATOM  # of a zip over dims, numbers
         first = self.at_least(left, level)
         if self.is_size(left) and self.is_size(right):
             first = f"{use('as_expr')}({self.text(left)})"

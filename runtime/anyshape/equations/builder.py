@@ -205,14 +205,20 @@ class Equations:
         body: Callable[[Any], ExprLike],
         source: str = "",
     ) -> None:
-        """`t[*i] = sum(body(v) for v in c)` over the tensors of a sequence; of a list, what there is so far and the element at hand."""
+        """`t[*i] = sum(body(v) for v in c)` over the tensors of a sequence; of a list, what there is so far and the element at hand. Sums
+        and products of narrow floats so far are a tensor of accum(T), and t its elements, rounded."""
         if not isinstance(xs, Elements):
             self.define(target, fold(kind, (body(v) for v in range(len(xs)))), source)
             return
         tensor, index = self._left(target)
-        before = self.carried[tensor] = Tensor(f"{tensor.name}_before", tensor.dtype, tensor.shape)
+        held = tensor
+        if kind in ("sum", "prod") and accum(tensor.dtype) is not tensor.dtype:
+            held = Tensor(f"{tensor.name}_wide", accum(tensor.dtype), tensor.shape)
+        before = self.carried[held] = Tensor(f"{tensor.name}_before", held.dtype, held.shape)
         mine = cast(body(xs.index), accum(tensor.dtype))
-        self.define(target, where(as_expr(eq(xs.index, 0)), mine, fold(kind, (before[index], mine))), source)
+        self.define(held[index], where(as_expr(eq(xs.index, 0)), mine, fold(kind, (before[index], mine))), source)
+        if held is not tensor:
+            self.define(target, held[index], source)
 
     def born(self, size: Size, value: ExprLike, source: str = "") -> None:
         """Defines a data-dependent size by the value: `k = count(...)`."""

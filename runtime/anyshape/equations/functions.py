@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from anyshape.dims import Size
+from anyshape.dims import Dim, Size, floordiv, mod
 from anyshape.dtypes import BOOL, I64, DType, accum, highest, lowest
 from anyshape.equations.expr import (
     Const,
@@ -168,6 +168,20 @@ _FOLDS: dict[str, tuple[str, int | bool | None]] = {
 }  # fmt: skip
 
 
+def quotient(a: ExprLike, b: ExprLike) -> Expr:
+    """a // b, rounded down; 0 where b is 0, as for elements."""
+    if isinstance(a, int | Dim) and isinstance(b, int | Dim):
+        return as_expr(floordiv(a, b))
+    return apply("floordiv", a, b)
+
+
+def remainder(a: ExprLike, b: ExprLike) -> Expr:
+    """a % b, with the sign of b; 0 where b is 0, as for elements."""
+    if isinstance(a, int | Dim) and isinstance(b, int | Dim):
+        return as_expr(mod(a, b))
+    return apply("mod", a, b)
+
+
 def inside(index: Iterable[ExprLike], extents: Iterable[Size]) -> Expr:
     """Whether 0 <= i < n for every index and its extent."""
     return fold("all", (and_(ge(i, 0), lt(i, n)) for i, n in zip(index, extents, strict=True)))
@@ -176,7 +190,7 @@ def inside(index: Iterable[ExprLike], extents: Iterable[Size]) -> Expr:
 __all__ = [
     "abs_", "and_", "at", "bit_and", "bit_or", "bit_xor", "bitcast", "cast", "ceil", "checked", "clamp", "cos", "entropy",
     "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "int_", "item", "le", "log", "lt", "maximum",
-    "minimum", "ne", "not_", "or_", "pad", "philox", "pow_", "present", "ravel", "reduce_", "reduce_range", "reflect",
-    "round_even", "saturate", "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div", "unravel", "where",
-    "widened", "wrap",
+    "minimum", "ne", "not_", "or_", "pad", "philox", "pow_", "present", "quotient", "ravel", "reduce_", "reduce_range",
+    "reflect", "remainder", "round_even", "saturate", "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div",
+    "unravel", "where", "widened", "wrap",
 ]  # fmt: skip

@@ -63,7 +63,7 @@ def _take(node: Node, name: str, declared: str, got: DType, solved: dict[str, DT
 def _check_operand(node: Node, name: str, kind: str, value: Value, solved: dict[str, DType]) -> None:
     got = value.type.dtype
     if kind in ("ints", "axes", "axis", "int"):
-        if not got.is_integer:
+        if not got.is_index:
             raise DtypeError(f"{node.op.full_name}: {name} must be an integer tensor, got {got}{_at(node)}")
     elif kind == "bool":
         if not got.is_bool:

@@ -101,7 +101,7 @@ def _pick(k: Any) -> _Pick:
         raise ArgumentError(f"an index is a number, a slice, None, `...`, integers or a mask, got {short(k)}")
     at = as_value(k)
     if (
-        not (at.type.dtype.is_integer or at.type.dtype.is_bool)
+        not (at.type.dtype.is_index or at.type.dtype.is_bool)
         or at.type.rank is None
         or (at.type.dtype.is_bool and at.type.rank == 0)
     ):
