@@ -101,7 +101,7 @@ class ElementDtypes:
     def either(self, dtypes: Sequence[str]) -> str:
         """The dtype of what has one of these dtypes, as is known when a kernel is built."""
         own = [d for d in dtypes if d not in ADAPTING]
-        return own[0] if own else next((d for d in ADAPTING if d in dtypes), UNKNOWN)
+        return own[0] if own else next((d for d in ADAPTING if d in dtypes), WEAK)
 
     def compared(self, node: Node, dtypes: Sequence[str]) -> None:
         """Called for every comparison."""
