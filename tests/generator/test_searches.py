@@ -28,10 +28,8 @@ EXECUTORS = ("native", "interpret")
 def run(body: str, arrays: dict[str, np.ndarray], kernels: Any, gradient: bool = False) -> list[np.ndarray]:
     op = make(HEAD + body + TAIL, "an_op")
     with op.in_place():
-        params = [
-            anyshape.input(n, f"{ {'f': 'f', 'i': 'i'}[a.dtype.kind] }{a.dtype.itemsize * 8}[{', '.join(f'{n}{k}' for k in range(a.ndim))}]")
-            for n, a in arrays.items()
-        ]  # fmt: skip
+        names = {n: ", ".join(f"{n}{k}" for k in range(a.ndim)) for n, a in arrays.items()}
+        params = [anyshape.input(n, f"{a.dtype.kind}{a.dtype.itemsize * 8}[{names[n]}]") for n, a in arrays.items()]
         outputs: Any = call(op.defs[0], params, {})
         outputs = anyshape.gradients(outputs[0], params[:1]) if gradient else outputs
         got = anyshape.compile(anyshape.function(params, list(outputs)), kernels=kernels)(*arrays.values())
