@@ -15,14 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.dtypes import F64
 from anyshape.equations.builder import Equation, Run, Sorting, Step, Update
 from anyshape.equations.dependencies import reads
-from anyshape.equations.expr import Reduce
-from anyshape.equations.traversal import walk
 from anyshape.errors import DtypeError
-from anyshape.expansion.composition import body
-from anyshape.graph.function import topological
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.value import Node
 from anyshape.properties import Property
@@ -90,13 +85,13 @@ def _has_no_refusals(p: Property) -> str | None:
 def _is_not_one_kernel(p: Property) -> str | None:
     if variants(p.op)[0].kernel is None:
         return "it has no kernel of its own"
-    several = all(_is_several(equations_below(n)) for n in _shown(p))
+    several = all(_is_several(equations_below(n)) for n in shown(p))
     return "what is computed in order is read by another kernel" if several else None
 
 
 def _is_not_whole(p: Property) -> str | None:
     """Says why an op is not one kernel without data-dependent sizes, which law 7b runs in parts."""
-    if any(q.born is not None for n in _shown(p) for q in equations_below(n)):
+    if any(q.born is not None for n in shown(p) for q in equations_below(n)):
         return "it finds sizes, and what needs them is another kernel"
     return _is_not_one_kernel(p)
 
@@ -110,13 +105,20 @@ def _is_several(qs: Sequence[Equation]) -> bool:
 
 
 def _is_not_smooth(p: Property) -> str | None:
+    from anyshape_testing.gradients import refusal
+
     op = variants(p.op)[0]
     if op.is_random:
         return "it draws at random"
     if not all(any("f64" in op.dtypes.get(d.dtype, (d.dtype,)) for d in side) for side in (op.inputs, op.outputs)):
         return "it makes no f64 of f64"
-    reasons = list(map(_has_no_adjoint, _shown(p, wide=True)))
-    return reasons[0] if all(reasons) else None
+    reasons: list[str] = []
+    for node in shown(p, wide=True):
+        why = refusal(node)
+        if why is None:
+            return None
+        reasons.append(why)
+    return reasons[0] if reasons else "no example of it has a result"
 
 
 def _is_never_long(p: Property) -> str | None:
@@ -125,23 +127,10 @@ def _is_never_long(p: Property) -> str | None:
     op = variants(p.op)[0]
     if op.is_random or not narrow_dtypes(op):
         return "it draws at random" if op.is_random else "it takes no float of 16 bits"
-    return None if any(map(counts_or_adds, _shown(p))) else "it adds up nothing, and counts nothing"
+    return None if any(map(counts_or_adds, shown(p))) else "it adds up nothing, and counts nothing"
 
 
-def _has_no_adjoint(node: Node) -> str | None:
-    if node.op.composition is not None and any(n.regions for n in topological(body(node))):
-        return "it is a loop"
-    qs = equations_below(node)
-    if any(q.form is not None or q.born is not None for q in qs):
-        return "not all of its equations are t[i] = e"
-    parts = [e for q in qs for e in walk(q.value)]
-    floats = [e for e in parts if e.dtype is not None and e.dtype.is_float]
-    if any(isinstance(e, Reduce) and e.kind == "prod" for e in floats):
-        return "a product of elements has no derivative here"
-    return "it computes in fewer bits than f64" if any(e.dtype is not F64 for e in floats) else None
-
-
-def _shown(p: Property, wide: bool = False) -> Iterator[Node]:
+def shown(p: Property, wide: bool = False) -> Iterator[Node]:
     """Builds the calls of the spec's examples that give a result; `wide`: in f64, where the op allows it."""
     from anyshape_testing.examples import call_of
 

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 
 def evaluate(values: Sequence[Value], arrays: Mapping[str, Array], arithmetic: Arithmetic | None = None) -> list[Array]:
-    """Evaluates values of a graph in which all shapes are numbers."""
+    """Evaluates values of a graph in which all shapes are numbers, or decided by elements."""
     known: dict[Value, Array] = {}
     return [_array(v, arrays, known, arithmetic) for v in values]
 
@@ -38,6 +38,8 @@ def _run(
     node: Node, arrays: Mapping[str, Array], known: dict[Value, Array], arithmetic: Arithmetic | None
 ) -> list[Array]:
     operands = [None if x is None else _array(x, arrays, known, arithmetic) for x in node.inputs]
-    if node.op.composition is not None:
+    if node.op.composition is not None or not all(
+        v.type.is_static for v in (*node.inputs, *node.outputs) if v is not None
+    ):
         return eager.run(node, operands, arithmetic)
     return eager.by_equations(node, operands, arithmetic)

@@ -57,10 +57,32 @@ def _rounds(node: Node) -> bool:
 
 
 def _weighted(results: Sequence[Value], rng: np.random.Generator) -> Value:
-    """Returns the sum of all elements of the results with random weights."""
-    weights = (constant(rng.normal(size=[int(str(n)) for n in v.type.shape or ()])) for v in results)
-    sums = [ops.sum(ops.mul(v, w)) for v, w in zip(results, weights, strict=True)]
+    """Returns the sum of all elements of the results with random weights, or with their places where elements decide how many there are."""
+    sums = [ops.sum(ops.mul(v, _weights(v, rng) if v.type.is_static else _places(v))) for v in results]
     return reduce(ops.add, sums)
+
+
+def _weights(v: Value, rng: np.random.Generator) -> Value:
+    return constant(rng.normal(size=[int(str(n)) for n in v.type.shape or ()]))
+
+
+def _places(v: Value) -> Value:
+    """Returns the product of an element's places along the axes, counted from 1."""
+    ones = ops.full(constant(np.array(1.0)), ops.shape_of(v))
+    return reduce(ops.mul, (ops.cumsum(ones, axis) for axis in range(len(v.type.shape or ()))), ones)
+
+
+def refusal(node: Node) -> str | None:
+    """Says why the results of a call have no gradient, with the line of the spec; None where they have one."""
+    by = [v for v in node.inputs if v is not None and v.type.dtype is F64]
+    results = [v for v in node.outputs if v.type.dtype is F64]
+    if not by or not results:
+        return "it makes no f64 of f64"
+    try:
+        gradients(_weighted(results, np.random.default_rng(0)), by)
+    except UnsupportedError as e:
+        return str(e)
+    return "it computes in fewer bits than f64" if _rounds(node) else None
 
 
 def holds(c: Call) -> bool:
@@ -75,7 +97,7 @@ def holds(c: Call) -> bool:
     operands = c.values(operand)
     params = {v.name: v for x in operands if x is not None for v in (x if isinstance(x, list) else [x])}
     by = [v for v in params.values() if v.type.dtype is F64]
-    results = [v for v in call(c.op, operands, c.params) if v.type.dtype is F64 and v.type.is_static]
+    results = [v for v in call(c.op, operands, c.params) if v.type.dtype is F64]
     if not by or not results:
         return False
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Gradients of what is not all of the form t[i] = e, held against differences: updates, compaction, an order, products, asserts."""
+"""Gradients of what is not all of the form t[i] = e, held against differences: updates, recurrences, compaction, an order, products."""
 
 import numpy as np
 import pytest
@@ -10,6 +10,10 @@ from anyshape.errors import AnyshapeError, UnsupportedError
 RNG = np.random.default_rng(0)
 V, M, U = np.array([0.7, -1.1, 0.0, 1.3, -0.4]), RNG.normal(size=(2, 3)), RNG.normal(size=3)
 AT = np.array([0, 1, 0])
+OFTEN, FACTORS = np.array([0, 1, 0, 4, 0]), np.array([2.0, 0.0, -3.0, 0.5, 1.5])
+TWO_ZEROS = np.array([0.0, 1.5, 0.0, 0.5, 2.0])
+STEPS, INTO, BACK, BIAS, START = (RNG.normal(size=s) for s in ((3, 2, 3), (1, 2, 3), (1, 2, 2), (1, 4), (1, 2, 2)))
+GATES_INTO, GATES_BACK, LATE = RNG.normal(size=(1, 8, 3)), RNG.normal(size=(1, 8, 2)), np.array([1, 3], np.int32)
 CALLS = {
     "a product": (lambda x: ops.prod(x * x + x), [V]),
     "products of rows": (lambda x: ops.prod(x, axes=(1,)), [M]),
@@ -22,8 +26,42 @@ CALLS = {
     "elements added": (lambda x, u: ops.scatter_elements(x, AT, u, axis=0, reduction="add") ** 2, [V, U]),
     "rows put": (lambda x, u: ops.scatter_nd(x, np.array([[0], [-1], [0]]), u) ** 2, [V, U]),
     "distinct ones": (lambda x: ops.unique(x)[0] ** 2, [V]),
+    "factors": (lambda x, u: ops.scatter_elements(x, OFTEN, u, axis=0, reduction="mul") ** 2, [V, FACTORS]),
+    "factors of which two are 0": (lambda x, u: ops.scatter_elements(x, OFTEN, u, reduction="mul"), [V + 0.1, TWO_ZEROS]),
+    "rows of factors": (lambda x, u: ops.scatter_nd(x, AT[:2, None] - 1, u, reduction="mul") ** 2, [M, M + 1]),
+    "no factors": (lambda x, u: ops.scatter_elements(x, AT[:0], u, reduction="mul") ** 2, [V, U[:0]]),
+    "the greater": (lambda x, u: ops.scatter_elements(x, OFTEN, u, axis=0, reduction="max") ** 2, [V, FACTORS]),
+    "the less": (lambda x, u: ops.scatter_nd(x, AT[:, None], u, reduction="min") ** 2, [V, U]),
+    "running sums": (lambda x: ops.cumsum(x, 0) ** 2, [V]),
+    "running sums from the end of all but itself": (lambda x: ops.cumsum(x, 1, exclusive=True, reverse=True) ** 2, [M]),
+    "running products from the end of all but itself": (lambda x: ops.cumprod(x, 0, exclusive=True, reverse=True), [V]),
+    "the states of a network": (
+        lambda x, w, r, b, h: ops.rnn(x, w, r, b, None, h)[0] ** 2, [STEPS, INTO, BACK, BIAS, START]
+    ),
+    "the last state of a network backwards": (
+        lambda x, w, r, h: ops.rnn(x, w, r, None, LATE, h, direction="reverse")[1] ** 2, [STEPS, INTO, BACK, START]
+    ),
+    "gated units": (lambda x, w, r: ops.gru(x, w, r)[0] ** 2, [STEPS, GATES_INTO[:, :6], GATES_BACK[:, :6]]),
+    "gated units with a reset late": (
+        lambda x, w, r: ops.gru(x, w, r, linear_before_reset=True)[1] ** 2, [STEPS, GATES_INTO[:, :6], GATES_BACK[:, :6]]
+    ),
+    "long short-term memory": (lambda x, w, r: ops.lstm(x, w, r)[0] ** 2, [STEPS, GATES_INTO, GATES_BACK]),
+    "the memory at the end": (lambda x, w, r: ops.lstm(x, w, r)[2] ** 2, [STEPS, GATES_INTO, GATES_BACK]),
+    "a gradient of a network": (
+        lambda x, w, r: anyshape.gradients(ops.rnn(x, w, r)[0] ** 2, [x])[0] ** 2, [STEPS[:2], INTO, BACK]
+    ),
+    "a gradient of factors": (
+        lambda x, u: anyshape.gradients(ops.scatter_elements(x, OFTEN, u, reduction="mul") ** 2, [u])[0] ** 2,
+        [V + 0.1, FACTORS],
+    ),
+    "a gradient of running products": (lambda x: anyshape.gradients(ops.cumprod(x, 0) ** 2, [x])[0] ** 2, [V]),
+    "interpolation": (lambda x, at: ops.grid_sample(x, at) ** 2, [RNG.normal(size=(1, 1, 3, 3)), RNG.uniform(-0.9, 0.9, (1, 2, 2, 2))]),
+    "a product over no axis": (lambda x: ops.prod(x, axes=(), empty_is_all=False) ** 2, [V]),
+    "places among found ones": (
+        lambda x: ops.sparse_fill_empty_rows(np.array([[0], [0], [2]]), x, np.array(0.5), shape=[4])[1] ** 2, [U]
+    ),
     "rows under an assert": (lambda x: ops.reverse_sequence(x, np.array([2, 0, 1])) ** 2 * np.arange(3.0), [M]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -52,12 +90,32 @@ def differences(f, arguments, k, step=1e-6):
     return slope
 
 
-def test_the_reason_and_the_line_where_there_is_none():
+@pytest.mark.parametrize(("reduction", "extreme"), [("max", [0.0, 2.0, 3.0]), ("min", [0.0, 2.0, -3.0])])
+def test_equal_extremes_share_a_gradient(reduction, extreme):
+    """What was there and two updates are equal at place 1, as equal maxima of a reduction are."""
     x, u = anyshape.input("x", "f64[n]"), anyshape.input("u", "f64[m]")
-    with pytest.raises(
-        UnsupportedError, match=r"scatter_elements: an update by mul has no adjoint here \(specs/scatter\.yaml:\d+: y\["
-    ):
-        anyshape.gradients(ops.scatter_elements(x, AT, u, axis=0, reduction="mul"), [x])
+    y = ops.scatter_elements(x, np.array([1, 1, 2]), u, axis=0, reduction=reduction)
+    exe = anyshape.compile(anyshape.function([x, u], anyshape.gradients(y * np.array([1.0, 3.0, 5.0]), [x, u])))
+    of_x, of_u = exe(np.array([0.0, 2.0, 0.0]), np.array([2.0, 2.0, extreme[2]]))
+    np.testing.assert_allclose(of_x, [1.0, 1.0, 0.0])
+    np.testing.assert_allclose(of_u, [1.0, 1.0, 5.0])
+
+
+REFUSED = {
+    "a procedure": (lambda x: ops.unique_slices(x, 0)[0], r"unique_slices: a procedure has no adjoint \(specs/sorting\.yaml:\d+\)"),
+    "a loop": (
+        lambda x: ops.linear_attention(x, x, x, groups=1)[0],
+        r"loop, which \w*\.?linear_attention calls \(specs/decoding\.yaml:\d+\): a loop has no adjoint",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_reason_and_the_line_where_there_is_none(name):
+    call, words = REFUSED[name]
+    x = anyshape.input("x", "f64[b, n, m]" if name == "a loop" else "f64[n, m]")
+    with pytest.raises(UnsupportedError, match=f"no gradient of {words}"):
+        anyshape.gradients(call(x), [x])
 
 
 def test_what_is_demanded_of_elements_is_demanded_of_a_gradient():
@@ -67,3 +125,28 @@ def test_what_is_demanded_of_elements_is_demanded_of_a_gradient():
     np.testing.assert_array_equal(exe(M, np.array([1, 2, 0])), np.ones((2, 3)))
     with pytest.raises(AnyshapeError, match="a length is not within"):
         exe(M, np.array([1, 3, 0]))
+
+
+def test_operands_that_a_pass_finds_equal_have_gradients_of_their_own():
+    x = anyshape.input("x", "f64[n]")
+    a, b = ops.exp(x), ops.exp(x)
+    exe = anyshape.compile(anyshape.function([x], anyshape.gradients(ops.div(a, b), [a, b])))
+    of_a, of_b = exe(U)
+    np.testing.assert_allclose(of_a, np.exp(-U))
+    np.testing.assert_allclose(of_b, -np.exp(-U))
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_a_place_that_is_computed_from_floats_is_a_step(mode):
+    """What is sampled counts by its share; of the boxes only the shares depend, and those of the nearest element do not."""
+    images, boxes = RNG.normal(size=(2, 1, 4, 5)), RNG.uniform(0.1, 0.8, (3, 4))
+    params = [anyshape.input("x", "f32[2, 1, 4, 5]"), anyshape.input("b", "f32[k, 4]")]
+    y = ops.crop_and_resize(*params, np.array([0, 1, 1]), size=[3, 2], mode=mode)
+    forward = anyshape.compile(anyshape.function(params, ops.sum(y**2)))
+    arguments = [images.astype(np.float32), boxes.astype(np.float32)]
+    of_images, of_boxes = anyshape.compile(anyshape.function(params, anyshape.gradients(y**2, params)))(*arguments)
+    np.testing.assert_allclose(of_images, differences(forward, arguments, 0, 1e-2), rtol=0.01, atol=0.02)
+    if mode == "linear":
+        np.testing.assert_allclose(of_boxes, differences(forward, arguments, 1, 1e-3), rtol=0.02, atol=0.05)
+    else:
+        assert not of_boxes.any()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import anyshape
+from anyshape.dtypes import from_numpy
 from anyshape.graph.call import call
 from anyshape_gen.analysis import analyse
 from anyshape_testing.matrix.making import make
@@ -28,8 +29,10 @@ EXECUTORS = ("native", "interpret")
 def run(body: str, arrays: dict[str, np.ndarray], kernels: Any, gradient: bool = False) -> list[np.ndarray]:
     op = make(HEAD + body + TAIL, "an_op")
     with op.in_place():
-        names = {n: ", ".join(f"{n}{k}" for k in range(a.ndim)) for n, a in arrays.items()}
-        params = [anyshape.input(n, f"{a.dtype.kind}{a.dtype.itemsize * 8}[{names[n]}]") for n, a in arrays.items()]
+        params = [
+            anyshape.input(n, f"{from_numpy(a.dtype)}[{', '.join(f'{n}{k}' for k in range(a.ndim))}]")
+            for n, a in arrays.items()
+        ]
         outputs: Any = call(op.defs[0], params, {})
         outputs = anyshape.gradients(outputs[0], params[:1]) if gradient else outputs
         got = anyshape.compile(anyshape.function(params, list(outputs)), kernels=kernels)(*arrays.values())

@@ -223,3 +223,58 @@ def test_a_demand_that_does_not_hold_ends_the_kernel() -> None:
             assert kernel.refusal == "asked: more than 4 (x[2] = 5)"
             with pytest.raises(ShapeError, match="more than 4"):
                 interpret(eqs.equations, arrays, sizes)
+
+
+GUARDED = {
+    "of a row": lambda x, y, s: (y, where(gt(s, 0), lambda: y[s - 1] + reduce_("sum", [M], lambda k: x[s - 1, k]), 0)),
+    "of either row": lambda x, y, s: (
+        y, where(gt(s, 1), lambda: y[s - 1] + reduce_("sum", [M], lambda k: x[s - 2, k]), 0)
+        + where(eq(s, 1), lambda: reduce_("sum", [M], lambda k: x[s - 1, k]), 0)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_a_reduction_that_is_computed_ahead_reads_only_where_it_is_asked_for(name: str) -> None:
+    """What is before the first row is read by nobody: the interpreter refuses such a read."""
+    x, y, eqs = tensor("x", "f64", T, M), tensor("y", "f64", T), Equations("guarded", {}, {})
+    s = eqs.index("s", T)
+    target, value = GUARDED[name](x, y, s)
+    eqs.step(target[s], value, s)
+    values, sizes = RNG.normal(size=(4, 3)), {T: 4, M: 3}
+    steps = as_steps(eqs.equations)
+    assert len(steps) > 1
+    got, wanted = (interpret(qs, {x: values}, sizes)[y] for qs in (steps, eqs.equations))
+    np.testing.assert_allclose(got, wanted)
+
+
+@pytest.mark.parametrize(("by_position", "steps"), [(False, 2), (True, 1)])
+def test_a_prefix_sum_under_a_condition_reads_only_where_it_holds(by_position: bool, steps: int) -> None:
+    """Where the condition depends on the position, the sum is none of steps: those before would read what it keeps from being read."""
+    x, y, eqs = tensor("x", "f64", N, T), tensor("y", "f64", N, T), Equations("guarded", {}, {})
+    i, k = eqs.index("i", N), eqs.index("k", T)
+    condition = gt(i + k, 2) if by_position else gt(i, 0)
+    value = where(condition, lambda: reduce_("sum", [T], lambda j: x[i - 1, j], lambda j: le(j, k)), 0)
+    eqs.define(y[i, k], value)
+    values, sizes = RNG.normal(size=(4, 3)), {N: 4, T: 3}
+    stated = as_steps(eqs.equations)
+    assert len(stated) == steps
+    if not by_position:
+        got, wanted = (interpret(qs, {x: values}, sizes)[y] for qs in (stated, eqs.equations))
+        np.testing.assert_allclose(got, wanted)
+
+
+@pytest.mark.parametrize("m", [0, 1, 3, 70])
+@pytest.mark.parametrize("factor", [False, True])
+@pytest.mark.parametrize("kind", ["sum", "max"])
+def test_a_reduction_over_the_whole_row_before(kind: str, factor: bool, m: int) -> None:
+    """It does not depend on the row's variable, whose name it may have: that is no variable that rows are apart by."""
+    x, y, eqs = tensor("x", "f64", T, M), tensor("y", "f64", T, M), Equations("whole", {}, {})
+    s, j = eqs.index("s", T), eqs.index("j", M)
+    before = where(gt(s, 0), lambda: reduce_(kind, [M], lambda k: y[s - 1, k]) * (x[s, j] if factor else 1), 0)
+    eqs.step(y[s, j], x[s, j] + before, s)
+    values, sizes = RNG.normal(size=(4, m)), {T: 4, M: m}
+    for parts in (1, 3):
+        status, (got,) = Native(Group("whole", tuple(eqs.equations), (x,), outputs=(y,))).run({x: values}, sizes, parts)
+        assert status == 0
+        np.testing.assert_allclose(got, interpret(eqs.equations, {x: values}, sizes)[y], rtol=1e-12)

@@ -103,6 +103,9 @@ DYN: dict[str, Case] = {
         lambda x, r, s: np.broadcast_to(x.reshape(r), s),
     ),
     "tile": Case(["f32[2, 3]", "i64[2]"], ops.dyn.tile, [(2, 3), [3, 2]], np.tile),
+    "tile by fewer repeats": Case(["f32[2, 3]", "i64[1]"], ops.dyn.tile, [(2, 3), [3]], np.tile),
+    "tile by more repeats": Case(["f32[2, 3]", "i64[4]"], ops.dyn.tile, [(2, 3), [2, 1, 3, 2]], np.tile),
+    "tile by any number of repeats": Case(["f32[2, 3]", "i64[?]"], ops.dyn.tile, [(2, 3), [2, 3, 2]], np.tile),
     "pad": Case(
         ["f64[2, 7]", "i64[4]", "f64[]"],
         lambda x, w, v: ops.dyn.pad(x, v, pads=w),

@@ -247,6 +247,12 @@ CASES: dict[str, Case] = {
         lambda i: np.where(i[:, None] == np.arange(5)[:, None], 0.5, -0.5),
     ),
     "tile": Case([any_of(3)], lambda x: ops.tile(x, (3, 2, 1)), [(2, 3, 4)], lambda x: np.tile(x, (3, 2, 1))),
+    "tile by fewer repeats": Case(
+        [any_of(3)], lambda x: ops.tile(x, (3, 2)), [(2, 3, 4)], lambda x: np.tile(x, (3, 2))
+    ),
+    "tile by more repeats": Case(
+        [any_of(2)], lambda x: ops.tile(x, (3, 2, 1)), [(3, 4)], lambda x: np.tile(x, (3, 2, 1))
+    ),
     "reduce argmax": Case([any_of(3)], lambda x: ops.argmax(x, axis=1), [(3, 4, 5)], lambda x: x.argmax(1)),
     "reduce argmin": Case(
         [any_of(3)], lambda x: ops.argmin(x, axis=1, keepdims=True), [(3, 4, 5)], lambda x: x.argmin(1, keepdims=True)

@@ -7,6 +7,7 @@ import pytest
 from handmade import ADD, DYN_SUM, MUL, RESHAPE, SHAPE_OF, call
 
 import anyshape
+from anyshape import ops
 from anyshape.errors import ArgumentError
 from anyshape.vm import compile
 from anyshape.vm.compiling.options import from_environment
@@ -43,3 +44,13 @@ def test_the_environment_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYSHAPE_DUMP", "graph")
     monkeypatch.setenv("ANYSHAPE_VERIFY", "1")
     assert from_environment().verify and from_environment().dump == {"graph"}
+
+
+def test_a_schedule_names_what_kernels_of_one_node_make_for_each_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sort is two kernels: one makes the order, which is no result of the node."""
+    monkeypatch.setenv("ANYSHAPE_DUMP", "schedule")
+    x = anyshape.input("x", "f64[n]")
+    anyshape.compile(anyshape.function([x], ops.sort(x)))
+    assert "%order: i64[n] = kernel sort(%x)" in "".join(capsys.readouterr())

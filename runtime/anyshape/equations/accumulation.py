@@ -53,14 +53,25 @@ def _used(q: Equation) -> Iterable[Tensor]:
 
 
 def _held(q: Equation, wide: Mapping[Tensor, Tensor], programs: dict[StepProgram, StepProgram]) -> Equation:
+    return reading_others(q, wide, programs, wide.get(q.target))
+
+
+def reading_others(
+    q: Equation,
+    tensors: Mapping[Tensor, Tensor],
+    programs: dict[StepProgram, StepProgram],
+    target: Tensor | None = None,
+) -> Equation:
+    """The equation that reads other tensors in place of some; if there is a `target`, it defines that. `programs` are those that were
+    restated before: equations share them."""
     from anyshape.equations.builder import Compaction, Run
 
-    form, target = q.form, wide.get(q.target, q.target)
+    form, target = q.form, target or q.target
     if isinstance(form, Run):
         if form.program not in programs:
-            programs[form.program] = with_tensors(form.program, wide)
+            programs[form.program] = with_tensors(form.program, tensors)
         form = Run(programs[form.program])
     if isinstance(form, Compaction) and form.where is not None:
-        form = replace(form, where=reading(form.where, wide))
-    value = rounded_once(reading(q.value, wide), target.dtype)
-    return replace(q, target=target, index=tuple(reading(i, wide) for i in q.index), value=value, form=form)
+        form = replace(form, where=reading(form.where, tensors))
+    value = rounded_once(reading(q.value, tensors), target.dtype)
+    return replace(q, target=target, index=tuple(reading(i, tensors) for i in q.index), value=value, form=form)

@@ -4,21 +4,24 @@ In: the equations of one call. Out: equations of gradients, stated in a builder.
 `t[i] = e` reads `x[f(i)]`, the gradient of x at f(i) gets what t counts at i times the derivative of e by that read, for every i
 and for every variable of a sum around the read. Reads at plain variables become sums over the variables that are not in the index
 (so that the adjoint of a product of matrices is products of matrices, and that of a broadcast a sum); other reads become
-additions at the index.
+additions at the index. The adjoint of a recurrence is one that runs the other way, over the values that the forward one stored.
 
 Reverse accumulation, after "Evaluating Derivatives" by Griewank and Walther (2008), chapters 3 and 6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from anyshape import dims
-from anyshape.dtypes import I64, accum
-from anyshape.equations.builder import Compaction, Demand, Equation, Equations, Run, Step, Update
-from anyshape.equations.dependencies import units
+from anyshape.dims import Dim, Size
+from anyshape.dtypes import I64, DType, accum
+from anyshape.equations.adjoint_preparation import needs_before, next_cycle, prepared
+from anyshape.equations.adjoint_updates import factors, number, other_factors, ties, winner
+from anyshape.equations.builder import Demand, Equation, Equations, Run, Step, Update
+from anyshape.equations.dependencies import needed
 from anyshape.equations.derivatives import shares_of
 from anyshape.equations.expr import (
     Apply,
@@ -26,6 +29,7 @@ from anyshape.equations.expr import (
     Expr,
     Read,
     Reduce,
+    Scalar,
     Tensor,
     Var,
     apply,
@@ -54,20 +58,159 @@ class _Term:
     @property
     def masked(self) -> Expr:
         """The term's value where its conditions hold, else 0; the value outside the conditions may be no number."""
-        value = self.value
+        return _where(self.conditions, self.value)
+
+    @property
+    def guarded(self) -> tuple[Expr, ...]:
+        """The index, or 0 where the read is not made, which adds 0."""
+        return tuple(map(self._guarded, self.index))
+
+    def _guarded(self, i: Expr) -> Expr:
+        if isinstance(i, Const) and i.value == 0:
+            return i
         for c in reversed(self.conditions):
-            value = apply("select", c, value, const(0.0, value.dtype))
-        return value
+            i = apply("select", c, i, const(0, I64))
+        return i
 
 
 @dataclass
 class _Adjoint:
     eqs: Equations
+    seeds: Mapping[Tensor, Tensor]
     active: set[Tensor]
     """Tensors of floats that depend on an input whose gradient is required."""
+    ordered: list[Equation]
     terms: dict[Tensor, list[_Term]] = field(default_factory=dict)
     waiting: dict[tuple[Expr, tuple[Var, ...], tuple[Expr, ...]], Expr] = field(default_factory=dict)
     """The seed of each expression that is not differentiated yet, by the variables and conditions around it."""
+    gradients: dict[Tensor, Tensor | None] = field(default_factory=dict)
+    """What equations that follow all of those that define a tensor make of it; None where none makes anything."""
+    starting: dict[Tensor, tuple[int, list[_Term]]] = field(default_factory=dict)
+    """Of each tensor of a recurrence, the axis along which that goes, and the terms of its own equations: what its start counts in it."""
+    winners: dict[Equation, Tensor] = field(default_factory=dict)
+    ties: dict[Equation, Tensor] = field(default_factory=dict)
+
+    def find_active(self) -> None:
+        """Finds the active tensors: those of a recurrence may read each other anywhere. Raises NotDifferentiable for procedures."""
+        before = -1
+        while before != len(self.active):
+            before = len(self.active)
+            for q in self.ordered:
+                if q.target.dtype.is_float and any(self.depends(e) for e in q.expressions):
+                    self.active.add(q.target)
+        for q in self.ordered:
+            if q.target in self.active and isinstance(q.form, Run):
+                raise NotDifferentiable(f"a procedure has no adjoint{f' ({q.source})' if q.source else ''}")
+            if q.target in self.active and isinstance(q.form, Update) and q.form.op == "set":
+                self.winners[q] = winner(self.eqs, q)
+
+    def gradient(self, t: Tensor) -> Tensor | None:
+        """The gradient of a tensor by what reads it, without the equations of its own recurrence."""
+        if t not in self.gradients:
+            self.gradients[t] = self.seeds.get(t)
+            if t in self.terms:
+                own = self.eqs.scratch(f"gradient_of_{t.name}", t.dtype, t.shape)
+                terms = self.terms.pop(t)
+                if t in self.seeds:
+                    vars_ = self.eqs.indices("s", t.shape)
+                    terms.append(_Term(vars_, self.seeds[t][vars_], vars_, ()))
+                self.state(own, terms)
+                self.gradients[t] = own
+        return self.gradients[t]
+
+    def reverse(self, unit: Sequence[Equation]) -> None:
+        """Adds to the terms what the equations of one unit read."""
+        if unit and isinstance(unit[0].form, Step):
+            self.recurrence(unit, not unit[0].form.backward)
+        for q in unit:
+            if not isinstance(q.form, Step):
+                self.equation(q)
+
+    def equation(self, q: Equation) -> None:
+        gradient, t = self.gradient(q.target), q.target
+        seed: Expr | None = None
+        if gradient is not None:
+            seed = (checked(gradient) if isinstance(q.form, Update) else gradient)[q.index]
+        if t in self.starting:
+            axis, terms = self.starting[t]
+            inner = [_gathered(term, q.index, t.dtype, axis, everywhere=True) for term in terms]
+            seed = _total((e for e in (seed, *inner) if e is not None), accum(t.dtype))
+        if seed is None:
+            return
+        later = self.later(q)
+        conditions = self.not_replaced(later, q.index)
+        if isinstance(q.form, Update):
+            seed = self.of_update(q, seed, conditions)
+        elif later and needs_before(later[0]):
+            seed = self.of_copy(q, later[0], seed, conditions)
+        self.pull(q.value, seed, q.variables, tuple(conditions))
+
+    def later(self, q: Equation) -> list[Equation]:
+        """The equations of the same tensor that follow."""
+        return [o for o in self.ordered[self.ordered.index(q) + 1 :] if o.target is q.target]
+
+    def not_replaced(self, later: Sequence[Equation], index: tuple[Expr, ...]) -> list[Expr]:
+        """Conditions under which no later equation puts another element there."""
+        return [apply("eq", checked(self.winners[o])[index], 0) for o in later if o in self.winners]
+
+    def of_update(self, q: Equation, seed: Expr, conditions: list[Expr]) -> Expr:
+        """What an update's value counts, where what the updates left counts the seed."""
+        assert isinstance(q.form, Update)
+        if q.form.op == "set":
+            conditions.append(apply("eq", checked(self.winners[q])[q.index], number(q) + 1))
+        elif q.form.op == "mul":
+            return seed * checked(self.before(q))[q.index] * other_factors(self.eqs, q, self.next_cycle())
+        elif q.form.op in ("max", "min"):
+            self.ties[q] = ties(self.eqs, q, self.before(q))
+            conditions.append(apply("eq", q.value, checked(q.target)[q.index]))
+            return seed / checked(self.ties[q])[q.index]
+        return -seed if q.form.op == "sub" else seed
+
+    def of_copy(self, q: Equation, update: Equation, seed: Expr, conditions: list[Expr]) -> Expr:
+        """What an element counts that an update then changes."""
+        assert isinstance(update.form, Update)
+        if update.form.op == "mul":
+            return seed * factors(self.eqs, update)[q.index]
+        if update.form.op in ("max", "min"):
+            conditions.append(apply("eq", q.value, q.target[q.index]))
+            return seed / self.ties[update][q.index]
+        return seed
+
+    def before(self, update: Equation) -> Tensor:
+        """What was there before an update: the tensor of which its own is a copy."""
+        copy = next(q for q in self.ordered if q.target is update.target)
+        assert isinstance(copy.value, Read)
+        return copy.value.tensor
+
+    def next_cycle(self) -> int:
+        """A number that no recurrence has yet, forward or in the adjoint."""
+        return next_cycle([*self.ordered, *self.eqs.equations])
+
+    def recurrence(self, unit: Sequence[Equation], backward: bool) -> None:
+        """States the gradients of what a recurrence computes: from the last position to the first, each by those that read it."""
+        ahead = {q.target: self.gradient(q.target) for q in unit}
+        if all(g is None for g in ahead.values()):
+            return
+        whole = {t: self.eqs.scratch(f"gradient_of_{t.name}_by_step", t.dtype, t.shape) for t in ahead}
+        for q in unit:
+            self.pull(q.value, whole[q.target][q.index], q.variables, ())
+        alongs = {_along(q) for q in unit}
+        for q in unit:
+            axis = next(k for k, i in enumerate(q.index) if _along(q) in i.free)
+            terms = self.starting[q.target][1] if q.target in self.starting else self.terms.pop(q.target, [])
+            self.starting[q.target] = axis, terms
+            if any(_shift(term.index[axis])[0] not in alongs for term in terms):
+                raise NotDifferentiable(f"a recurrence reads itself at a position that is found while it runs{_of(q)}")
+        cycle = self.next_cycle()
+        for q in reversed(unit):
+            own = {v: Var(v.name, v.extent) for v in q.variables}
+            index = tuple(substitute(i, own) for i in q.index)
+            (axis, terms), given, wide = self.starting[q.target], ahead[q.target], whole[q.target].dtype
+            parts = [_gathered(term, index, wide, axis, everywhere=True) for term in terms]
+            if given is not None:
+                parts.insert(0, _where(self.not_replaced(self.later(q), index), cast(given[index], wide)))
+            value = _total((e for e in parts if e is not None), wide)
+            self.eqs.step(whole[q.target][index], value, own[_along(q)], backward, cycle, q.source)
 
     def pull(self, e: Expr, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
         """Adds `seed` times e's derivative to the terms of what e reads. A shared expression is differentiated once, when all its uses have
@@ -104,8 +247,6 @@ class _Adjoint:
         return any(isinstance(x, Read) and x.tensor in self.active for x in walk(e))
 
     def _read(self, e: Read, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
-        if any(self.depends(i) for i in e.index):
-            raise NotDifferentiable("an index is computed from floats")
         if e.outside is not None:
             within = inside(e.index, e.tensor.shape)
             self.push(e.outside, seed, vars_, (*conditions, apply("not", within)))
@@ -138,7 +279,8 @@ class _Adjoint:
         for v, w in zip(other, own):
             one = apply("ne", v, w)
             differs = one if differs is None else apply("or", differs, one)
-        assert differs is not None
+        if differs is None:
+            return const(1.0, e.dtype)
         where = differs if e.where is None else apply("and", substitute(e.where, renamed), differs)
         return reduce_node("prod", other, substitute(e.body, renamed), where, e.dtype)
 
@@ -158,21 +300,20 @@ class _Adjoint:
     def state(self, target: Tensor, terms: Sequence[_Term]) -> None:
         """States the gradient of a tensor: the sum of the terms of all its reads."""
         place = self.eqs.indices("g", target.shape)
-        total: Expr = const(0.0, target.dtype)
-        scattered: list[_Term] = []
+        scattered, gathered = list[_Term](), list[Expr]()
         for term in terms:
-            gathered = _gathered(term, place, target)
-            if gathered is None:
+            one = _gathered(term, place, target.dtype)
+            if one is None:
                 scattered.append(term)
             else:
-                total = gathered if isinstance(total, Const) else total + gathered
-        self.eqs.define(target[place], total)
+                gathered.append(one)
+        self.eqs.define(target[place], _total(gathered, target.dtype))
         for term in scattered:
             self._scatter(target, term)
 
     def _scatter(self, target: Tensor, term: _Term) -> None:
         value = term.masked
-        index = tuple(self._guarded(i, term) for i in term.index)
+        index = term.guarded
         used = value.free.union(*(i.free for i in index))
         unused = [v for v in term.vars if v not in used]
         for v in unused:  # it counts as often as there are values of the variable
@@ -180,15 +321,6 @@ class _Adjoint:
         if unused or term.conditions:
             index, value = _unless_empty(target, index, value, [v for v in term.vars if v in used])
         self.eqs.update(checked(target)[index], "add", value)
-
-    @staticmethod
-    def _guarded(i: Expr, term: _Term) -> Expr:
-        """The index, or 0 where the read is not made, which adds 0."""
-        if isinstance(i, Const) and i.value == 0:
-            return i
-        for c in reversed(term.conditions):
-            i = apply("select", c, i, const(0, I64))
-        return i
 
 
 def _unless_empty(
@@ -206,26 +338,77 @@ def _unless_empty(
     return tuple(substitute(i, known) for i in index), substitute(value, known)
 
 
-def _gathered(term: _Term, place: tuple[Var, ...], target: Tensor) -> Expr | None:
-    """The term at one place of the gradient: a sum over the variables that its index leaves open. None where the index is no variables."""
+def _gathered(
+    term: _Term, place: Sequence[Expr], dtype: DType, first: int = 0, everywhere: bool = False
+) -> Expr | None:
+    """The term at one place of the gradient: a sum over the variables that its index leaves open. None where the index is not variables,
+    or variables and sizes; `everywhere`: then all points are compared with the place. `first` is the axis that is solved for first."""
     known: dict[Var, Expr] = {}
-    at: list[Expr] = []
-    for i, p in zip(term.index, place):
-        if isinstance(i, Var) and i in term.vars and i not in known and i.extent == p.extent:
-            known[i] = p
+    at, among = list[Expr](), list[Expr]()
+    for axis in sorted(range(len(place)), key=lambda a: a != first):
+        i, p = term.index[axis], place[axis]
+        v, more = _shift(i)
+        if v is not None and v in term.vars and v not in known:
+            known[v] = _moved(p, -more)
+            if more != 0 or not isinstance(p, Var) or v.extent != p.extent:
+                at += [apply("ge", known[v], 0), apply("lt", known[v], scalar(v.extent, I64))]
         elif isinstance(i, Const):
-            if p.extent != 1:
+            if not isinstance(p, Var) or p.extent != 1:
                 at.append(apply("eq", p, i))
+        elif everywhere:
+            among.append(apply("eq", p, term.guarded[axis]))
         else:
             return None
-    value = substitute(term.masked, known)
     open_ = tuple(v for v in term.vars if v not in known)
+    own = tuple(Var(v.name, v.extent) for v in open_)
+    value = _where(among, term.masked)
+    value = substitute(value, {**known, **dict(zip(open_, own))})
     if open_:
-        wide = accum(target.dtype)
-        value = reduce_node("sum", open_, cast(value, wide), None, wide)
-    for c in at:
-        value = apply("select", c, value, const(0.0, target.dtype))
+        wide = accum(dtype)
+        value = reduce_node("sum", own, cast(value, wide), None, wide)
+    return _where(at, value)
+
+
+def _along(q: Equation) -> Var:
+    assert isinstance(q.form, Step)
+    return q.form.along
+
+
+def _of(q: Equation) -> str:
+    return f" ({q.source}: {q})" if q.source else ""
+
+
+def _shift(i: Expr) -> tuple[Var | None, Size]:
+    """The variable of an index and the size that is added to it; no variable where it is something else."""
+    if isinstance(i, Apply) and i.op in ("add", "sub"):
+        (v, before), n = _shift(i.args[0]), i.args[1]
+        size = n.value if isinstance(n, Const) else n.size if isinstance(n, Scalar) else None
+        if v is not None and isinstance(size, int | Dim) and not isinstance(size, bool):
+            return v, before + size if i.op == "add" else before - size
+    return (i, 0) if isinstance(i, Var) else (None, 0)
+
+
+def _moved(p: Expr, by: Size) -> Expr:
+    """A place so much further on: a variable and one size, as recurrences are read."""
+    v, more = _shift(p)
+    if v is None:
+        return p + by
+    by = more + by
+    return v - -by if isinstance(by, int) and by < 0 else v if isinstance(by, int) and by == 0 else v + by
+
+
+def _where(conditions: Sequence[Expr], value: Expr) -> Expr:
+    """The value where all conditions hold, else 0."""
+    for c in reversed(conditions):
+        value = apply("select", c, value, const(0.0, value.dtype))
     return value
+
+
+def _total(values: Iterable[Expr], dtype: DType) -> Expr:
+    total: Expr = const(0.0, dtype)
+    for value in values:
+        total = value if isinstance(total, Const) else total + value
+    return total
 
 
 def state_adjoint(
@@ -234,99 +417,21 @@ def state_adjoint(
     """States in `eqs` the gradients of inputs, {input: its gradient}, for the seeds of results, {result: its seed}. What the equations
     demand of elements is demanded here, too.
 
-    Raises NotDifferentiable, with the reason and the place in the spec, for equations of floats that are procedures, recurrences or
-    updates by anything but a sum, a difference or an element in the place of another."""
-    ordered = [_by_order(eqs, q) for unit in units(forward) for q in unit]
-    active = set(gradients_of)
-    work = _Adjoint(eqs, active)
-    for q in ordered:
-        if q.target.dtype.is_float and any(work.depends(e) for e in q.expressions):
-            active.add(q.target)
-    for q in ordered:
-        if q.target in active and not (
-            q.form is None or (isinstance(q.form, Update) and q.form.op in ("set", "add", "sub"))
-        ):
-            raise NotDifferentiable(f"{_words(q.form)} has no adjoint here{f' ({q.source}: {q})' if q.source else ''}")
-    gradients: dict[Tensor, Tensor] = dict(seeds)
-    winners = {
-        q: _winner(eqs, q) for q in ordered if q.target in active and isinstance(q.form, Update) and q.form.op == "set"
-    }
-    for k, q in reversed(list(enumerate(ordered))):
-        if q.target not in active:
-            continue
-        later = [o for o in ordered[k + 1 :] if o.target is q.target]
-        if not later and q.target in work.terms:
-            own = eqs.scratch(f"gradient_of_{q.target.name}", q.target.dtype, q.target.shape)
-            more = work.terms.pop(q.target)
-            if q.target in seeds:
-                vars_ = eqs.indices("s", q.target.shape)
-                more.append(_Term(vars_, seeds[q.target][vars_], vars_, ()))
-            work.state(own, more)
-            gradients[q.target] = own
-        if q.target in gradients:
-            seed = (checked(gradients[q.target]) if isinstance(q.form, Update) else gradients[q.target])[q.index]
-            conditions = [apply("eq", checked(winners[o])[q.index], 0) for o in later if o in winners]
-            if q in winners:
-                conditions.append(apply("eq", checked(winners[q])[q.index], _number(q)))
-            if isinstance(q.form, Update) and q.form.op == "sub":
-                seed = -seed
-            work.pull(q.value, seed, q.variables, tuple(conditions))
+    Raises NotDifferentiable, with the reason and the place in the spec, for floats that procedures make."""
+    ordered = prepared(eqs, forward)
+    work = _Adjoint(eqs, seeds, set(gradients_of), [q for unit in ordered for q in unit])
+    work.find_active()
+    for unit in reversed(ordered):
+        work.reverse([q for q in unit if q.target in work.active])
     for x, gradient in gradients_of.items():
         work.state(gradient, work.terms.get(x, ()))
-    _restate(eqs, ordered)
-
-
-def _words(form: object) -> str:
-    if isinstance(form, Update):
-        return f"an update by {form.op}"
-    return {Step: "a recurrence", Run: "a procedure"}.get(type(form), "an equation of this form")
-
-
-def _by_order(eqs: Equations, q: Equation) -> Equation:
-    """A compaction of floats as a gather: the elements at the places that the same compaction of the places gives."""
-    form = q.form
-    if not isinstance(form, Compaction) or not q.target.dtype.is_float:
-        return q
-    order = eqs.scratch(f"order_of_{q.target.name}", I64, q.target.shape)
-    eqs.equations.append(Equation(order, q.index, _ravelled(form.over), q.source, form))
-    left: Expr = order[q.index]
-    places: dict[Var, Expr] = {}
-    for v in reversed(form.over):
-        extent = scalar(v.extent, I64)
-        places[v] = left if v is form.over[0] else apply("mod", left, extent)
-        left = apply("floordiv", left, extent)
-    return Equation(q.target, q.index, substitute(q.value, places), q.source)
-
-
-def _ravelled(variables: Sequence[Var]) -> Expr:
-    """The number of a point, row by row."""
-    number: Expr = const(0, I64)
-    for v in variables:
-        number = number * scalar(v.extent, I64) + v
-    return number
-
-
-def _number(q: Equation) -> Expr:
-    """When an update is made, from 1 on."""
-    return _ravelled(q.variables) + 1
-
-
-def _winner(eqs: Equations, q: Equation) -> Tensor:
-    """For each element, which of the updates that put something there is the last; 0 where there is none."""
-    winner = eqs.scratch(f"last_put_in_{q.target.name}", I64, q.target.shape)
-    place = eqs.indices("w", q.target.shape)
-    eqs.define(winner[place], const(0, I64))
-    eqs.update(checked(winner)[q.index], "max", _number(q))
-    return winner
+    _restate(eqs, work.ordered)
 
 
 def _restate(eqs: Equations, forward: Sequence[Equation]) -> None:
     """States again those forward equations that the gradients read, directly or not, and what is demanded of elements."""
-    needed = {x.tensor for q in eqs.equations for e in q.expressions for x in walk(e) if isinstance(x, Read)}
-    kept: list[Equation] = []
-    for q in reversed(forward):
-        if q.target in needed or isinstance(q.form, Demand):
-            kept.append(q)
-            needed |= {x.tensor for e in q.expressions for x in walk(e) if isinstance(x, Read)}
+    read = {x.tensor for q in eqs.equations for e in q.expressions for x in walk(e) if isinstance(x, Read)}
+    demands = {q.target for q in forward if isinstance(q.form, Demand)}
+    kept = needed(forward, read | demands)
     eqs.scratches += dict.fromkeys(q.target for q in kept)
-    eqs.equations[:0] = kept[::-1]
+    eqs.equations[:0] = kept

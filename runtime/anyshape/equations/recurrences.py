@@ -8,10 +8,10 @@ recurrent network.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
-from anyshape.dtypes import accum, highest, lowest
+from anyshape.dtypes import BOOL, accum, highest, lowest
 from anyshape.equations.builder import Equation, Step
 from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var, apply, as_expr, cast, const, read
 from anyshape.equations.traversal import children, replace_node, substitute, walk  # fmt: skip
@@ -25,30 +25,28 @@ def as_steps(equations: Sequence[Equation]) -> list[Equation]:
     cycles = max((q.form.cycle for q in equations if isinstance(q.form, Step)), default=-1) + 1
     expanded: list[Equation] = []
     for q in equations:
-        steps = _prefix(q, cycles)
+        steps = prefix_steps(q, cycles)
         cycles += len(steps) > 1
         expanded += steps
     return _moved_out(expanded)
 
 
-def _prefix(q: Equation, cycle: int) -> list[Equation]:
-    """The equation alone, or the steps of its prefix reduction and itself as the last of them."""
+def prefix_steps(q: Equation, cycle: int, kinds: Container[str] = tuple(_COMBINE)) -> list[Equation]:
+    """The equation alone, or the steps of its first prefix reduction of one of the kinds, and itself as the last of them."""
     if q.form is not None or q.born is not None:
         return [q]
-    inner = {v for e in walk(q.value) if isinstance(e, Reduce) for v in e.vars}
-    for r in walk(q.value):
-        if isinstance(r, Reduce) and not r.free & inner:
-            running = _running(q, r)
-            if running is not None:
-                k, exclusive, backward = running
-                return _steps(q, r, k, exclusive, backward, cycle)
+    for r, guard in outermost_reductions(q, lambda r: r.kind in kinds and _running(q, r) is not None).items():
+        running = _running(q, r)
+        if running is not None and (guard is None or running[0] not in guard.free):
+            k, exclusive, backward = running
+            return _steps(q, r, guard, k, exclusive, backward, cycle)
     return [q]
 
 
 def _running(q: Equation, r: Reduce) -> tuple[Var, bool, bool] | None:
     """(the position, whether it is left out itself, whether it runs from the end) of `kind(… for j in n if j <= k)`."""
     where = r.where
-    if r.kind not in _COMBINE or len(r.vars) != 1 or not isinstance(where, Apply) or where.op not in _MIRRORED:
+    if len(r.vars) != 1 or not isinstance(where, Apply) or where.op not in _MIRRORED:
         return None
     (j,) = r.vars
     op, (a, b) = where.op, where.args
@@ -61,7 +59,9 @@ def _running(q: Equation, r: Reduce) -> tuple[Var, bool, bool] | None:
     return b, op in ("lt", "gt"), op in ("ge", "gt")
 
 
-def _steps(q: Equation, r: Reduce, k: Var, exclusive: bool, backward: bool, cycle: int) -> list[Equation]:
+def _steps(
+    q: Equation, r: Reduce, guard: Expr | None, k: Var, exclusive: bool, backward: bool, cycle: int
+) -> list[Equation]:
     variables = q.variables
     assert r.dtype is not None
     wide = accum(r.dtype)
@@ -76,6 +76,7 @@ def _steps(q: Equation, r: Reduce, k: Var, exclusive: bool, backward: bool, cycl
     new = cast(substitute(r.body, {r.vars[0]: previous if exclusive else k}), wide)
     both = apply(_COMBINE[r.kind], at(previous), new)
     value = apply("select", before, both, neutral if exclusive else new)
+    value = value if guard is None else apply("select", guard, value, neutral)
     form = Step(k, backward, cycle)
     whole = replace_node(q.value, {r: cast(at(k), r.dtype)})
     return [Equation(running, variables, value, q.source, form), replace(q, value=whole, form=form)]
@@ -98,32 +99,63 @@ def _moved_out(equations: list[Equation]) -> list[Equation]:
     moved: list[Equation] = []
     for q in equations:
         if isinstance(q.form, Step):
-            own = _without_waiting(q, written[q.form.cycle])
-            for k, r in enumerate(own):
-                variables = tuple(sorted(r.free, key=lambda v: v.serial))
+            for k, (r, guard) in enumerate(_without_waiting(q, written[q.form.cycle])):
+                nothing = const(False if r.dtype is BOOL else 0, r.dtype)
+                whole = r if guard is None else apply("select", guard, r, nothing)
+                variables = tuple(sorted(whole.free, key=lambda v: v.serial))
                 assert r.dtype is not None
                 ahead = Tensor(f"ahead{len(moved)}_{k}", r.dtype, tuple(v.extent for v in variables))
-                moved.append(Equation(ahead, variables, r, q.source))
+                moved.append(Equation(ahead, variables, whole, q.source))
                 q = replace(q, value=replace_node(q.value, {r: read(ahead, variables)}))
         moved.append(q)
     return moved
 
 
-def _without_waiting(q: Equation, written: set[Tensor]) -> list[Reduce]:
-    """The outermost reductions of an equation that read nothing of its recurrence, and no variable that another reduction binds."""
-    reductions: list[Reduce] = []
-    stack = [q.value]
+def _without_waiting(q: Equation, written: Container[Tensor]) -> list[tuple[Reduce, Expr | None]]:
+    """The outermost reductions that read nothing of a recurrence, nor do the conditions under which they are evaluated."""
+    found = outermost_reductions(q, lambda r: not reads_any(r, written))
+    return [(r, guard) for r, guard in found.items() if guard is None or not reads_any(guard, written)]
+
+
+def outermost_reductions(q: Equation, wanted: Callable[[Reduce], bool]) -> dict[Reduce, Expr | None]:
+    """The outermost of the wanted reductions of an equation, those that read no variable that another reduction binds, each with the
+    condition under which it is evaluated: what it reads may be out of range elsewhere. None: always, or its reads are in range anyway."""
+    found: dict[Reduce, Expr | None] = {}
+    stack: list[tuple[Expr, Expr | None]] = [(q.value, None)]
+    seen: set[tuple[Expr, Expr | None]] = set()
+    variables = set(q.variables)
     while stack:
-        e = stack.pop()
-        if isinstance(e, Reduce) and e.free <= set(q.variables) and not _reads_any(e, written):
-            if e not in reductions:
-                reductions.append(e)
+        e, guard = part = stack.pop()
+        if part in seen:
             continue
-        stack.extend(children(e))
-    return reductions
+        seen.add(part)
+        if isinstance(e, Reduce) and e.free <= variables and wanted(e):
+            guard = None if _is_in_range(e) else guard
+            known = found.get(e, guard)
+            found[e] = (
+                None if known is None or guard is None else guard if known is guard else apply("or", known, guard)
+            )
+        elif isinstance(e, Apply) and e.op == "select":
+            chosen, a, b = e.args
+            stack += [(chosen, guard), (a, _both(guard, chosen)), (b, _both(guard, apply("not", chosen)))]
+        elif isinstance(e, Reduce) and e.where is not None:
+            stack += [(e.where, guard), (e.body, _both(guard, e.where))]
+        else:
+            stack += [(c, guard) for c in children(e)]
+    return {r: guard for r, guard in found.items() if guard is None or guard.free <= variables}
 
 
-def _reads_any(e: Expr, tensors: set[Tensor]) -> bool:
+def _both(guard: Expr | None, condition: Expr) -> Expr:
+    return condition if guard is None else apply("and", guard, condition)
+
+
+def _is_in_range(r: Reduce) -> bool:
+    """Whether every index of what a reduction reads is a variable of the extent of its dim."""
+    read_ = [e for e in walk(r) if isinstance(e, Read) and e.outside is None]
+    return all(isinstance(i, Var) and i.extent == n for e in read_ for i, n in zip(e.index, e.tensor.shape))
+
+
+def reads_any(e: Expr, tensors: Container[Tensor]) -> bool:
     return any(isinstance(n, Read) and n.tensor in tensors for n in walk(e))
 
 

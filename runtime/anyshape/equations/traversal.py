@@ -82,7 +82,6 @@ def _rebuilt(n: Expr, visit: Callable[[Expr], Expr], tensors: Mapping[Tensor, Te
             return drawn(args[0], args[1], n.dtype)
         if not args:
             return n
-        assert n.dtype is not None or not args
         if n.op in ("cast", "bitcast") and n.dtype is not None:
             return (cast if n.op == "cast" else bitcast)(args[0], n.dtype)
         return apply(n.op, *args)

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from anyshape import ops
-from anyshape.dims import Dim, Size
+from anyshape.dims import Dim, Size, free_symbols
+from anyshape.dims.solving import definitions
 from anyshape.equations import Equations, Tensor
-from anyshape.equations.accumulation import accumulate
+from anyshape.equations.accumulation import accumulate, reading_others
 from anyshape.equations.adjoint import NotDifferentiable, state_adjoint
 from anyshape.equations.expr import const
+from anyshape.equations.program import StepProgram
 from anyshape.errors import UnsupportedError
 from anyshape.expansion.composition import expand
 from anyshape.graph.function import topological
@@ -37,7 +39,7 @@ def gradients(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
     for v in (of, *by):
         if not v.type.dtype.is_float:
             raise UnsupportedError(f"gradients are of floats, and {v.name or 'a value'} is {v.type}")
-    of, looked = _looked_through(of, by)
+    of, looked, callers = _looked_through(of, by)
     adjoints: dict[Value, Value] = {}
 
     def add(v: Value, more: Value) -> None:
@@ -51,7 +53,7 @@ def gradients(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
             seeds = [
                 adjoints[v] if v in adjoints else _full(0, v, source) for v in node.outputs if v.type.dtype.is_float
             ]
-            for v, g in _adjoints(node, seeds, inside, targets, source):
+            for v, g in _adjoints(node, callers.get(node, ()), seeds, inside, targets, source):
                 add(v, g)
     return [adjoints[v] if v in adjoints else _full(0, v, source) for v in by]
 
@@ -64,19 +66,32 @@ def _shape(v: Value, source: str) -> Any:
     return v.type.shape if v.type.is_static else ops.shape_of(v, source=source)
 
 
-def _looked_through(of: Value, by: Sequence[Value]) -> tuple[Value, tuple[Node, ...]]:
-    """The value as calls of ops that have equations or are views, and those in order, from `by` on."""
+Callers = tuple[Node, ...]
+"""The calls of composed ops of whose bodies a call is, the innermost first."""
+
+
+def _looked_through(of: Value, by: Sequence[Value]) -> tuple[Value, tuple[Node, ...], dict[Node, Callers]]:
+    """The value as calls of ops that have equations or are views, those in order, from `by` on, and which calls they are parts of."""
+    callers: dict[Node, Callers] = {}
     while True:
         nodes = _between(of, by)
         composed = {n: n.op.composition for n in nodes if n.op.composition is not None}
         if not composed:
-            return of, nodes
+            return of, nodes, callers
         new: dict[Value, Value] = {}
         for n in nodes:
             expanded = expand(n) if n in composed else None
             if n in composed and expanded is None:
-                raise UnsupportedError(f"no gradient of {n.op.full_name}: a rank is not known")
+                raise UnsupportedError(f"no gradient of {_named(n, callers.get(n, ()))}: a rank is not known")
+            if expanded is not None:
+                inputs = frozenset(v.node for v in n.inputs if v is not None and v.node is not None)
+                callers |= {
+                    m: (n, *callers.get(n, ())) for m in topological(list(expanded), inputs) if m not in callers
+                }
             results = expanded if expanded is not None else _with(n, new)
+            callers |= {
+                v.node: callers[n] for v in results if n in callers and v.node is not None and v.node not in callers
+            }
             new.update((a, b) for a, b in zip(n.outputs, results) if a is not b)
         of = new.get(of, of)
 
@@ -108,13 +123,13 @@ def _depends(n: Node, targets: set[Value], looked: Sequence[Node]) -> list[bool]
 
 
 def _adjoints(
-    node: Node, seeds: Sequence[Value], inside: set[Node], targets: set[Value], source: str
+    node: Node, callers: Callers, seeds: Sequence[Value], inside: set[Node], targets: set[Value], source: str
 ) -> list[tuple[Value, Value]]:
     """The inputs of a node whose gradients are needed, and what this node contributes to each."""
     op = node.op
     needed = [v for v in dict.fromkeys(node.inputs) if v is not None and (v in targets or v.node in inside)]
     if any(isinstance(v.type, ListType) for v in needed):
-        raise UnsupportedError(f"no gradient of {op.full_name}{_at(node)}: it is computed from a list")
+        raise UnsupportedError(f"no gradient of {_named(node, callers)}: it is computed from a list")
     needed = [v for v in needed if v.type.dtype.is_float]
     if not needed or not seeds:
         return []
@@ -125,17 +140,25 @@ def _adjoints(
         assert x is not None
         return [(x, ops.reshape(seed, _shape(x, source), allowzero=True, source=source))] if x in needed else []
     if op.kernel is None or op.is_random:
-        why = "it draws" if op.is_random else "it has no equations"
-        raise UnsupportedError(f"no gradient of {op.full_name}{_at(node)}: {why}")
-    adjoint = _Call(node, needed)
+        why = "it draws" if op.is_random else f"a {op.name} has no adjoint" if node.regions else "it has no equations"
+        raise UnsupportedError(f"no gradient of {_named(node, callers)}: {why}")
+    adjoint = _Call(node, needed, _named(node, callers))
     call = build(adjoint.op(), [*adjoint.data, *seeds, *adjoint.operands], node.attrs, source or node.source)
     if not call.is_open:
         equations_of(call, *tensors_of(call))  # what has no adjoint is refused now
     return list(zip(needed, call.outputs, strict=True))
 
 
-def _at(node: Node) -> str:
-    return f" (at {node.source})" if node.source else ""
+def _named(node: Node, callers: Callers) -> str:
+    """The op of a call, the ops that call it, each with its line, and where the model has that call."""
+    called = "".join(f", which {n.op.full_name} calls ({n.op.source})" for n in callers)
+    source = next((n.source for n in (node, *callers) if n.source), "")
+    return f"{node.op.full_name}{called}{f' (at {source})' if source else ''}"
+
+
+def _apart(name: str, names: Sequence[str]) -> str:
+    """The name, longer if one of the names begins with it."""
+    return _apart(f"{name}_", names) if any(n.startswith(name) for n in names) else name
 
 
 class _Stated(Equations):
@@ -148,12 +171,13 @@ class _Stated(Equations):
 class _Call:
     """The call of an op's adjoint: its inputs are those of the op that are present, then the seed of each float result."""
 
-    def __init__(self, node: Node, differentiated: Sequence[Value]) -> None:
-        self.node, self.differentiated = node, differentiated
+    def __init__(self, node: Node, differentiated: Sequence[Value], named: str) -> None:
+        self.node, self.differentiated, self.named = node, differentiated, named
         count = len(node.data_inputs)
         self.data = list(dict.fromkeys(v for v in node.inputs[:count] if v is not None))
         self.operands = node.inputs[count:]
         self.floats = [k for k, v in enumerate(node.outputs) if v.type.dtype.is_float]
+        self.x, self.seed = (_apart(name, [p.name for p in node.op.params]) for name in ("x", "seed"))
 
     def op(self) -> OpDef:
         node = self.node
@@ -162,7 +186,7 @@ class _Call:
             variant=node.op.variant,
             inputs=(
                 *(InputDef(self.name(v), v.type.dtype.name) for v in self.data),
-                *(InputDef(f"seed{k}", node.outputs[k].type.dtype.name) for k in self.floats),
+                *(InputDef(f"{self.seed}{k}", node.outputs[k].type.dtype.name) for k in self.floats),
             ),
             params=node.op.params,
             outputs=tuple(OutputDef(f"gradient{k}", v.type.dtype.name) for k, v in enumerate(self.differentiated)),
@@ -173,7 +197,7 @@ class _Call:
         )
 
     def name(self, v: Value) -> str:
-        return f"x{self.data.index(v)}"
+        return f"{self.x}{self.data.index(v)}"
 
     def grouped(self, value_of: Any) -> dict[str, Any]:
         """The value of each input of the op, by `value_of` the names of its operands; None where the input is absent."""
@@ -186,36 +210,48 @@ class _Call:
             for name, v in self.node.grouped_inputs().items()
         }
 
-    def relation(self, rule: Rule, **arguments: Any) -> Bound:
+    def relation(self, rule: Rule, /, **arguments: Any) -> Bound:
         params = {p.name: arguments[p.name] for p in self.node.op.params}
-        rule.sizes = self.known_sizes(arguments)
+        rule.sizes = self.known_sizes(rule, arguments, params)
         forward = self.node.op.relation(rule, **self.grouped(arguments.__getitem__), **params)
-        shapes = [
-            s
-            for o in self.node.op.outputs
-            for s in (forward.outputs[o.name] if o.variadic else [forward.outputs[o.name]])
-        ]
+        shapes = self.shapes(forward)
         for k in self.floats:
-            rule.equal(shapes[k], arguments[f"seed{k}"], f"result {k} and what it counts")
+            rule.equal(shapes[k], arguments[f"{self.seed}{k}"], f"result {k} and what it counts")
         return rule.bind(
             outputs={f"gradient{k}": arguments[self.name(v)] for k, v in enumerate(self.differentiated)},
             forward=forward,
         )
 
-    def known_sizes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The sizes that the op's data decide, by their names in the rule: dims of the seeds, for the gradient finds none."""
-        sizes: dict[str, Any] = {}
-        for k in self.floats:
-            for axis, n in enumerate(self.node.outputs[k].type.shape or ()):
-                for name, value in vars(self.node.bound).items() if isinstance(n, Dim) and n.is_symbol else ():
-                    if value is n:
-                        sizes.setdefault(name, arguments[f"seed{k}"][axis])
-        return sizes
+    def shapes(self, forward: Bound) -> list[Any]:
+        """The shape of each result."""
+        outputs = self.node.op.outputs
+        return [s for o in outputs for s in (forward.outputs[o.name] if o.variadic else [forward.outputs[o.name]])]
+
+    def known_sizes(self, rule: Rule, arguments: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+        """The sizes that the op's data decide, by their names in the rule: dims of the seeds tell them, for the gradient finds none."""
+        node = self.node
+        given = {s for v in node.inputs if v is not None for n in v.type.shape or () for s in free_symbols(n)}
+        of_results = {s for k in self.floats for n in node.outputs[k].type.shape or () for s in free_symbols(n)}
+        found = [name for name, n in vars(node.bound).items() if isinstance(n, Dim) and n in of_results - given]
+        if not found:
+            return {}
+        trial = Rule(node.op.full_name, node.source)
+        trial.choices = rule.choices
+        forward = node.op.relation(trial, **self.grouped(arguments.__getitem__), **params)
+        shapes = self.shapes(forward)
+        passed = {s for v in arguments.values() if isinstance(v, list | tuple) for n in v for s in free_symbols(n)}
+        told = definitions((((k, axis), n) for k in self.floats for axis, n in enumerate(shapes[k])), passed)
+        values: dict[Dim, Size] = {}
+        for s, definition in told.items():
+            k, axis = definition.place
+            values[s] = definition.of(arguments[f"{self.seed}{k}"][axis], values)
+        return {name: values[n] for name in found if (n := getattr(forward, name)) in values}
 
     def kernel(self, eqs: Equations, bound: Any) -> None:
         node, forward = self.node, bound.forward
         ins: dict[str, Any] = {}
-        for i, (name, operand) in zip(node.op.inputs, self.grouped(eqs.tensor).items(), strict=True):
+        data, equal = self.tensors(eqs)
+        for i, (name, operand) in zip(node.op.inputs, self.grouped(data.__getitem__).items(), strict=True):
             if operand is None:
                 dtype = absent_dtype(node, i.dtype)
                 operand = Tensor(name, dtype, (), const(i.absent(dtype), dtype))
@@ -234,9 +270,22 @@ class _Call:
         assert node.op.kernel is not None
         node.op.kernel(stated, forward)
         accumulate(stated)
-        seeds = {results[k]: eqs.tensor(f"seed{k}") for k in self.floats}
-        targets = {eqs.tensor(self.name(v)): eqs.tensor(f"gradient{k}") for k, v in enumerate(self.differentiated)}
+        seeds = {results[k]: eqs.tensor(f"{self.seed}{k}") for k in self.floats}
+        targets = {data[self.name(v)]: eqs.tensor(f"gradient{k}") for k, v in enumerate(self.differentiated)}
         try:
             state_adjoint(eqs, stated.equations, seeds, targets)
         except NotDifferentiable as e:
-            raise UnsupportedError(f"no gradient of {node.op.full_name}{_at(node)}: {e}") from None
+            raise UnsupportedError(f"no gradient of {self.named}: {e}") from None
+        programs: dict[StepProgram, StepProgram] = {}
+        eqs.equations = [reading_others(q, equal, programs) for q in eqs.equations]
+
+    def tensors(self, eqs: Equations) -> tuple[dict[str, Tensor], dict[Tensor, Tensor]]:
+        """The tensor of each input, and what to read in its place: inputs of which a pass found that they are equal are one tensor, and
+        have gradients of their own."""
+        data: dict[str, Tensor] = {}
+        equal: dict[Tensor, Tensor] = {}
+        for name in map(self.name, self.data):
+            t = eqs.tensor(name)
+            data[name] = Tensor(name, t.dtype, t.shape) if t in data.values() else t
+            equal[data[name]] = t
+        return data, equal

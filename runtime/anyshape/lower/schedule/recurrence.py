@@ -112,8 +112,11 @@ def _around(cycle: CycleStores) -> tuple[LoopVar, ...]:
         return ()
     written: dict[Tensor, set[Size]] = {}
     own = [n.access for n in summed if isinstance(n, Load)]
+    bound = {v for n in nodes if isinstance(n, Reduction) for v in n.variables}
 
     def is_apart(v: LoopVar) -> bool:
+        if v in bound:  # a sum that does not depend on the variable may run over another of its name
+            return False
         written.clear()
         for s in cycle.stores:
             written.setdefault(s.access.tensor, set()).add(s.access.address.coefficient(v))
