@@ -106,6 +106,19 @@ def test_a_result_that_is_read_is_read_before_it_is_rounded() -> None:
     assert [float(a) for a in got] == [np.inf, 1000]
 
 
+def test_the_keys_of_an_order_are_not_rounded() -> None:
+    """y[i] = x[i] / 4, then its elements in order: all keys are between 0 and 1, and no integers."""
+    x, y, z, eqs = Tensor("x", F16, (N,)), Tensor("y", F16, (N,)), Tensor("z", F16, (N,)), Equations("ordered", {}, {})
+    i, u = eqs.index("i", N), eqs.index("u", N)
+    eqs.outputs = {"y": y, "z": z}
+    order = eqs.scratch("order", I64, (N,))
+    eqs.define(y[i], x[i] / 4)
+    eqs.argsort(order[:], [N], lambda k: y[k])
+    eqs.define(z[u], y[order[u]])
+    (got,) = both(eqs, {x: np.array([3, 1, 2], np.float16)}, (z,), 3)
+    assert got.tolist() == [0.25, 0.5, 0.75]
+
+
 @pytest.mark.parametrize(("op", "wanted"), [("add", 3000), ("max", 1)])
 def test_updates_add_up_in_the_wider_dtype(op: str, wanted: int) -> None:
     """3,000 ones added one by one to an f16 are 2,048. A maximum is of the elements, and needs no memory but the result's."""

@@ -64,7 +64,7 @@ def reading_others(
 ) -> Equation:
     """The equation that reads other tensors in place of some; if there is a `target`, it defines that. `programs` are those that were
     restated before: equations share them."""
-    from anyshape.equations.builder import Compaction, Run
+    from anyshape.equations.builder import Compaction, Run, Sorting
 
     form, target = q.form, target or q.target
     if isinstance(form, Run):
@@ -73,5 +73,6 @@ def reading_others(
         form = Run(programs[form.program])
     if isinstance(form, Compaction) and form.where is not None:
         form = replace(form, where=reading(form.where, tensors))
-    value = rounded_once(reading(q.value, tensors), target.dtype)
+    value = reading(q.value, tensors)
+    value = value if isinstance(form, Sorting) else rounded_once(value, target.dtype)  # a key is of its own dtype
     return replace(q, target=target, index=tuple(reading(i, tensors) for i in q.index), value=value, form=form)
