@@ -278,6 +278,7 @@ OPS: dict[str, OpDef] = {
         shapes.SIZE,
         shapes.STATIC_ARANGE,
         shapes.DYN_ARANGE,
+        shapes.RANGE_LENGTH,
         shapes.STATIC_FULL,
         shapes.DYN_FULL,
         shapes.STATIC_ZEROS,

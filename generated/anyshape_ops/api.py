@@ -264,6 +264,7 @@ from anyshape_ops.ops.shapes import (
     DYN_ONES,
     DYN_ZEROS,
     EYE_LIKE,
+    RANGE_LENGTH,
     SHAPE_OF,
     SIZE,
     STATIC_ARANGE,
@@ -331,7 +332,7 @@ from anyshape_ops.ops.window import (
 )
 
 
-# specs/activation.yaml:23
+# specs/activation.yaml:15
 @called
 def clip(x: Operand, low: Operand = None, high: Operand = None, *, source: str = "") -> Value:
     """Every element, but none below `low` or above `high`; where low is above high, high.
@@ -341,7 +342,7 @@ def clip(x: Operand, low: Operand = None, high: Operand = None, *, source: str =
     return call(CLIP, [x, low, high], {}, source)[0]
 
 
-# specs/activation.yaml:40
+# specs/activation.yaml:32
 @called
 def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     """Every element, those below zero times alpha.
@@ -351,7 +352,7 @@ def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     return call(LEAKY_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:53
+# specs/activation.yaml:45
 @called
 def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     """Every element, those below zero times the slope at their place.
@@ -361,7 +362,7 @@ def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     return call(PRELU, [x, slope], {}, source)[0]
 
 
-# specs/activation.yaml:71
+# specs/activation.yaml:63
 @called
 def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^x - 1) below zero.
@@ -371,7 +372,7 @@ def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(ELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:84
+# specs/activation.yaml:76
 @called
 def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^(x / alpha) - 1) below zero, smooth at zero for every alpha.
@@ -381,7 +382,7 @@ def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(CELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:97
+# specs/activation.yaml:89
 @called
 def selu(
     x: Operand, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805, *, source: str = ""
@@ -393,7 +394,7 @@ def selu(
     return call(SELU, [x], {"alpha": alpha, "gamma": gamma}, source)[0]
 
 
-# specs/activation.yaml:111
+# specs/activation.yaml:103
 @called
 def softplus(x: Operand, *, source: str = "") -> Value:
     """log(1 + e^x) of every element.
@@ -403,7 +404,7 @@ def softplus(x: Operand, *, source: str = "") -> Value:
     return call(SOFTPLUS, [x], {}, source)[0]
 
 
-# specs/activation.yaml:122
+# specs/activation.yaml:114
 @called
 def softsign(x: Operand, *, source: str = "") -> Value:
     """x / (1 + |x|) of every element.
@@ -413,7 +414,7 @@ def softsign(x: Operand, *, source: str = "") -> Value:
     return call(SOFTSIGN, [x], {}, source)[0]
 
 
-# specs/activation.yaml:133
+# specs/activation.yaml:125
 @called
 def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: str = "") -> Value:
     """alpha x + beta, cut to between 0 and 1.
@@ -423,7 +424,7 @@ def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: s
     return call(HARD_SIGMOID, [x], {"alpha": alpha, "beta": beta}, source)[0]
 
 
-# specs/activation.yaml:147
+# specs/activation.yaml:139
 @called
 def hard_swish(x: Operand, *, source: str = "") -> Value:
     """Every element times x / 6 + 1/2, cut to between 0 and 1.
@@ -433,7 +434,7 @@ def hard_swish(x: Operand, *, source: str = "") -> Value:
     return call(HARD_SWISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:158
+# specs/activation.yaml:150
 @called
 def mish(x: Operand, *, source: str = "") -> Value:
     """Every element times the hyperbolic tangent of its softplus.
@@ -443,7 +444,7 @@ def mish(x: Operand, *, source: str = "") -> Value:
     return call(MISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:169
+# specs/activation.yaml:161
 @called
 def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element times the logistic function of alpha times it.
@@ -453,7 +454,7 @@ def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(SWISH, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:184
+# specs/activation.yaml:176
 @called
 def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element above alpha, and zero in place of the others.
@@ -463,7 +464,7 @@ def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Val
     return call(THRESHOLDED_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:197
+# specs/activation.yaml:189
 @called
 def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "") -> Value:
     """Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.
@@ -1030,7 +1031,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:177
+# specs/detection.yaml:178
 @called
 def roi_align(
     x: Operand,
@@ -1060,7 +1061,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:308
+# specs/detection.yaml:309
 @called
 def max_roi_pool(
     x: Operand,
@@ -1534,7 +1535,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:428
+# specs/images.yaml:436
 @called
 def affine_grid(
     theta: Operand, size: Sequence[int | Dim | Value] | Value, align_corners: bool = False, *, source: str = ""
@@ -1550,7 +1551,7 @@ def affine_grid(
     )[0]
 
 
-# specs/images.yaml:455
+# specs/images.yaml:463
 @called
 def crop_and_resize(
     x: Operand,
@@ -1602,16 +1603,17 @@ def pad(
 # specs/indexing.yaml:64
 @called
 def tile(x: Operand, repeats: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
-    """A tensor side by side with itself, as many times along each axis as `repeats` says.
+    """A tensor side by side with itself, as many times along each of the last axes as `repeats` says; more of
+    these make new axes.
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: repeats.
 
-    (x: T[*d]) -> (y: T[*(d * repeats)])
+    (x: T[*d]) -> (y: T[*repeats[:extra], *(d * times)])
     """
     return call_alias(STATIC_TILE, DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:87
+# specs/indexing.yaml:91
 @called
 def repeat(x: Operand, repeats: int | Dim | Value, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
@@ -1623,7 +1625,7 @@ def repeat(x: Operand, repeats: int | Dim | Value, axis: int = 0, *, source: str
     return call_alias(STATIC_REPEAT, DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:105
+# specs/indexing.yaml:109
 @called
 def flip(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
@@ -1635,7 +1637,7 @@ def flip(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *,
     return call_alias(STATIC_FLIP, DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:117
+# specs/indexing.yaml:121
 @called
 def roll(
     x: Operand,
@@ -1653,7 +1655,7 @@ def roll(
     return call_alias(STATIC_ROLL, DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:131
+# specs/indexing.yaml:135
 @called
 def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """For every place of the index tensor the element of x at that place, but along one axis where the index says.
@@ -1663,7 +1665,7 @@ def gather_elements(x: Operand, index: Operand, axis: int = 0, *, source: str = 
     return call(GATHER_ELEMENTS, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:153
+# specs/indexing.yaml:157
 @called
 def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = "") -> Value:
     """Slices of x that the rows of an index tensor name; negative indices count from the end.
@@ -1673,7 +1675,7 @@ def gather_nd(x: Operand, index: Operand, batch_dims: int = 0, *, source: str = 
     return call(GATHER_ND, [x, index], {"batch_dims": batch_dims}, source)[0]
 
 
-# specs/indexing.yaml:178
+# specs/indexing.yaml:182
 @called
 def depth_to_space(x: Operand, size: int | Dim | Value, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
@@ -1685,7 +1687,7 @@ def depth_to_space(x: Operand, size: int | Dim | Value, mode: str = "DCR", *, so
     return call_alias(STATIC_DEPTH_TO_SPACE, DYN_DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:205
+# specs/indexing.yaml:209
 @called
 def space_to_depth(x: Operand, size: int | Dim | Value, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
@@ -1697,7 +1699,7 @@ def space_to_depth(x: Operand, size: int | Dim | Value, mode: str = "DCR", *, so
     return call_alias(STATIC_SPACE_TO_DEPTH, DYN_SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:232
+# specs/indexing.yaml:236
 @called
 def one_hot(index: Operand, values: Operand, depth: int | Dim | Value, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
@@ -1710,7 +1712,7 @@ def one_hot(index: Operand, values: Operand, depth: int | Dim | Value, axis: int
     return call_alias(STATIC_ONE_HOT, DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:262
+# specs/indexing.yaml:266
 @called
 def dilate(
     x: Operand, value: Operand = None, *, strides: Sequence[int | Dim | Value] | Value, source: str = ""
@@ -1724,7 +1726,7 @@ def dilate(
     return call_alias(STATIC_DILATE, DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:280
+# specs/indexing.yaml:284
 @called
 def center_crop_pad(
     x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int | Dim | Value] | Value, source: str = ""
@@ -1739,7 +1741,7 @@ def center_crop_pad(
     return call_alias(STATIC_CENTER_CROP_PAD, DYN_CENTER_CROP_PAD, [x], {"axes": axes, "shape": shape}, source)[0]
 
 
-# specs/indexing.yaml:304
+# specs/indexing.yaml:308
 @called
 def reverse_sequence(x: Operand, lens: Operand, batch_axis: int = 1, time_axis: int = 0, *, source: str = "") -> Value:
     """The first elements of each sequence of a batch in reverse order, as many as its length says; the others
@@ -2124,7 +2126,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:252
+# specs/quantisation.yaml:253
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2146,7 +2148,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:305
+# specs/quantisation.yaml:306
 @called
 def matmul_nbits(
     a: Operand,
@@ -2167,7 +2169,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:368
+# specs/quantisation.yaml:369
 @called
 def unpack_nbits(
     codes: Operand,
@@ -2896,6 +2898,16 @@ def arange(
 
 # specs/shapes.yaml:95
 @called
+def range_length(start: Operand, stop: Operand, step: Operand, *, source: str = "") -> Value:
+    """How many numbers there are from start to before stop in equal steps, none of which need be an integer.
+
+    (start: F[], stop: F[], step: F[]) -> (y: i64[])
+    """
+    return call(RANGE_LENGTH, [start, stop, step], {}, source)[0]
+
+
+# specs/shapes.yaml:116
+@called
 def full(value: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -2906,7 +2918,7 @@ def full(value: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: 
     return call_alias(STATIC_FULL, DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:112
+# specs/shapes.yaml:133
 @called
 def zeros(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -2918,7 +2930,7 @@ def zeros(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32"
     return call_alias(STATIC_ZEROS, DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:123
+# specs/shapes.yaml:144
 @called
 def ones(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
@@ -2930,7 +2942,7 @@ def ones(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32",
     return call_alias(STATIC_ONES, DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:134
+# specs/shapes.yaml:155
 @called
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.
@@ -3346,7 +3358,7 @@ def adam(
     )
 
 
-# specs/trigonometry.yaml:40
+# specs/trigonometry.yaml:21
 @called
 def sin(x: Operand, *, source: str = "") -> Value:
     """The sine of every element.
@@ -3356,7 +3368,7 @@ def sin(x: Operand, *, source: str = "") -> Value:
     return call(SIN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:51
+# specs/trigonometry.yaml:32
 @called
 def cos(x: Operand, *, source: str = "") -> Value:
     """The cosine of every element.
@@ -3366,7 +3378,7 @@ def cos(x: Operand, *, source: str = "") -> Value:
     return call(COS, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:62
+# specs/trigonometry.yaml:43
 @called
 def tan(x: Operand, *, source: str = "") -> Value:
     """The tangent of every element.
@@ -3376,7 +3388,7 @@ def tan(x: Operand, *, source: str = "") -> Value:
     return call(TAN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:73
+# specs/trigonometry.yaml:54
 @called
 def asin(x: Operand, *, source: str = "") -> Value:
     """The angle within -pi/2 and pi/2 whose sine an element is; NaN beyond -1 and 1.
@@ -3386,7 +3398,7 @@ def asin(x: Operand, *, source: str = "") -> Value:
     return call(ASIN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:84
+# specs/trigonometry.yaml:65
 @called
 def acos(x: Operand, *, source: str = "") -> Value:
     """The angle within 0 and pi whose cosine an element is; NaN beyond -1 and 1.
@@ -3396,7 +3408,7 @@ def acos(x: Operand, *, source: str = "") -> Value:
     return call(ACOS, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:95
+# specs/trigonometry.yaml:76
 @called
 def atan(x: Operand, *, source: str = "") -> Value:
     """The angle within -pi/2 and pi/2 whose tangent an element is.
@@ -3406,7 +3418,7 @@ def atan(x: Operand, *, source: str = "") -> Value:
     return call(ATAN, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:106
+# specs/trigonometry.yaml:87
 @called
 def sinh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic sine of every element.
@@ -3416,7 +3428,7 @@ def sinh(x: Operand, *, source: str = "") -> Value:
     return call(SINH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:118
+# specs/trigonometry.yaml:99
 @called
 def cosh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic cosine of every element.
@@ -3426,7 +3438,7 @@ def cosh(x: Operand, *, source: str = "") -> Value:
     return call(COSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:128
+# specs/trigonometry.yaml:109
 @called
 def asinh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic sine.
@@ -3436,7 +3448,7 @@ def asinh(x: Operand, *, source: str = "") -> Value:
     return call(ASINH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:139
+# specs/trigonometry.yaml:120
 @called
 def acosh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic cosine from 1 on; NaN below.
@@ -3446,7 +3458,7 @@ def acosh(x: Operand, *, source: str = "") -> Value:
     return call(ACOSH, [x], {}, source)[0]
 
 
-# specs/trigonometry.yaml:152
+# specs/trigonometry.yaml:133
 @called
 def atanh(x: Operand, *, source: str = "") -> Value:
     """The inverse of the hyperbolic tangent; NaN beyond -1 and 1.
@@ -3930,6 +3942,7 @@ __all__ = [
     "quantize_linear",
     "random_normal",
     "random_uniform",
+    "range_length",
     "read_beams",
     "reciprocal",
     "relu",

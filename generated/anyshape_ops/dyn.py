@@ -316,7 +316,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:177
+# specs/detection.yaml:178
 @called
 def roi_align(
     x: Operand,
@@ -345,7 +345,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:308
+# specs/detection.yaml:309
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Operand, scale: float = 1.0, *, source: str = ""
@@ -472,7 +472,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:428
+# specs/images.yaml:436
 @called
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -484,7 +484,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
     return call(DYN_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:455
+# specs/images.yaml:463
 @called
 def crop_and_resize(
     x: Operand,
@@ -529,16 +529,17 @@ def pad(
 # specs/indexing.yaml:64
 @called
 def tile(x: Operand, repeats: Operand, *, source: str = "") -> Value:
-    """A tensor side by side with itself, as many times along each axis as `repeats` says.
+    """A tensor side by side with itself, as many times along each of the last axes as `repeats` says; more of
+    these make new axes.
 
     Operands, which may be computed at run time: repeats.
 
-    (x: T[*d]) -> (y: T[*(d * repeats)])
+    (x: T[*d]) -> (y: T[*repeats[:extra], *(d * times)])
     """
     return call(DYN_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:87
+# specs/indexing.yaml:91
 @called
 def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
@@ -550,7 +551,7 @@ def repeat(x: Operand, repeats: Operand, axis: int = 0, *, source: str = "") -> 
     return call(DYN_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:105
+# specs/indexing.yaml:109
 @called
 def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
@@ -562,7 +563,7 @@ def flip(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:117
+# specs/indexing.yaml:121
 @called
 def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
@@ -574,7 +575,7 @@ def roll(x: Operand, shift: Operand, axes: Operand = None, *, source: str = "") 
     return call(DYN_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:178
+# specs/indexing.yaml:182
 @called
 def depth_to_space(x: Operand, size: Operand, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
@@ -586,7 +587,7 @@ def depth_to_space(x: Operand, size: Operand, mode: str = "DCR", *, source: str 
     return call(DYN_DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:205
+# specs/indexing.yaml:209
 @called
 def space_to_depth(x: Operand, size: Operand, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
@@ -598,7 +599,7 @@ def space_to_depth(x: Operand, size: Operand, mode: str = "DCR", *, source: str 
     return call(DYN_SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:232
+# specs/indexing.yaml:236
 @called
 def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
@@ -611,7 +612,7 @@ def one_hot(index: Operand, values: Operand, depth: Operand, axis: int = -1, *, 
     return call(DYN_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:262
+# specs/indexing.yaml:266
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -623,7 +624,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Operand, source: str =
     return call(DYN_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:280
+# specs/indexing.yaml:284
 @called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Operand, source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
@@ -1079,7 +1080,7 @@ def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str 
     return call(DYN_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:95
+# specs/shapes.yaml:116
 @called
 def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
@@ -1091,7 +1092,7 @@ def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:112
+# specs/shapes.yaml:133
 @called
 def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -1103,7 +1104,7 @@ def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Va
     return call(DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:123
+# specs/shapes.yaml:144
 @called
 def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.

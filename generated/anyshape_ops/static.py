@@ -323,7 +323,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:177
+# specs/detection.yaml:178
 @called
 def roi_align(
     x: Operand,
@@ -352,7 +352,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:308
+# specs/detection.yaml:309
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
@@ -479,7 +479,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:428
+# specs/images.yaml:436
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -491,7 +491,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:455
+# specs/images.yaml:463
 @called
 def crop_and_resize(
     x: Operand,
@@ -542,16 +542,17 @@ def pad(
 # specs/indexing.yaml:64
 @called
 def tile(x: Operand, repeats: Sequence[int], *, source: str = "") -> Value:
-    """A tensor side by side with itself, as many times along each axis as `repeats` says.
+    """A tensor side by side with itself, as many times along each of the last axes as `repeats` says; more of
+    these make new axes.
 
     Attributes, known when the call is built: repeats.
 
-    (x: T[*d]) -> (y: T[*(d * repeats)])
+    (x: T[*d]) -> (y: T[*repeats[:extra], *(d * times)])
     """
     return call(STATIC_TILE, [x], {"repeats": repeats}, source)[0]
 
 
-# specs/indexing.yaml:87
+# specs/indexing.yaml:91
 @called
 def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Value:
     """Every entry along an axis, as many times in a row as `repeats` says.
@@ -563,7 +564,7 @@ def repeat(x: Operand, repeats: int, axis: int = 0, *, source: str = "") -> Valu
     return call(STATIC_REPEAT, [x], {"repeats": repeats, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:105
+# specs/indexing.yaml:109
 @called
 def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor with the order of entries along some axes reversed, by default along all.
@@ -575,7 +576,7 @@ def flip(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> 
     return call(STATIC_FLIP, [x], {"axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:117
+# specs/indexing.yaml:121
 @called
 def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.
@@ -587,7 +588,7 @@ def roll(x: Operand, shift: Sequence[int], axes: Sequence[int] | None = None, *,
     return call(STATIC_ROLL, [x], {"shift": shift, "axes": axes}, source)[0]
 
 
-# specs/indexing.yaml:178
+# specs/indexing.yaml:182
 @called
 def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Channels of an image rearranged as blocks of pixels.
@@ -599,7 +600,7 @@ def depth_to_space(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(STATIC_DEPTH_TO_SPACE, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:205
+# specs/indexing.yaml:209
 @called
 def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = "") -> Value:
     """Blocks of pixels of an image rearranged as channels.
@@ -611,7 +612,7 @@ def space_to_depth(x: Operand, size: int, mode: str = "DCR", *, source: str = ""
     return call(STATIC_SPACE_TO_DEPTH, [x], {"size": size, "mode": mode}, source)[0]
 
 
-# specs/indexing.yaml:232
+# specs/indexing.yaml:236
 @called
 def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, source: str = "") -> Value:
     """Along a new axis the second of two values where an index says, the first elsewhere; negative indices count
@@ -624,7 +625,7 @@ def one_hot(index: Operand, values: Operand, depth: int, axis: int = -1, *, sour
     return call(STATIC_ONE_HOT, [index, values], {"depth": depth, "axis": axis}, source)[0]
 
 
-# specs/indexing.yaml:262
+# specs/indexing.yaml:266
 @called
 def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source: str = "") -> Value:
     """Elements moved apart along every axis, `strides` from one to the next, with a value between them.
@@ -636,7 +637,7 @@ def dilate(x: Operand, value: Operand = None, *, strides: Sequence[int], source:
     return call(STATIC_DILATE, [x, value], {"strides": strides}, source)[0]
 
 
-# specs/indexing.yaml:280
+# specs/indexing.yaml:284
 @called
 def center_crop_pad(x: Operand, axes: Sequence[int] | None = None, *, shape: Sequence[int], source: str = "") -> Value:
     """The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros
@@ -1164,7 +1165,7 @@ def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, 
     return call(STATIC_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:95
+# specs/shapes.yaml:116
 @called
 def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
@@ -1176,7 +1177,7 @@ def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:112
+# specs/shapes.yaml:133
 @called
 def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -1188,7 +1189,7 @@ def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "")
     return call(STATIC_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:123
+# specs/shapes.yaml:144
 @called
 def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.

@@ -27,14 +27,16 @@ from anyshape_gen.check_sequence import check_elements
 from anyshape_gen.check_spellings import check_spellings
 from anyshape_gen.float_defaults import with_computed_floats
 from anyshape_gen.kinds import PARAM_KINDS, Kinds, kind_of
+from anyshape_gen.library import dependence, read_library
 from anyshape_gen.load import load_file
 from anyshape_gen.memo import Memo
 from anyshape_gen.model import OnnxRefusal, OpSpec, Run, SpecFile
 from anyshape_gen.needs import operand_needs
-from anyshape_gen.nodes import Assert, Assign, Born, Call, If, Index, Name, Node, Statement
+from anyshape_gen.nodes import Assert, Assign, Born, Call, Function, If, Index, Name, Node, Statement
 from anyshape_gen.outputs import output_shape
 from anyshape_gen.resolve_kernel import KernelResolver
 from anyshape_gen.resolve_procedure import ProcedureResolver
+from anyshape_gen.searches import with_searches
 from anyshape_gen.solve import Solver
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import reachable, walk_all
@@ -60,7 +62,8 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
     """
     findings, memo = Findings(), memo or Memo()
     memo.begin_round(contents)
-    files = [_loaded(path, content, findings, memo) for path, content in contents.items()]
+    library = read_library(contents, findings, memo)
+    files = [_loaded(path, content, library, findings, memo) for path, content in contents.items()]
     known = {op.name for file in files for op in file.ops}
     _check_unique(files, findings)
     ops = [
@@ -84,12 +87,12 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
     return analysis
 
 
-def _loaded(path: str, content: str, findings: Findings, memo: Memo) -> SpecFile:
+def _loaded(path: str, content: str, library: Mapping[str, Function], findings: Findings, memo: Memo) -> SpecFile:
     def load() -> tuple[SpecFile, Findings]:
         own = Findings()
-        return load_file(path, content, own), own
+        return load_file(path, content, own, library), own
 
-    file, findings_of_file = memo.get(path, ("load", content), (), load)
+    file, findings_of_file = memo.get(path, ("load", content, dependence(content, library)), (), load)
     findings.take(findings_of_file)
     return file
 
@@ -156,9 +159,10 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
         return None
     outputs = tuple(output_shape(spec, output, kinds) for output in spec.outputs)
     kernel = None
-    if spec.kernel is not None:
+    equations = with_searches(spec, kinds, findings)
+    if equations is not None:
         kernel = KernelResolver(
-            spec, spec.kernel, kinds=kinds, outputs=outputs, findings=findings, reading=reading
+            spec, equations, kinds=kinds, outputs=outputs, findings=findings, reading=reading
         ).resolve()
         if kernel is not None:
             check_elements(spec, kernel, findings)

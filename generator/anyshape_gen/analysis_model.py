@@ -156,8 +156,8 @@ class ScratchTensor(Node):
     """An intermediate tensor of a kernel; `shape` is a vector expression over dims."""
 
     name: str
-    dtype: str | None
-    """the dtype of an annotation; None: the dtype of the value"""
+    dtype: str
+    """the dtype or dtype variable of an annotation, or of the value"""
     shape: Expr
 
 

@@ -34,6 +34,7 @@ _EXAMPLES = """\
 examples:
   python -m anyshape_gen                                 all ops of specs/, into generated/ and docs/ops/
   python -m anyshape_gen --check                         check that these are current
+  python -m anyshape_gen --check --json                  the same as JSON, with errors and warnings of specs by file, line and col
   python -m anyshape_gen new-op halve                   add a template of a spec to specs/elementwise.yaml
   python -m anyshape_gen watch halve                    generate and test it after every edit
   python -m anyshape_gen --package my_ops --out .        a package of your own, from ./specs
@@ -59,6 +60,11 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("name", nargs="?", help="new-op, watch: the name of the op")
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit with 1 if a generated file is not current"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print findings (file, line, col, severity, message) and changed files as JSON, for editors; exit codes are the same",
     )
     parser.add_argument(
         "--prove",

@@ -21,6 +21,7 @@ from anyshape_gen.check_sequence import check_sequences
 from anyshape_gen.keys import FORMS_OF_BODY
 from anyshape_gen.model import Dim, DimExpr, Operand, OpSpec, Piece, Product, Ragged, Run
 from anyshape_gen.nodes import Assert, Assign, Born, If, Index, Name, Node, NoneLit, Statement, Str
+from anyshape_gen.searches import check_searches
 from anyshape_gen.solve import piece_names
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import calls, children, free_names, walk, walk_all
@@ -139,6 +140,7 @@ def check_meaning(spec: OpSpec, kinds: Mapping[str, ValueKind], ops: set[str], f
     check_dtypes(spec, findings)
     check_random(spec, findings)
     check_sequences(spec, findings)
+    check_searches(spec, findings)
     check_identifiers(spec, findings)
 
 

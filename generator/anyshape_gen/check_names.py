@@ -130,7 +130,7 @@ class NameChecker:
         known = FUNCTIONS.get(node.func)
         if known is None:
             allowed = [name for name, f in FUNCTIONS.items() if f.where in ("both", where)]
-            self.findings.unknown(node.span, "function", node.func, [*allowed, *self.functions])
+            self.findings.unknown(node.span, "function", node.func, [*allowed, *self.functions, *self.spec.functions])
             return
         if known.where not in ("both", where):
             what = "computes elements" if known.where == "kernel" else "makes a shape"

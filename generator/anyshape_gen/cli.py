@@ -6,6 +6,7 @@ In: command line arguments. Out: files, and 0 if all is well, 1 if `--check` fin
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from anyshape_gen.emit.reports import MUTATION, reports
 from anyshape_gen.emit.standalone import emit_project, emit_standalone
 from anyshape_gen.memo import Memo
 from anyshape_gen.schema import SCHEMA_NAME, schema_text
-from anyshape_gen.source import Findings
+from anyshape_gen.source import NOWHERE, Finding, Findings
 from anyshape_gen.watch import Watch
 from anyshape_gen.write import Difference, differences, synchronise
 
@@ -41,20 +42,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return run(options)
     except SpecError as e:
-        print(e, file=sys.stderr)
+        if options.json:
+            tell_json(errors=e.findings or [Finding(NOWHERE, str(e))])
+        else:
+            print(e, file=sys.stderr)
     except OSError as e:
-        print(f"{e.filename or 'output'}: {e.strerror or e}", file=sys.stderr)
+        text = f"{e.filename or 'output'}: {e.strerror or e}"
+        if options.json:
+            tell_json(errors=[Finding(NOWHERE, text)])
+        else:
+            print(text, file=sys.stderr)
     return 2
 
 
 def run(options: argparse.Namespace) -> int:
     """Runs what the options ask for. Raises SpecError, and OSError for files that cannot be read or written."""
+    if options.json and options.command != "gen":
+        raise SpecError(f"--json is for generating and --check, not for {options.command}")
     package = (options.out / options.package).resolve()
     if package in (options.specs.resolve(), *options.specs.resolve().parents):
-        print(
-            f"the package would be written to {package}, which contains the specs: choose another --out",
-            file=sys.stderr,
-        )
+        text = f"the package would be written to {package}, which contains the specs: choose another --out"
+        if options.json:
+            tell_json(errors=[Finding(NOWHERE, text)])
+        else:
+            print(text, file=sys.stderr)
         return 1
     if options.command == "new-op":
         return new_op(options.name, options.specs / f"{options.file}.yaml")
@@ -74,7 +85,7 @@ class Generated:
     ops: tuple[str, ...]
     files: dict[Path, str]
     owned: list[Path]
-    advice: list[str]
+    advice: list[Finding]
     """Warnings about the specs"""
 
 
@@ -107,10 +118,15 @@ def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
     if options.package != DEFAULT_PACKAGE and not project.exists():
         project.parent.mkdir(parents=True, exist_ok=True)
         project.write_text(emit_project(options.package))
-        print(f"new: {project.as_posix()}, which is not overwritten again")
-    tell([f"{DONE[d.kind]}: {d.path.as_posix()}" for d in synchronise(result.files, result.owned)])
+        if not options.json:
+            print(f"new: {project.as_posix()}, which is not overwritten again")
+    written = synchronise(result.files, result.owned)
+    if options.json:
+        tell_json(warnings=result.advice, files=[(DONE[d.kind], d.path) for d in written])
+        return result.ops
+    tell([f"{DONE[d.kind]}: {d.path.as_posix()}" for d in written])
     print(f"{len(result.files)} generated files are current")
-    tell(result.advice, sys.stderr)
+    tell([f"{f.span}: warning: {f.text}" for f in result.advice], sys.stderr)
     return result.ops
 
 
@@ -118,6 +134,9 @@ def check(options: argparse.Namespace) -> int:
     """Prints which files differ from what the specs generate; returns 0 if none does, else 1."""
     result = generated(options, Memo() if options.prove else Memo.standard())
     different = differences(result.files, result.owned)
+    if options.json:
+        tell_json(warnings=result.advice, files=[(d.kind, d.path) for d in different])
+        return 1 if different else 0
     tell(different)
     print(
         f"{len(result.files)} generated files, {len(different)} not current" + ("; run `make gen`" if different else "")
@@ -136,6 +155,19 @@ def tell(lines: Sequence[Difference | str], file: TextIO | None = None) -> None:
         print(difference, file=file)
     if len(shown) < len(lines):
         print(f"and {len(lines) - len(shown)} more", file=file)
+
+
+def tell_json(
+    errors: Sequence[Finding] = (), warnings: Sequence[Finding] = (), files: Sequence[tuple[str, Path]] = ()
+) -> None:
+    """Prints findings, and files that differ or were written, as one JSON object. A finding of no place in a file has null for it."""
+    findings = []
+    for severity, found in (("error", errors), ("warning", warnings)):
+        for f in found:
+            file, line, col = (None, None, None) if f.span == NOWHERE else (f.span.file, f.span.line, f.span.col)
+            findings.append({"file": file, "line": line, "col": col, "severity": severity, "message": f.text})
+    told = {"findings": findings, "files": [{"path": path.as_posix(), "state": state} for state, path in files]}
+    print(json.dumps(told, indent=1))
 
 
 def read(path: Path) -> str | None:

@@ -22,6 +22,9 @@ def _table(where: str, entries: dict[str, tuple[int, int | None]]) -> dict[str, 
     return {name: LanguageFunction(least, most, where) for name, (least, most) in entries.items()}
 
 
+UNARY = ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "abs", "floor", "ceil", "round_even", "trunc")
+"""Functions of one element"""
+BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
 FUNCTIONS: dict[str, LanguageFunction] = {
     # vectors
     **_table(
@@ -50,8 +53,8 @@ FUNCTIONS: dict[str, LanguageFunction] = {
     **_table(
         "kernel", {"pad": (2, 2), "philox": (2, 2), "entropy": (0, 0), "array": (2, 2), "first": (1, 1), "last": (1, 1)}
     ),
-    **_table("kernel", {"char": (1, 1), "bitcast": (2, 2)}),
-    **_table("kernel", dict.fromkeys(("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"), (2, 2))),
+    **_table("kernel", {"char": (1, 1), "bitcast": (2, 2), "search": (1, 1)}),
+    **_table("kernel", dict.fromkeys(BITS, (2, 2))),
     "argsort": LanguageFunction(1, 1, "kernel", ("descending",)),
     "argmax": LanguageFunction(1, 1, "kernel", ("last",)),
     "argmin": LanguageFunction(1, 1, "kernel", ("last",)),

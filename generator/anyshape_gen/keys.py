@@ -18,6 +18,7 @@ class Key:
 
 FILE_KEYS = (
     Key("define", "Functions for all ops of the file: `def f(a): return …`.", "code"),
+    Key("library", "Functions for the ops of all files of the folder, which read their arguments only.", "code"),
     Key("oracles", "Python functions over np and scipy for the references of the file.", "code"),
     Key("families", "Entries that ops take over with `family:`; an op's own entries win.", "families"),
     Key("ops", "The operators of this file, by name.", "ops"),

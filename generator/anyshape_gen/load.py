@@ -5,7 +5,7 @@ In: paths and their contents. Out: the parsed model and the findings of parsing;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -59,8 +59,21 @@ COLUMNS = 140
 """The longest line of a spec file"""
 
 
-def load_file(path: str, content: str, findings: Findings) -> SpecFile:
-    """Parses one file, as far as it has no errors."""
+def load_library(path: str, content: str, findings: Findings) -> tuple[Function, ...]:
+    """Parses the functions that one file defines for all files."""
+    root = read_yaml(path, content, findings)
+    return tuple(_Loader(findings).functions(root.get("library")).values()) if isinstance(root, YMap) else ()
+
+
+def check_recursion(functions: Iterable[Function], known: Mapping[str, Function], findings: Findings) -> None:
+    """Checks that functions, which are inlined, do not call themselves, directly or through `known` ones."""
+    for f in functions:
+        if f.name in {called.name for called in reachable([f], known)}:
+            findings.add(f.span, f"the function '{f.name}' calls itself; a function is inlined where it is called")
+
+
+def load_file(path: str, content: str, findings: Findings, library: Mapping[str, Function] | None = None) -> SpecFile:
+    """Parses one file, as far as it has no errors. `library`: the functions that all files may call."""
     root = read_yaml(path, content, findings)
     for number, line in enumerate(content.split("\n"), 1):
         if len(line) > COLUMNS:
@@ -72,7 +85,7 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
         if root is not None:
             findings.add(root.span, "a spec file is a mapping with `ops:`")
         return SpecFile(path, ())
-    loader = _Loader(findings)
+    loader = _Loader(findings, library or {})
     loader.known_keys(root, FILE_KEYS, "a spec file")
     shared = loader.functions(root.get("define"))
     oracles = loader.parsed(root.get("oracles"), parse_oracles) or ()
@@ -106,6 +119,7 @@ def load_file(path: str, content: str, findings: Findings) -> SpecFile:
 @dataclass
 class _Loader:
     findings: Findings
+    library: Mapping[str, Function] = field(default_factory=dict)
     oracles: dict[str, Oracle] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     terms: dict[str, TermFunction] = field(default_factory=dict)
@@ -202,7 +216,14 @@ class _Loader:
         of_family = self.functions(base.get("define"))
         shared_and_own = [*shared.values(), *({**of_family, **own_functions}).values()]
         self.findings.distinct("the function", ((function.name, function.span) for function in shared_and_own))
+        for function in shared_and_own:
+            if function.name in self.library:
+                place = self.library[function.name].span
+                self.findings.add(
+                    function.span, f"'{function.name}' is a function of the library, at {place}; use another name"
+                )
         functions = {**shared, **of_family, **own_functions}
+        check_recursion(shared_and_own, functions, self.findings)
         spec = self._build(key, merge(own, base), functions, family.value if family else None)
         if self.findings.unreadable != before:
             return None
@@ -243,10 +264,20 @@ class _Loader:
         examples = [
             parse_example(item, tensors, results, arguments, self.findings) for item in self.items(node.get("examples"))
         ]
-        used = reachable(rule_nodes(spec), functions)
+        # In a composition, the name of a library's function may be the name of an op.
+        bodies = rule_nodes(spec), (() if spec.compose is None else (spec.compose,))
+        used = {
+            f.name: f
+            for of, known in zip(bodies, ({**self.library, **functions}, functions))
+            for f in reachable(of, known)
+        }
         python = spellings(spec, node.get("python"), self.text(node.get("operator")), self.findings)
         return replace(
-            spec, defines=used, python=python, examples=tuple(example for example in examples if example is not None)
+            spec,
+            defines=tuple(used.values()),
+            functions=tuple(dict.fromkeys((*self.library, *functions))),
+            python=python,
+            examples=tuple(example for example in examples if example is not None),
         )
 
     def _operands(self, node: YNode | None, is_output: bool) -> Iterator[Operand]:
@@ -387,8 +418,8 @@ def merge(own: YMap, base: YMap) -> YMap:
 
 
 def rule_nodes(spec: OpSpec) -> tuple[Node, ...]:
-    """Lists every node of an op in which a `define:` function may be called."""
+    """Lists every node of an op in which a function may be called; a composition is not among them."""
     nodes: list[Node] = [*spec.inputs, *spec.outputs, *spec.params, *spec.shape]
-    nodes += [body for body in (spec.kernel, spec.procedure, spec.compose) if body is not None]
+    nodes += [body for body in (spec.kernel, spec.procedure) if body is not None]
     nodes += [rewrite.condition for rewrite in spec.rewrites if rewrite.condition is not None]
     return tuple(nodes)

@@ -350,6 +350,8 @@ class OpSpec(Node):
     weak: tuple[Weakness, ...] = ()
     floats: tuple[tuple[str, Expr], ...] = ()
     """float parameters with a default that is computed in floats: the value of each, of the parameter or its default"""
+    functions: tuple[str, ...] = ()
+    """names of all functions that the op may call, of the library, the file, the family and its own"""
 
     @property
     def dyn_params(self) -> tuple[ParamSpec, ...]:

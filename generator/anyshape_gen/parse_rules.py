@@ -51,7 +51,8 @@ BROKEN = Name("<broken>")
 """The expression in place of one that could not be parsed, and that has a finding."""
 
 REDUCTIONS = (
-    "sum", "prod", "min", "max", "any", "all", "count", "first", "last", "argmax", "argmin", "sorted", "unique"
+    "sum", "prod", "min", "max", "any", "all", "count", "first", "last", "argmax", "argmin", "sorted", "unique",
+    "search",
 )  # fmt: skip
 STRING_METHODS: dict[str, tuple[int, int]] = {
     "replace": (2, 2), "partition": (1, 1), "split": (0, 1), "count": (1, 1), "strip": (0, 1),

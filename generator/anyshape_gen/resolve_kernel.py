@@ -22,6 +22,7 @@ from anyshape_gen.analysis_model import (
 )
 from anyshape_gen.body_nodes import Equation, Kernel, Store
 from anyshape_gen.build import call, multiply, vector
+from anyshape_gen.element_dtypes import FRACTION, ElementDtypes
 from anyshape_gen.kernel_order import in_order
 from anyshape_gen.model import Operand, OpSpec
 from anyshape_gen.nodes import (
@@ -42,7 +43,6 @@ from anyshape_gen.nodes import (
 from anyshape_gen.numbering import numbering, unnumbered
 from anyshape_gen.recurrences import asserted_positive, with_starts
 from anyshape_gen.resolve_values import Scratch, ValueResolver, Vars
-from anyshape_gen.scratch_dtypes import value_dtype
 from anyshape_gen.slots import Many, Matcher, One, Slot, slots_of
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import free_names, walk_all
@@ -77,6 +77,9 @@ class KernelResolver:
         for name in self.sizes:
             self.kinds[name] = ValueKind.INT
         self.scratch: dict[str, Scratch] = {}
+        floats = dict.fromkeys((*CONSTANTS, *(n for n, kind in kinds.items() if kind == ValueKind.FLOAT)), FRACTION)
+        truths = dict.fromkeys((n for n, kind in kinds.items() if kind == ValueKind.BOOL), "bool")
+        self.dtypes = ElementDtypes(spec, {}, floats | truths)
         self.vars: list[Vars] = [self._variables(equation) for equation in self.kernel.equations]
 
     # --- variables
@@ -122,16 +125,28 @@ class KernelResolver:
         asserts = tuple(replace(node, cond=self._value(node.cond, Vars(), report=True)) for node in self.kernel.asserts)
         self._check_numbers(asserts)
         born = tuple(self._born(e, v) for e, v in zip(self.kernel.equations, self.vars) if e.target.items is None)
-        scratch = tuple(
-            ScratchTensor(name, tensor.dtype, vector(tuple(slot_item(slot) for slot in tensor.slots or ())))
-            for name, tensor in self.scratch.items()
-        )
         if len(self.findings.items) > before:
             return None
-        ordered, scratch = with_starts(in_order(equations, self.findings, self.positive), scratch, self.findings)
+        ordered = in_order(equations, self.findings, self.positive)
+        for q in ordered:
+            if q.target.tensor in self.scratch and q.target.tensor not in self.dtypes.held:
+                self.dtypes.held[q.target.tensor] = self._dtype(q.target.tensor, q.value)
+        scratch = tuple(self._tensor(name) for name in self.scratch)
+        ordered, scratch = with_starts(ordered, scratch, self.findings)
         if len(self.findings.items) > before:
             return None
         return ResolvedKernel(scratch, born, ordered, asserts)
+
+    def _dtype(self, name: str, value: Expr) -> str:
+        """The dtype of a tensor or variable that is first set to a resolved value."""
+        dtype = self.dtypes.stored(value)
+        if dtype is None:
+            self.findings.add(value.span, f"the dtype of '{name}' is not known: write it, as in f32(0.0) or F(0.0)")
+        return dtype or "f32"
+
+    def _tensor(self, name: str) -> ScratchTensor:
+        slots = self.scratch[name].slots or ()
+        return ScratchTensor(name, self.dtypes.held[name], vector(tuple(slot_item(slot) for slot in slots)))
 
     def _declare_scratch(self) -> None:
         for equation in self.kernel.equations:
@@ -142,7 +157,7 @@ class KernelResolver:
             known = self.scratch.setdefault(target.tensor, Scratch(places))
             note = equation.annotation
             if note is not None and len(note.extents) == len(places):
-                known.dtype = note.dtype
+                self.dtypes.held[target.tensor] = note.dtype
                 known.places = [
                     (isinstance(e, Star), e.value if isinstance(e, Star) else e)
                     for e in note.extents
@@ -161,19 +176,11 @@ class KernelResolver:
                 self._match_target(equation.target, variables, report=False)
             self._value(equation.value, variables, report=False)
             self._teach_scratch(equation.target, variables)
-            scratch = self.scratch.get(equation.target.tensor)
-            if scratch is not None and scratch.dtype is None:
-                scratch.dtype = value_dtype(equation.value, self._dtype_of)
         return self._state() != before
 
     def _state(self) -> object:
-        places = [(name, tuple(s.places), s.dtype) for name, s in self.scratch.items()]
+        places = [(name, tuple(s.places)) for name, s in self.scratch.items()]
         return places, [dict(v.extents) for v in self.vars]
-
-    def _dtype_of(self, tensor: str) -> str | None:
-        if tensor in self.operands:
-            return self.operands[tensor].signature.dtype
-        return self.scratch[tensor].dtype if tensor in self.scratch else None
 
     def _teach_scratch(self, target: Store, variables: Vars) -> None:
         """Propagates extents between the variables of a left side and the dims of the scratch, both ways."""
@@ -198,6 +205,12 @@ class KernelResolver:
                     if equation.target.tensor in self.operands:
                         text = f"the extent of '{name}' is not known: nothing is indexed by it alone; read a tensor at `[{name}]`"
                     self.findings.add(equation.target.span, text)
+        for name, scratch in self.scratch.items():
+            first = next(e for e in self.kernel.equations if e.target.tensor == name)
+            unknown = [p for p, (_, extent) in zip(first.target.items or (), scratch.places) if extent is None]
+            if any(isinstance(_bare(p), Slice) for p in unknown):
+                text = f"the extent of ':' is not known: read '{name}' at a variable, or add an annotation, `{name}[:]: T[n] = …`"
+                self.findings.add(first.target.span, text)
 
     # --- reads and left sides
     # -----------------------------------------------------------------------------------------------
@@ -294,6 +307,10 @@ def slot_item(slot: Slot) -> Item:
         return Star(slot.extents)
     assert isinstance(slot, One)
     return slot.extent
+
+
+def _bare(entry: Item) -> Item:
+    return entry.value if isinstance(entry, Star) else entry
 
 
 def _walk_items(*nodes: Node) -> list[Node]:

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from anyshape_gen.analysis_model import OutputShape, ResolvedProcedure, ScratchTensor, ValueKind
+from anyshape.dtypes import is_dtype_name, parse_dtype
+from anyshape_gen.analysis_model import OutputShape, ResolvedProcedure, ValueKind
 from anyshape_gen.body_nodes import Branch, Break, For, Kernel, Procedure, Set, Step, Store, While
-from anyshape_gen.build import vector
 from anyshape_gen.check_procedure import born_sizes, filling
+from anyshape_gen.element_dtypes import ADAPTING, FRACTION, wide
 from anyshape_gen.kinds import generator_over, kind_of
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import (
@@ -22,7 +23,6 @@ from anyshape_gen.nodes import (
     Comprehension,
     Exact,
     Expr,
-    Float,
     Generator,
     Index,
     Item,
@@ -35,14 +35,12 @@ from anyshape_gen.nodes import (
     TensorRead,
     VecLit,
 )
-from anyshape_gen.resolve_kernel import KernelResolver, slot_item
+from anyshape_gen.resolve_kernel import KernelResolver
 from anyshape_gen.resolve_values import Scratch, Vars
-from anyshape_gen.scratch_dtypes import value_dtype
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import rebuild, walk
 
 K = ValueKind
-NO_DTYPE = "the dtype of '{name}' is not known: write it, as in f32(0.0) or F(0.0)"
 
 
 class ProcedureResolver(KernelResolver):
@@ -75,11 +73,7 @@ class ProcedureResolver(KernelResolver):
         steps = self.block(self.procedure.steps)
         if len(self.findings.items) > before:
             return None
-        arrays = tuple(
-            ScratchTensor(name, t.dtype, vector(tuple(slot_item(s) for s in t.slots or ())))
-            for name, t in self.scratch.items()
-            if name not in self.variables
-        )
+        arrays = tuple(self._tensor(name) for name in self.scratch if name not in self.variables)
         return ResolvedProcedure(
             steps, dict(self.variables), arrays, {name: b.high for name, b in self.born.items()}, asserts
         )
@@ -87,8 +81,8 @@ class ProcedureResolver(KernelResolver):
     # --- names
 
     def _variable(self, name: str, dtype: str, kind: ValueKind) -> None:
-        self.variables[name] = dtype
-        self.scratch[name] = Scratch([], dtype)
+        self.variables[name] = self.dtypes.held[name] = dtype
+        self.scratch[name] = Scratch([])
         self.kinds[name] = kind
 
     def local(self, node: Any, hidden: frozenset[str] = frozenset()) -> Any:
@@ -137,12 +131,14 @@ class ProcedureResolver(KernelResolver):
         for e in _extents(shape, self.kinds):
             if not isinstance(e, Slice):
                 places.append((isinstance(e, Star), e.value if isinstance(e, Star) else e))
+        value = self.value(value)
         dtype = self._dtype(name, value)
         known = self.scratch.get(name)
-        if known is not None and (known.places != places or known.dtype != dtype):
+        if known is not None and (known.places != places or self.dtypes.held[name] != dtype):
             self.findings.add(step.span, f"'{name}' is created again with another shape or dtype")
-        self.scratch.setdefault(name, Scratch(list(places), dtype))
-        return replace(step, value=Call("array", (shape, self.value(value)), span=step.value.span))
+        self.scratch.setdefault(name, Scratch(list(places)))
+        self.dtypes.held.setdefault(name, dtype)
+        return replace(step, value=Call("array", (shape, value), span=step.value.span))
 
     def set(self, step: Set) -> Step:
         values = step.value.items if len(step.targets) > 1 and isinstance(step.value, VecLit) else (step.value,)
@@ -151,40 +147,22 @@ class ProcedureResolver(KernelResolver):
             self.findings.add(step.span, text)
             return step
         resolved = [self.value(v) for v in values if not isinstance(v, (Star, Slice))]
-        for target, expression in zip(step.targets, values):
-            if target.items is None and not isinstance(expression, (Star, Slice)):
-                self._declare(target, expression)
-        value: Expr = resolved[0] if len(resolved) == 1 else VecLit(tuple(resolved), span=step.value.span)
-        return replace(step, targets=tuple(self.target(t) for t in step.targets), value=value)
+        for target, written, value in zip(step.targets, values, resolved):
+            if target.items is None:
+                self._declare(target, value, kind_of(written, self.kinds))
+        whole = resolved[0] if len(resolved) == 1 else VecLit(tuple(resolved), span=step.value.span)
+        return replace(step, targets=tuple(self.target(t) for t in step.targets), value=whole)
 
-    def _declare(self, target: Store, value: Expr) -> None:
-        name = target.tensor
-        dtype = self._dtype(name, value)
-        known = self.variables.get(name)
+    def _declare(self, target: Store, value: Expr, kind: ValueKind) -> None:
+        name, known = target.tensor, self.variables.get(target.tensor)
         if known is None:
-            kind = kind_of(value, self.kinds)
-            of_elements = K.INT if kind == K.ANY and dtype in ("i64", "i32") else kind
-            self._variable(name, dtype, of_elements)
-        elif dtype != known and not self._adapts(value):
+            dtype = self._dtype(name, value)
+            self._variable(name, dtype, K.INT if kind == K.ANY and dtype in ("i64", "i32") else kind)
+            return
+        dtype = self.dtypes.of(value)
+        is_cut = dtype == FRACTION and is_dtype_name(known) and not parse_dtype(known).is_float
+        if is_cut or (dtype not in ADAPTING and wide(dtype) != wide(known)):
             self.findings.add(target.span, f"'{name}' is {known}, but is set to {dtype} here: write {known}(…)")
-
-    def _dtype(self, name: str, value: Expr) -> str:
-        dtype = value_dtype(self.local(value), self._dtype_of)
-        if self._adapts(value):
-            kind = kind_of(value, self.kinds)
-            if kind == K.BOOL:
-                return "bool"
-            if kind == K.FLOAT or any(isinstance(n, Float) for n in walk(value)):
-                if name not in self.scratch:
-                    self.findings.add(value.span, NO_DTYPE.format(name=name))
-                return "f32"
-        return dtype or "i64"
-
-    def _adapts(self, value: Expr) -> bool:
-        """Whether the value consists of literals, dims and parameters only, which take the dtype of the other operand."""
-        return value_dtype(self.local(value), lambda t: None) == "i64" and not any(
-            isinstance(n, (Index, Call, Reduction, Comprehension)) for n in walk(self.local(value))
-        )
 
     def target(self, target: Store) -> Store:
         items = tuple(self.local(i) for i in target.items or ())

@@ -37,7 +37,6 @@ class Scratch:
     """A scratch tensor as far as it is resolved: (is a run, extent) for each dim."""
 
     places: list[tuple[bool, Expr | None]]
-    dtype: str | None = None
 
     @property
     def slots(self) -> tuple[Slot, ...] | None:

@@ -86,14 +86,19 @@ class Findings:
         listed = [] if hint and label == "known" and len(names) > LONG_LIST else names
         self.add(span, f"unknown {what} '{name}'{where}{hint}", listed, label)
 
+    def ordered(self) -> tuple[Finding, ...]:
+        """All errors in file order."""
+        return tuple(sorted(self.items, key=lambda f: (f.span, f.text)))
+
     def render(self) -> str:
         """Prints all errors in file order, each with its source line and a caret below."""
-        ordered = sorted(self.items, key=lambda f: (f.span, f.text))
-        return "\n".join(self._render_one(finding) for finding in ordered)
+        return "\n".join(map(self._render_one, self.ordered()))
 
     def raise_if_any(self) -> None:
         if self.items:
-            raise SpecError(self.render())
+            error = SpecError(self.render())
+            error.findings = self.ordered()
+            raise error
 
     def _render_one(self, finding: Finding) -> str:
         span = finding.span

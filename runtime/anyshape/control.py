@@ -16,13 +16,15 @@ from anyshape.dtypes import parse_dtype
 from anyshape.errors import ArgumentError, DtypeError, ShapeError
 from anyshape.graph.call import as_value
 from anyshape.graph.callee import CALL, REF, Callee
-from anyshape.graph.control import IF
+from anyshape.graph.control import IF, unlike_branches
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
 from anyshape.graph.lengths import repeated
 from anyshape.graph.loops import LIMIT, LOOP, PATIENCE, Carried, RankChanges, no_form
 from anyshape.graph.match_shape import as_parameters, ensure, ensured, resolved
 from anyshape.graph.regions import captures, close, failed, spliced
+from anyshape.graph.require import requirements
+from anyshape.graph.required import after as behind
 from anyshape.graph.sizes import remember
 from anyshape.graph.tuples import Form, flat, flats, form_of, formed, member_names, spelled
 from anyshape.graph.value import Value, constant, mark
@@ -41,14 +43,16 @@ def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results]
     taken. Raises ShapeError if neither can be, or their tuples have other forms, DtypeError where their dtypes differ."""
     condition = single(as_value(cond), source)
     traced = [_traced(build_branch) for build_branch in (then, otherwise)]
-    branches = [(results if isinstance(results, str) else _members(results), since) for results, since in traced]
-    forms = [form_of(results) for results, _ in traced if not isinstance(results, str)]
+    branches = [
+        (results if isinstance(results, str) else behind(_members(results), held), since)
+        for results, since, held in traced
+    ]
+    forms = [form_of(results) for results, *_ in traced if not isinstance(results, str)]
     flat_forms = not any(isinstance(member, tuple) for form in forms for member in form)
     if flat_forms and len(set(map(len, forms))) > 1:
-        raise ShapeError(f"if: one branch has {counted(len(forms[0]), 'result')}, and the other {len(forms[1])}")
+        raise unlike_branches(*(counted(len(form), "result") for form in forms))
     if len(set(forms)) > 1:
-        one, other = map(spelled, forms)
-        raise ShapeError(f"if: one branch gives {one}, and the other {other}")
+        raise unlike_branches(*map(spelled, forms))
     captured = tuple(
         dict.fromkeys(
             v for results, since in branches if not isinstance(results, str) for v in captures(results, (), since)
@@ -74,13 +78,14 @@ def _formed(form: Form, values: Sequence[Value]) -> tuple[Any, ...]:
     return tuples
 
 
-def _traced(make: Callable[[], Results]) -> tuple[tuple[Any, ...] | str, int]:
-    """The results of a branch, or the reason why it cannot be built; and the serial number of its first node."""
+def _traced(make: Callable[[], Results]) -> tuple[tuple[Any, ...] | str, int, list[Value]]:
+    """The results of a branch, or the reason why it cannot be built; the serial number of its first node; what it requires."""
     since = mark()
-    try:
-        return _listed(make()), since
-    except ShapeError as e:
-        return str(e), since
+    with requirements() as held:
+        try:
+            return _listed(make()), since, held
+        except ShapeError as e:
+            return str(e), since, held
 
 
 def _listed(results: Results) -> tuple[Any, ...]:
@@ -158,11 +163,11 @@ def _settled(
     for attempt in range(LIMIT):
         params = [s.param(name) for s, name in zip(states, names, strict=True)]
         since = mark()
-        with repeated():
+        with repeated(), requirements() as held:
             results = _listed(body(number, *_formed(taken.forms, params)))
         taken.demand(results)
         truth, *others = _members(results if taken.conditional else (constant(True), *results))
-        again = (single(truth, source), *others)
+        again = (*behind([single(truth, source)], held), *others)
         after = again[1 : 1 + len(initial)]
         changed = [_widened(s, r, f"loop: carried value {n}", attempt) for s, r, n in zip(states, after, names)]
         if not any(changed):
@@ -205,7 +210,7 @@ def define(f: Callee, body: Callable[..., Results]) -> Callee:
     if f.function is not None:
         raise ArgumentError(f"the function {f.name} is defined already")
     params = [Value(t, n) for n, t in zip(f.names, f.type.params, strict=True)]
-    with repeated():
+    with repeated(), requirements() as held:
         returned = _listed(body(*_formed(f.forms[0], params)))
     if len(returned) != len(f.forms[1]):
         raise ArgumentError(
@@ -217,7 +222,7 @@ def define(f: Callee, body: Callable[..., Results]) -> Callee:
         )
     results = _members(returned)
     ensured = [ensure(v, t, f"{f.name}: result {k}", params) for k, (v, t) in enumerate(zip(results, f.type.results))]
-    f.function = Function(params, resolved(params, ensured), f.name)
+    f.function = Function(params, resolved(params, ensured, held), f.name)
     return f
 
 

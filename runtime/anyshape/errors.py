@@ -7,6 +7,7 @@ AssertionError reaches a user.
 from __future__ import annotations
 
 from importlib.machinery import EXTENSION_SUFFIXES
+from typing import Any
 
 LONGEST_LINE = 1_000
 """The most characters of one line of a message: more are a value of the caller's or a name in a file, whose middle says nothing"""
@@ -31,7 +32,10 @@ def _shortened(line: str) -> str:
 
 
 class SpecError(AnyshapeError):
-    """A spec is invalid; the message lists every finding as `file:line:col: text`, line and caret."""
+    """A spec is invalid; the message lists every finding as `file:line:col: text`, line and caret. `findings`: the same as objects of the
+    generator, none where the error is of no place in a file."""
+
+    findings: tuple[Any, ...] = ()
 
 
 class TypeRelationError(AnyshapeError):

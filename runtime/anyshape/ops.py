@@ -2,8 +2,8 @@
 
 `ops.static` and `ops.dyn` are the variants of ops with parameters that shape their output; the plain name picks one. Ops of other
 packages that are installed are here by their plain names too. `ops.match_shape(x, "f32[n, 10]")` says what a value is, in the middle
-of a program; see `graph.match_shape`. The generated ops are loaded when the first of them is used: who generates them anew, as
-`make watch` does, imports this before.
+of a program, and `ops.require(k <= 512, "…")` what its sizes are; see `graph.match_shape` and `graph.require`. The generated ops are loaded
+when the first of them is used: who generates them anew, as `make watch` does, imports this before.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyshape.graph.match_shape import match_shape as match_shape
 from anyshape.graph.registry import packages
+from anyshape.graph.require import require as require
 
 if TYPE_CHECKING:
     from anyshape_ops import dyn as dyn
@@ -41,4 +42,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*_VARIANTS, "match_shape", *import_module("anyshape_ops.api").__all__]
+    return [*_VARIANTS, "match_shape", "require", *import_module("anyshape_ops.api").__all__]

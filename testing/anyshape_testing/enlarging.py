@@ -41,17 +41,29 @@ STEEP = frozenset(("sqrt", "div", "log", "pow"))
 class JoltedSums(MovedSums):
     """Perturbs each element of sums of floats, with those of two terms, and of other operations in ROUNDED, up or down at random."""
 
-    def __init__(self, seed: int, sign: int = 1, reductions: bool = True) -> None:
+    def __init__(self, seed: int, sign: int = 1, reductions: bool = True, narrowing: bool = False) -> None:
         """With the other `sign` every perturbation is negated. `reductions`: whether sums of many terms, quotients and sines are perturbed,
-        besides sums of two terms."""
+        besides sums of two terms. `narrowing`: whether casts to floats of fewer bits are, by a unit of their last place: in a composition,
+        values between its calls are rounded to the dtype of tensors."""
         super().__init__()
         self.random, self.sign, self.reductions = np.random.default_rng(seed), sign, reductions
+        self.narrowing = narrowing
 
     def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
         return (super().reduce if self.reductions else reduce_numeric)(e, body, keep, axes)
 
     def apply(self, e: Apply, args: list[Array]) -> Array:
         out = super().apply(e, args)
+        if (
+            self.narrowing
+            and e.op == "cast"
+            and is_float(out)
+            and out.itemsize < args[0].itemsize
+            and is_float(args[0])
+        ):
+            with np.errstate(all="ignore"):
+                by = self.direction(0, out.shape) * float(finfo(out.dtype).eps) * out.astype(np.float64)
+                return np.where(np.isfinite(out), out.astype(np.float64) + by, out).astype(out.dtype)
         if (not _adds(e) and not (self.reductions and _rounds(e))) or out.ndim == 0:
             return out
         with np.errstate(all="ignore"):
@@ -112,14 +124,16 @@ def is_steep(stated: Sequence[Equation]) -> bool:
     return any(_adds(e) or (isinstance(e, Read) and e.tensor in summed) for s in steep for e in walk(s))
 
 
-def enlarged(read: Reading, beside: bool = True, reductions: bool | None = None) -> list[Array]:
+def enlarged(
+    read: Reading, beside: bool = True, reductions: bool | None = None, narrowing: bool = False
+) -> list[Array]:
     """Returns, for each element of each result, twice the largest difference of a perturbed reading from the plain one; 0 for results that
     are no floats.
 
     `beside`, for recurrences: four times the largest difference among elements that share a position. `reductions`: whether sums of many
-    terms are perturbed, too; by default those of recurrences are."""
+    terms are perturbed, too; by default those of recurrences are. `narrowing`: whether casts to fewer bits are."""
     moves = beside if reductions is None else reductions
-    jolted = [JoltedSums(seed, sign, moves) for seed in range(READINGS // 2) for sign in (-1, 1)]
+    jolted = [JoltedSums(seed, sign, moves, narrowing) for seed in range(READINGS // 2) for sign in (-1, 1)]
     plain, *moved = [[np.asarray(a) for a in read(s)] for s in (MovedSums((0,)), *jolted)]
     apart = [np.max([_apart(m[k], p) for m in moved], axis=0) for k, p in enumerate(plain)]
     return [4 * _beside(a) if beside else 2 * a for a in apart]

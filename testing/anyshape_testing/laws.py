@@ -75,7 +75,7 @@ def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> boo
 
     @cache
     def spread(reductions: bool) -> list[Array]:
-        return enlarged(read, recurs(stated), reductions)
+        return enlarged(read, recurs(stated), reductions, narrowing=node.op.composition is not None)
 
     moves = all(o.dtype in node.op.moves for o in node.op.outputs)
     samples = cuts_floats(stated)  # a sample between elements depends on the rounding of its position, which is no sum

@@ -9,7 +9,8 @@ import pytest
 
 import anyshape
 from anyshape import control, ops
-from anyshape.errors import DtypeError, ShapeError
+from anyshape.dims import bounds
+from anyshape.errors import DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.verify import verify
 
 X = np.arange(3, dtype=np.float32)
@@ -159,7 +160,9 @@ def test_checks_inside_a_branch_are_made_there(options: dict[str, Any]) -> None:
 
 def test_dtypes_must_agree() -> None:
     x, c = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]")
-    with pytest.raises(DtypeError, match="f32 on one side"):
+    with pytest.raises(
+        DtypeError, match=r"result 0 is f32\[n\] in the branch then and f64\[n\] in the branch otherwise"
+    ):
         control.if_(c, lambda: x, lambda: ops.cast(x, to="f64"))
     with pytest.raises(DtypeError, match="must be bool"):
         control.if_(x, lambda: x, lambda: x)
@@ -173,6 +176,133 @@ def test_ranks_that_differ(options: dict[str, Any]) -> None:
     a = np.ones((2, 4), np.float32)
     for p in (True, False, True):
         np.testing.assert_allclose(exe(a, np.array(p)), np.exp(a.reshape(-1) if p else a), rtol=1e-6)
+
+
+def test_known_dims_that_differ_are_one_that_every_reader_checks(options: dict[str, Any]) -> None:
+    """f32[2] and f32[3] is f32[?]: what needs another size than both is refused when it is built, and than one when that is taken."""
+    x, y, c = anyshape.input("x", "f32[2]"), anyshape.input("y", "f32[3]"), anyshape.input("c", "bool[]")
+    (z,) = control.if_(c, lambda: x, lambda: ops.exp(y))
+    assert bounds(z.type.shape[0]) == (2, 3)
+    a, b = np.ones(2, np.float32), np.ones(3, np.float32)
+    plain = anyshape.compile(anyshape.function([x, y, c], z), **options)
+    assert [plain(a, b, np.array(p)).shape for p in (True, False)] == [(2,), (3,)]
+    declared = anyshape.compile(anyshape.function([x, y, c], ops.match_shape(z, "f32[2]")), **options)
+    added = anyshape.compile(anyshape.function([x, y, c], ops.add(z, x)), **options)
+    for run in (declared, added):
+        assert run(a, b, np.array(True)).shape == (2,)
+        with pytest.raises(ShapeError, match=r"if.shape\[0\] = 3"):
+            run(a, b, np.array(False))
+    for refused in (lambda: ops.match_shape(z, "f32[4]"), lambda: ops.add(z, np.ones(4, np.float32))):
+        with pytest.raises(ShapeError, match="4"):
+            refused()
+
+
+def test_branches_within_branches_of_other_ranks(options: dict[str, Any]) -> None:
+    """The condition inside is computed by the branch that is taken."""
+    x, c = anyshape.input("x", "f32[4]"), anyshape.input("c", "bool[]")
+
+    def inner(*dims: int) -> Any:
+        return control.if_(ops.greater(ops.sum(x), 5.0), lambda: ops.reshape(x, dims), lambda: x)
+
+    (y,) = control.if_(c, lambda: inner(2, 2), lambda: inner(2, 1, 2))
+    exe = anyshape.compile(anyshape.function([x, c], ops.exp(y)), **options)
+    for scale in (1.0, 2.0):
+        a = np.full(4, scale, np.float32)
+        for p in (True, False):
+            shape = (4,) if scale == 1.0 else (2, 2) if p else (2, 1, 2)
+            np.testing.assert_allclose(exe(a, np.array(p)), np.exp(a).reshape(shape), rtol=1e-6)
+
+
+def large(v: Any, dims: tuple[int, ...] = (2, 2)) -> Any:
+    """v in another rank where its elements are large."""
+    return control.if_(ops.greater(ops.sum(v), 5.0), lambda: ops.reshape(v, dims), lambda: v)[0]
+
+
+BODIES: dict[str, tuple[Any, Any]] = {
+    "the size": (lambda v: ops.add(v, ops.cast(ops.size(large(v)), "f32")), lambda a: a + 4),
+    "two in a row": (lambda v: flat(large(ops.add(flat(large(v)), 1.0), (2, 1, 2))), lambda a: a + 1),
+    "one in another": (
+        lambda v: flat(control.if_(ops.less(ops.sum(v), 9.0), lambda: large(v), lambda: ops.reshape(v, (4, 1)))[0]),
+        lambda a: a,
+    ),
+}  # fmt: skip
+
+
+def flat(v: Any) -> Any:
+    return ops.reshape(v, (-1,))
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_branches_of_other_ranks_in_a_loop(options: dict[str, Any], name: str) -> None:
+    """What reads the result of such a branch moves into it: code for each rank."""
+    body, wanted = BODIES[name]
+    x, k = anyshape.input("x", "f32[4]"), anyshape.input("k", "i64[]")
+    (y,) = control.loop(k, lambda i, v: [body(v)], [x])
+    exe = anyshape.compile(anyshape.function([x, k], y), **options)
+    for scale in (1.0, 2.0):
+        want = a = np.full(4, scale, np.float32)
+        for trips in range(3):
+            np.testing.assert_allclose(exe(a, np.array(trips)), want, rtol=1e-6)
+            want = wanted(want)
+
+
+def test_a_reader_that_one_branch_cannot_have_fails_when_that_is_taken(options: dict[str, Any]) -> None:
+    x, k = anyshape.input("x", "f32[4]"), anyshape.input("k", "i64[]")
+    (y,) = control.loop(k, lambda i, v: [flat(ops.transpose(large(v), (1, 0)))], [x])
+    exe = anyshape.compile(anyshape.function([x, k], y), **options)
+    a = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(exe(a, np.array(1)), [0, 2, 1, 3])
+    with pytest.raises(ShapeError, match=r"static\.transpose: axis 1 is out of range for x of rank 1"):
+        exe(a / 4, np.array(1))
+
+
+def test_branches_of_other_ranks_in_a_function_that_is_called(options: dict[str, Any]) -> None:
+    x, c = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]")
+
+    def body(v: Any, p: Any) -> Any:
+        (y,) = control.if_(p, lambda: ops.expand_dims(v, (0,)), lambda: v)
+        return control.if_(ops.greater(ops.sum(y), 5.0), lambda: v, lambda: ops.concat([v, v], axis=0))
+
+    f = control.define(control.function("f", {"x": "f32[n]", "c": "bool[]"}, ["f32[m]"]), body)
+    exe = anyshape.compile(anyshape.function([x, c], control.call(f, [x, c])), **options)
+    for p in (True, False):
+        assert exe(X, np.array(p)).shape == (6,)
+        assert exe(X + 2, np.array(p)).shape == (3,)
+
+
+def test_a_function_whose_declared_rank_branches_leave_open_is_refused_with_their_types() -> None:
+    f = control.function("f", {"x": "f32[n]", "c": "bool[]"}, ["f32[m]"])
+
+    def body(v: Any, p: Any) -> Any:
+        return flat(control.if_(p, lambda: ops.expand_dims(v, (0,)), lambda: v)[0])
+
+    with pytest.raises(
+        ShapeError, match=r"if: result 0 is f32\[1, n\] in the branch then and f32\[n\] in the branch otherwise"
+    ):
+        control.define(f, body)
+
+
+@pytest.mark.parametrize("body", [large, lambda v: flat(large(v))])
+def test_a_rank_that_no_branch_decides_is_refused_with_both_types(body: Any) -> None:
+    x, k = anyshape.input("x", "f32[4]"), anyshape.input("k", "i64[]")
+
+    def iteration(i: Any, v: Any) -> Any:
+        for _ in range(9):
+            v = body(v)
+        return [v]
+
+    exe = anyshape.compile(anyshape.function([x, k], control.loop(k, iteration, [x])[0]))
+    said = r"result 0 is f32\[2, 2\] in the branch then and f32\[4\] in the branch otherwise: code is compiled for one rank"
+    with pytest.raises(UnsupportedError, match=said):
+        exe(np.ones(4, np.float32), np.array(2))
+
+
+def test_no_branch_that_can_be_taken_is_refused_with_why_of_both() -> None:
+    x, c = anyshape.input("x", "f32[n, 4]"), anyshape.input("c", "bool[]")
+    with pytest.raises(
+        ShapeError, match=r"no branch can be taken: then: static.squeeze: .*; otherwise: add: .*\[2\] and \[3\]"
+    ):
+        control.if_(c, lambda: ops.squeeze(x, axes=(1,)), lambda: ops.add(np.ones(2), np.ones(3)))
 
 
 def test_saved_and_loaded(tmp_path: Any) -> None:

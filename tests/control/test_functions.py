@@ -207,7 +207,9 @@ def test_errors_when_building() -> None:
     with pytest.raises(ArgumentError, match="is defined already"):
         control.define(f, lambda x: ops.gather(x, 0))
     g = control.define(control.function("g", {"x": "f32[n]"}, ["f32[n]"]), lambda x: x)
-    with pytest.raises(DtypeError, match=r"if: result 0 is function.* on one side and function.* on the other"):
+    with pytest.raises(
+        DtypeError, match=r"if: result 0 is function.* in the branch then and function.* in the branch otherwise"
+    ):
         control.if_(anyshape.input("c", "bool[]"), lambda: control.reference(f), lambda: control.reference(g))
     with pytest.raises(UnsupportedError, match="ranks of its parameters and results must be known"):
         control.function("h", {"x": "f32[...]"}, ["f32[n]"])

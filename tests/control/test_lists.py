@@ -92,9 +92,10 @@ def test_what_is_known_to_be_in_a_list_needs_none() -> None:
 
 def test_errors_when_building() -> None:
     x, z = anyshape.input("x", "f32[n, 4]"), anyshape.input("z", "i64[2]")
-    with pytest.raises(DtypeError, match="elements of a list have one dtype"):
-        lists.of([x, z])
-    with pytest.raises(DtypeError, match="elements of a list have one dtype"):
+    both = r"is list\[f32\[n, 4\]\] {} and list\[i64\[2\]\] {}; elements of a list have one dtype"
+    with pytest.raises(DtypeError, match=both.format("by element 0", "by element 2")):
+        lists.of([x, x, z])
+    with pytest.raises(DtypeError, match=both.format("before", "by what is inserted")):
         lists.append(lists.of([x]), z)
     with pytest.raises(ShapeError, match="its element type is not known"):
         lists.of([])
@@ -110,7 +111,9 @@ def test_errors_when_building() -> None:
         lists.concat(lists.of([x]), axis=2)
     with pytest.raises(DtypeError, match="only tensors can be stacked"):
         control.loop(3, lambda i: [lists.of([x])], [], collects=1)
-    with pytest.raises(DtypeError, match="on one side and"):
+    with pytest.raises(
+        DtypeError, match=r"is list\[f32\[n, 4\]\] before and list\[list\[f32\[n, 4\]\]\] after an iteration"
+    ):
         control.loop(3, lambda i, a: [lists.of([lists.of([x])])], [lists.of([x])])
 
 

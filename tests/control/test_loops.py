@@ -232,7 +232,11 @@ def test_constants_and_operands_inside_become_static() -> None:
 @pytest.mark.parametrize(
     ("body", "error", "text"),
     [
-        (lambda i, v: [ops.cast(v, to="f64")], DtypeError, "and f64 after an iteration"),
+        (
+            lambda i, v: [ops.cast(v, to="f64")],
+            DtypeError,
+            r"carried value carried0 is f32\[n\], and f64\[n\] after an iteration",
+        ),
         (lambda i, v: [v, v], ArgumentError, "1 carried and 0 collected"),
     ],
 )

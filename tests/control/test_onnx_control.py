@@ -99,6 +99,34 @@ def test_if_within_loop() -> None:
     agree(m, [{"n": n, "x": rows(5)} for n in (0, 1, 6)])
 
 
+def test_if_within_loop_whose_branches_have_other_ranks() -> None:
+    """What follows such an If in the body is there once for each rank."""
+    then = graph([node("Unsqueeze", "a zero", "t")], "", "t:f[?]")
+    other = graph([node("Identity", "a", "e")], "", "e:f[?]")
+    body = graph(
+        [
+            node("ReduceSum", "a", "s", keepdims=0),
+            node("Greater", "s five", "c"),
+            node("If", "c", "y", then_branch=then, else_branch=other),
+            node("Exp", "y", "z"),
+            node("Reshape", "z flat", "next"),
+            node("Identity", "c_in", "go"),
+        ],
+        "i:i[] c_in:b[] a:f[n]", "go:b[] next:f[n]", {"five": np.float32(5), "flat": np.array([-1])},
+    )  # fmt: skip
+    m = model(graph([node("Loop", "n - x", "y", body=body)], "n:i[] x:f[n]", "y:f[n]", {"zero": np.array([0])}))
+    agree(m, [{"n": n, "x": rows(k)} for n, k in ((0, 3), (1, 3), (2, 4), (2, 30))])
+
+
+def test_branches_of_other_dtypes_are_refused_with_both_types() -> None:
+    then = graph([node("Identity", "x", "t")], "", "t:f[2]")
+    other = graph([node("Cast", "z", "e", to=TensorProto.INT64)], "", "e:i[3]")
+    m = model(graph([node("If", "c", "y", then_branch=then, else_branch=other)], "c:b[] x:f[2] z:f[3]", "y:f[2]"))
+    both = r"result 0 is f32\[2\] in the branch then and i64\[3\] in the branch otherwise .* \(If 'y'\)"
+    with pytest.raises(UnsupportedError, match=both):
+        anyshape.compile(m)
+
+
 def test_carried_values_that_change_places() -> None:
     body = graph(
         [node("Identity", "c_in", "c_out"), node("Identity", "b", "a2"), node("Identity", "a", "b2")],

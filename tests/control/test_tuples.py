@@ -88,9 +88,7 @@ def test_scan_carries_tuples() -> None:
 
 def test_wrong_forms_are_told() -> None:
     x, c = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]")
-    with pytest.raises(
-        ShapeError, match=r"one branch gives \(\(\*, \*\),\), and the other \(\*, \*\)|\(\*, \*\), and the other"
-    ):
+    with pytest.raises(ShapeError, match=r"the branch then has \(\(\*, \*\),\), and the branch otherwise \(\*, \*\)"):
         control.if_(c, lambda: ((x, x),), lambda: (x, x))
     with pytest.raises(ArgumentError, match=r"it carries \(\(\*, \*\),\), and \(\*,\) after an iteration"):
         control.loop(3, lambda i, s: [s[0]], [(x, x)])

@@ -151,6 +151,22 @@ def test_undecided_conditions_choose_no_branch() -> None:
         bool(dims.eq(symbol("n"), symbol("m")))
 
 
+def test_dims_compare_as_conditions() -> None:
+    n, t = symbol("n"), symbol("t", 2, 512)
+    assert (t >= 2) is (t >= 2) is (t <= 512) is (t < 513) is True and (t < 2) is (t > 512) is False
+    assert (
+        (n <= t) is dims.le(n, t)
+        and (n < 4) is dims.lt(n, 4)
+        and (n > 4) is dims.gt(n, 4)
+        and (n >= t) is dims.ge(n, t)
+    )
+    assert n.equal(t) is dims.eq(n, t) and (n % 8).equal(0) is dims.eq(n % 8, 0) and n.equal(n) is True
+    assert (2 * n).equal(2 * n + 1) is False and (n == t) is False
+    for wrong in (lambda: n < "4", lambda: n.equal("4"), lambda: n >= 1.5):
+        with pytest.raises(TypeError):
+            wrong()
+
+
 def test_a_comparison_needs_no_difference() -> None:
     n = symbol("c", None)
     assert dims.evaluate(dims.gt(n, 0), {n: -(1 << 63)}) is False

@@ -140,7 +140,7 @@ def test_lists_are_written_member_by_member(path: str, capsys: pytest.CaptureFix
 JSON = {
     "run": (["m.onnx"], {"inputs", "chosen", "outputs", "files", "variants", "seconds"}),
     "compile": (["m.onnx", "-o", "c.anyshape"], {"inputs", "outputs", "report", "saved"}),
-    "explain": (["m.onnx"], {"inputs", "outputs", "dims", "data_dependent", "report"}),
+    "explain": (["m.onnx"], {"inputs", "outputs", "dims", "data_dependent", "required", "report"}),
     "profile": (["m.onnx", "--repeat", "1"], {"inputs", "chosen", "seconds", "limits", "kernels", "ops", "html"}),
     "simplify": (["m.onnx", "s.onnx"], {"changes", "before", "after", "written", "check"}),
     "diff": (["m.onnx"], {"inputs", "chosen", "tolerance", "outputs", "agree"}),

@@ -6,10 +6,10 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import anyshape
-from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.frontends.onnx.bookkeeping import BOOKKEEPING
 from anyshape.frontends.onnx.control import CONTROL
 from anyshape.frontends.onnx.mappings import find_schema
@@ -46,6 +46,58 @@ def test_a_list_without_items_is_absent(opset):
     assert run("Squeeze", X[:, None], opset=min(opset, 11), empty={"axes": INTS}).shape == (2, 3)
     w = np.ones((1, 1, 2), np.float32)
     assert run("Conv", X[:, None], w, empty={"dilations": INTS, "strides": INTS, "pads": INTS}).shape == (2, 1, 2)
+
+
+RANGES = [
+    ((0, 1, 0), "step", "0.0"), ((0, 1, np.nan), "step", "nan"), ((np.nan, 1, 1), "start", "nan"), ((0, np.nan, 1), "stop", "nan"),
+    ((0, np.inf, 1), "range", "inf"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("domain", ["", "com.microsoft"])
+@pytest.mark.parametrize(("given", "named", "got"), RANGES)
+def test_a_range_of_floats_that_has_no_length_is_refused_by_name(given, named, got, domain):
+    """As data, when the program runs, and as constants, when the model is read."""
+    numbers = [np.float32(v) for v in given]
+    words = {"step": "must be a number other than 0", "range": "must have less than 9e18 numbers"}.get(
+        named, "must be a number"
+    )
+    with pytest.raises(ShapeError, match=rf"Range 'y'\): .*{named} {words} .* = {got}"):
+        run("Range", *numbers, domain=domain)
+    names = ["start", "limit", "delta"]
+    held = [numpy_helper.from_array(v, n) for n, v in zip(names, numbers)]
+    node = helper.make_node("Range", names, ["y"], domain=domain)
+    graph = helper.make_graph([node], "g", [], [onnx.ValueInfoProto(name="y")], held)
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    with pytest.raises(ShapeError, match=rf"{words} .* = {got}.*Range 'y'|Range 'y'.*{words} .* = {got}"):
+        anyshape.compile(helper.make_model(graph, opset_imports=imports, ir_version=9))
+
+
+def test_ranges_of_floats_that_have_a_length():
+    for given, wanted in (
+        ((0, 1, 0.25), 4),
+        ((1, 0, 1), 0),
+        ((1, 0, -0.5), 2),
+        ((0, -np.inf, 1), 0),
+        ((0, 5, np.inf), 0),
+    ):
+        assert run("Range", *map(np.float32, given)).shape == (wanted,)
+
+
+def test_tile_has_a_repeat_for_each_axis():
+    """So the rank of a result is known where the length of its repeats is not; any other length is refused."""
+    inputs = [helper.make_tensor_value_info("x", 1, ["n", 3]), helper.make_tensor_value_info("r", 7, [None])]
+    graph = helper.make_graph(
+        [helper.make_node("Tile", ["x", "r"], ["y"])], "g", inputs, [onnx.ValueInfoProto(name="y")]
+    )
+    exe = anyshape.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+    assert exe.function.results[0].type.rank == 2
+    np.testing.assert_array_equal(exe.run({"x": X, "r": np.array([2, 3])})[0], np.tile(X, (2, 3)))
+    for wrong in ([2], [2, 3, 1]):
+        with pytest.raises(ShapeError, match=rf"Tile 'y'.*expected \[2\], got \[{len(wrong)}\]"):
+            exe.run({"x": X, "r": np.array(wrong)})
+        with pytest.raises(ShapeError, match=rf"Tile 'y'.*expected \[2\], got \[{len(wrong)}\]"):
+            run("Tile", X, np.array(wrong))
 
 
 def test_a_list_without_items_is_one_where_it_is_wanted():

@@ -127,7 +127,16 @@ def test_what_is_newer_than_everything_known_is_refused_by_name():
     scaler = [helper.make_node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", scale=[1.0], offset=[0.0])]
     with pytest.raises(UnsupportedError, match=r"Scaler .*opset 99 is newer than"):
         load(model(scaler, {"": 18, "ai.onnx.ml": 99}))
-    assert load(model(relu, {"": 18, "ai.onnx.ml": 99, "com.example": 99})).nodes, "nobody uses these"
+    gelu = [helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")]
+    assert load(model(gelu, {"": 18, "com.microsoft": 1})).nodes
+    with pytest.raises(
+        UnsupportedError,
+        match=r"Gelu \(com.microsoft, opset 99\): opset 99 is newer than 1, the newest that onnxruntime",
+    ):
+        load(model(gelu, {"": 18, "com.microsoft": 99}))
+    assert load(model(relu, {"": 18, "ai.onnx.ml": 99, "com.microsoft": 99, "com.example": 99})).nodes, (
+        "nobody uses these"
+    )
     inner = helper.make_function("com.example", "F", ["x"], ["y"], relu, [helper.make_opsetid("", newest + 1)])
     outer = model([helper.make_node("F", ["x"], ["y"], domain="com.example")], {"": 18, "com.example": 1})
     outer.functions.append(inner)

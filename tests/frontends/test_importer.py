@@ -72,6 +72,22 @@ def test_bound_dims_reach_the_type_relations():
         load(proto, dims={"n": 5}, table=TABLE)
 
 
+@pytest.mark.parametrize(("second", "checks"), [("c", 0), ("d", 1)])
+def test_what_one_condition_selects_has_one_size(second, checks):
+    """The sum of two selections by one condition needs no check; that of selections by two is checked when it runs."""
+    nodes = [
+        node("Compress", "x c", "kept", axis=0),
+        node("Compress", f"y {second}", "others", axis=0),
+        node("Add", "kept others", "z"),
+        node("NonZero", "c", "at"),
+    ]
+    inputs = [tensor(name, ["n"]) for name in "xy"] + [tensor(name, ["n"], TensorProto.BOOL) for name in "cd"]
+    f = optimise(load(model(nodes, inputs, "z at")))
+    total, at = f.results
+    assert (total.type.shape[0] is at.type.shape[1]) == (checks == 0)
+    assert sum(len(n.checks) for n in f.nodes if n.op.name == "add") == checks
+
+
 def test_unsorted_nodes_are_sorted():
     nodes = [node("Add", "b x", "y"), node("Relu", "a", "b"), node("Add", "x x", "a")]
     f = load(model(nodes, [tensor("x", [3])], "y"), table=TABLE)

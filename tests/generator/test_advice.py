@@ -59,7 +59,7 @@ RANDOM = """ops:
 
 def said(folder: Path, text: str) -> list[str]:
     (folder / "mine.yaml").write_text(text)
-    return advice(analyse(read_specs([folder / "mine.yaml"], folder)))
+    return [f"{f.span}: warning: {f.text}" for f in advice(analyse(read_specs([folder / "mine.yaml"], folder)))]
 
 
 def test_shapes_alone_are_warned_of(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_no_words_end_in_a_traceback(
         words = pick.choice(([], ["gen"], ["new-op"], ["new-op", pick.choice(VALUES)], [pick.choice(VALUES)]))
         for option in pick.choices(("--specs", "--package", "--out", "--docs", "--file"), k=pick.randrange(3)):
             words = [*words, option, pick.choice(VALUES)]
-        words += pick.choice(([], ["--check"], ["--prove"], ["--nothing"]))
+        words += pick.choice(([], ["--check"], ["--prove"], ["--json"], ["--nothing"]))
         try:
             code: int | str | None = main(words)
         except SystemExit as e:

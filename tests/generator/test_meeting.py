@@ -1,4 +1,4 @@
-"""Dtypes that meet are findings where, and only where, the kernel cannot be built with them."""
+"""Dtypes that meet are findings where, and only where, the kernel cannot be built with them; tensors of its own have theirs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from unittest.mock import patch
 import pytest
 
 from anyshape.dims import symbol
-from anyshape.dtypes import parse_dtype
+from anyshape.dtypes import accum, parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.expr import Tensor
+from anyshape.equations.expr import Expr, Read, Tensor, as_expr
 from anyshape.errors import SpecError
 from anyshape.rules import Bound
 from anyshape_gen.analysis import analyse
@@ -25,18 +25,25 @@ FORMS = (
     "both(a[i], b[i])", "both(a[i], i)", "A(b[i]) + a[i]", "cast(a[i], B) * b[i]", "clamp(a[i], 0, i)", "int(a[i] > 0) + b[i]",
     "i + i // 2", "trunc_div(a[i], b[i])", "exp(a[i]) + b[i]", "-a[i] + i",
 )  # fmt: skip
+VALUES = (
+    "less(a[i], b[i])", "a[i] < b[i] and i > 0", "not a[i] > 0", "any(a[j] > 0 for j in n)", "argmax(a[j] for j in n)", "int(n > 2)",
+    "max(a[j] for j in n)", "sum(a[j] for j in n)", "sum(j for j in range(i))", "i64(a[i])", "f32(a[i]) * 0.5", "0.5 * b[i]",
+    "n // 2", "a[i] if n > 2 else 0", "wrap(i + 1, n)", "both(n, i)",
+)  # fmt: skip
+DEFINES = {"both": "def both(p, q): return p * 2 + q", "less": "def less(p, q): return p < q"}
 
 
-def spec(form: str) -> str:
+def spec(kernel: str) -> str:
     return f"""
 ops:
   met:
     define: |
-      def both(p, q): return p * 2 + q
+      {next((line for name, line in DEFINES.items() if f"{name}(" in kernel), "")}
     inputs: {{a: "A[n]", b: "B[n]", x: "f32[n]"}}
     outputs: {{y: "f32[n]"}}
     dtypes: {{A: [{{A}}], B: [{{B}}]}}
-    kernel: "y[i] = f32({form})"
+    kernel: |
+      {kernel}
 """
 
 
@@ -50,13 +57,17 @@ def is_refused(form: str, a: str, b: str) -> bool:
 
 
 def _of(form: str, a: str, b: str) -> str:
-    text = spec(form).replace("{A}", a).replace("{B}", b)
-    return text if "both(" in form else text.replace("    define: |\n      def both(p, q): return p * 2 + q\n", "")
+    return spec(f"y[i] = f32({form})").replace("{A}", a).replace("{B}", b)
 
 
 def is_built(form: str, a: str, b: str) -> bool:
     with patch("anyshape_gen.analysis.check_meeting"):
-        analysis = analyse({"met.yaml": _of(form, a, b)}, complete=False)
+        return _built(_of(form, a, b), a, b) is not None
+
+
+def _built(text: str, a: str, b: str) -> Equations | None:
+    """The equations of a spec; None where operands have several dtypes."""
+    analysis = analyse({"met.yaml": text}, complete=False)
     (text,) = (t for path, t in emit_package(analysis, "met", Findings()).items() if path == "met/kernels/met.py")
     scope: dict[str, object] = {}
     exec(text, scope)
@@ -71,11 +82,30 @@ def is_built(form: str, a: str, b: str) -> bool:
         scope["met_kernel"](eqs, bound)  # type: ignore[operator]
     except SpecError as e:
         assert "its operands have the dtypes" in str(e)
-        return False
-    return True
+        return None
+    return eqs
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_refused_cannot_be_built(form: str) -> None:
     for a, b in product(DTYPES, DTYPES):
         assert is_refused(form, a, b) is not is_built(form, a, b), (form, a, b)
+
+
+@pytest.mark.parametrize("form", (*FORMS, *VALUES))
+def test_a_tensor_on_the_way_has_the_dtype_of_its_values(form: str) -> None:
+    values: dict[Tensor, Expr] = {}
+
+    def define(eqs: Equations, target: Expr, value: object, source: str = "") -> None:
+        assert isinstance(target, Read)
+        values[target.tensor] = as_expr(value)  # type: ignore[arg-type]
+
+    for a, b in product(DTYPES, ("f32", "i64")):
+        if is_refused(form, a, b):
+            continue
+        values.clear()
+        text = spec(f"held[i] = {form}\n      y[i] = f32(held[i])").replace("{A}", a).replace("{B}", b)
+        with patch.object(Equations, "define", define):
+            assert _built(text, a, b) is not None
+        held, value = next((t, v) for t, v in values.items() if t.name == "held")
+        assert held.dtype is (parse_dtype("i64") if value.dtype is None else accum(value.dtype)), (form, a, b)

@@ -80,5 +80,5 @@ def test_members_of_an_enum() -> None:
 
 def test_branches_of_different_numbers_of_results() -> None:
     x, c = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]")
-    with pytest.raises(ShapeError, match="one branch has 2 results, and the other 1"):
+    with pytest.raises(ShapeError, match="the branch then has 2 results, and the branch otherwise 1 result"):
         control.if_(c, lambda: [x, x], lambda: x)

@@ -135,12 +135,14 @@ def test_attributes_of_one_number_and_several_types() -> None:
     assert question_of(infer.untyped(op, [x] * len(op.inputs), {name: (1,) * 1000}), None) is None
 
 
-def test_every_call_has_symbols_of_its_own() -> None:
+def test_every_count_has_symbols_of_its_own() -> None:
+    """Calls of operands of one type are no question of the cache where data decides a size."""
     x = anyshape.input("x", "f32[n]")
-    first, second = (ops.nonzero(ops.greater(x, 0.0)) for _ in range(2))
+    first, second, again = (ops.nonzero(ops.greater(x, least)) for least in (0.0, 1.0, 0.0))
     assert first.type.shape is not None
     assert second.type.shape is not None
     assert first.type.shape != second.type.shape
+    assert first.type.shape == again.type.shape
 
 
 def test_elements_that_only_the_run_tells_are_of_their_own() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anyshape.dtypes import F32, F64, DType
-from anyshape.equations import Equations, Tensor
-from anyshape.equations.functions import log, maximum, minimum, reduce_, sqrt
+from anyshape.dtypes import F16, F32, F64, DType
+from anyshape.equations import Equation, Equations, Tensor
+from anyshape.equations.functions import cast, log, maximum, minimum, reduce_, sqrt
 from anyshape.equations.interpret import Arithmetic, interpret
 from anyshape_testing.enlarging import enlarged, is_steep, overflowing, recurs
 from anyshape_testing.tolerance import Allowance, assert_close
@@ -148,3 +148,29 @@ def test_a_sum_whose_terms_cancel_may_have_either_sign() -> None:
     cancelling = np.tile([1e300, -1e300, 5.0, 1e284], (200, 1))
     assert (cut_sum(cancelling) >= 2).all()
     assert (cut_sum(np.tile([1.0, 2.0, 5.0, -3.0], (200, 1))) < 1e-12).all()
+
+
+def product_of_rounded(dtype: DType, narrowing: bool) -> tuple[np.ndarray, np.ndarray]:
+    """A difference of products of what was rounded to the dtype before, and by how much it may be off."""
+    x, r, y = Tensor("x", F32, (4,)), Tensor("r", dtype, (4,)), Tensor("y", F32, (1,))
+    eqs = Equations("op", {"x": x}, {"y": y})
+    i = eqs.index("i", 4)
+    eqs.equations.append(Equation(r, (i,), cast(x[i], dtype)))  # `define` would round it at the end alone
+    eqs.define(y[0], cast(r[0], F32) * cast(r[1], F32) - cast(r[2], F32) * cast(r[3], F32))
+    array = np.float32([1.2345, 2.3456, 1.2341, 2.3459])
+
+    def read(arithmetic: Arithmetic | None = None) -> list[np.ndarray]:
+        return [interpret(eqs.equations, {x: array}, arithmetic=arithmetic)[y]]
+
+    return read()[0], enlarged(read, False, True, narrowing)[0]
+
+
+def test_values_between_calls_are_rounded() -> None:
+    exact = 1.2345 * 2.3456 - 1.2341 * 2.3459
+    rounded, off = product_of_rounded(F16, True)
+    assert_close(rounded, np.float32([exact]), Allowance(64, 0.0, spread=off), "rounded")
+    for wrong in (product_of_rounded(F16, False)[1], product_of_rounded(F32, True)[1]):
+        with pytest.raises(AssertionError):
+            assert_close(rounded, np.float32([exact]), Allowance(64, 0.0, spread=wrong), "rounded")
+    with pytest.raises(AssertionError):
+        assert_close(rounded + np.float32(0.05), np.float32([exact]), Allowance(64, 0.0, spread=off), "rounded")

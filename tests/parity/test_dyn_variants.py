@@ -96,6 +96,9 @@ DYN: dict[str, Case] = {
     "broadcast_to": Case(
         ["f32[4, 1]", "i64[3]"], ops.dyn.broadcast_to, [(4, 1), [1, 4, 3]], lambda x, s: np.broadcast_to(x, s)
     ),
+    "broadcast_to of one element": Case(
+        ["f32[1]", "i64[2]"], ops.dyn.broadcast_to, [(1,), [4, 3]], lambda x, s: np.broadcast_to(x, s)
+    ),
     "broadcast_to of a reshape": Case(
         ["f32[12]", "i64[2]", "i64[3]"],
         lambda x, r, s: ops.dyn.broadcast_to(ops.dyn.reshape(x, r), s),
@@ -103,6 +106,9 @@ DYN: dict[str, Case] = {
         lambda x, r, s: np.broadcast_to(x.reshape(r), s),
     ),
     "tile": Case(["f32[2, 3]", "i64[2]"], ops.dyn.tile, [(2, 3), [3, 2]], np.tile),
+    "tile by fewer repeats": Case(["f32[2, 3]", "i64[1]"], ops.dyn.tile, [(2, 3), [3]], np.tile),
+    "tile by more repeats": Case(["f32[2, 3]", "i64[4]"], ops.dyn.tile, [(2, 3), [2, 1, 3, 2]], np.tile),
+    "tile by any number of repeats": Case(["f32[2, 3]", "i64[?]"], ops.dyn.tile, [(2, 3), [2, 3, 2]], np.tile),
     "pad": Case(
         ["f64[2, 7]", "i64[4]", "f64[]"],
         lambda x, w, v: ops.dyn.pad(x, v, pads=w),
@@ -202,6 +208,14 @@ def test_becomes_static(name: str) -> None:
         agrees(
             anyshape.compile(dyn_to_static(f))(*args), anyshape.compile(f, loop="python", kernels="interpret")(*args)
         )
+
+
+def test_zeros_and_ones_of_a_known_shape_are_constants() -> None:
+    y = anyshape.input("y", "i64[2, 5]")
+    made = [op(ops.shape_of(y), dtype="f32") for op in (ops.dyn.zeros, ops.dyn.ones)]
+    done = dyn_to_static(anyshape.function([y], made))
+    assert not done.nodes
+    agrees([v.constant for v in done.results], [np.zeros((2, 5), np.float32), np.ones((2, 5), np.float32)])
 
 
 @pytest.mark.parametrize("times", [2, 4])

@@ -172,6 +172,11 @@ def test_any(name: str) -> None:
     CASES[name].check()
 
 
+def test_a_layout_and_its_inverse_keep_known_dims() -> None:
+    (x,) = (case := CASES["layout there and back"].function()).params
+    assert case.results[0].type == x.type
+
+
 def test_a_known_dim_stays_known_beside_an_unknown_scale() -> None:
     x, scale = anyshape.input("x", "f32[2, 3, 8, 4]"), anyshape.input("scale", "f32[1]")
     y = ops.resize(x, scales=scale, axes=(3,), sizes=ops.scaled_size(x, scale, axes=(3,)))

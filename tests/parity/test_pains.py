@@ -32,6 +32,20 @@ def test_a_dim_that_cannot_be_had_is_named() -> None:
         anyshape.compile(anyshape.function([x], ops.exp(x)))
 
 
+def test_a_result_that_cannot_be_allocated_is_named_with_its_shape() -> None:
+    n = anyshape.input("n", "i64[1]")
+    run = anyshape.compile(anyshape.function([n], {"rows": ops.full(1.0, n)}))
+    with pytest.raises(
+        AnyshapeError, match=r"the result rows, of shape \[35184372088832\] and dtype float32, cannot be allocated"
+    ):
+        run(np.array([2**45]))
+    run = anyshape.compile(anyshape.function([n], ops.sum(ops.sort(ops.full(1.0, n)))))
+    with pytest.raises(
+        AnyshapeError, match=r"cannot allocate \d{15,} bytes for intermediate values: \d+ are available"
+    ):
+        run(np.array([2**45]))
+
+
 def test_a_concat_of_shape_and_constant_folds_and_the_reshape_is_static() -> None:
     x = anyshape.input("x", "f32[n, 6, 4]")
     shape = ops.concat([np.array([-1]), ops.mul(ops.shape_of(x, start=2), 2), [3]], axis=0)

@@ -75,6 +75,7 @@ CASES: dict[str, Case] = {
     ),
     "reshape by a value": Case([any_of(3), "i64[2]"], ops.reshape, [(2, 3, 4), [0, -1]], lambda x, s: x.reshape(2, 12)),
     "argwhere": Case([any_of(3, "bool")], ops.argwhere, [(5, 4, 5)], np.argwhere),
+    "argwhere of a scalar": Case(["bool[]"], ops.argwhere, [True], np.argwhere),
     "argwhere of integers": Case([any_of(2, "i32")], ops.argwhere, [(5, 5)], np.argwhere),
     "take": Case(
         [any_of(2), "i32[1]"], lambda x, i: ops.gather(x, i, axis=0), [(4, 5), [2]], lambda x, i: x.take(i, 0)
@@ -185,6 +186,7 @@ CASES: dict[str, Case] = {
     "topk of constant k": Case(
         [any_of(2)], lambda x: ops.topk(x, 2)[1], [(6, 3)], lambda x: np.argsort(-x, kind="stable")[:, :2]
     ),
+    "topk of none": Case([any_of(2), "i64[]"], lambda x, k: ops.topk(x, k)[0], [(2, 3), 0], lambda x, k: x[:, :0]),
     "topk of nothing": Case([any_of(1), "i64[]"], lambda x, k: ops.topk(x, k)[0], [(0,), 0], lambda x, k: x),
     "fused": Case([any_of(2)], lambda x: ops.mul(ops.add(x, 1.0), 2.0), [(5, 4)], lambda x: (x + 1) * 2),
     "arange of a dim": Case(
@@ -247,6 +249,12 @@ CASES: dict[str, Case] = {
         lambda i: np.where(i[:, None] == np.arange(5)[:, None], 0.5, -0.5),
     ),
     "tile": Case([any_of(3)], lambda x: ops.tile(x, (3, 2, 1)), [(2, 3, 4)], lambda x: np.tile(x, (3, 2, 1))),
+    "tile by fewer repeats": Case(
+        [any_of(3)], lambda x: ops.tile(x, (3, 2)), [(2, 3, 4)], lambda x: np.tile(x, (3, 2))
+    ),
+    "tile by more repeats": Case(
+        [any_of(2)], lambda x: ops.tile(x, (3, 2, 1)), [(3, 4)], lambda x: np.tile(x, (3, 2, 1))
+    ),
     "reduce argmax": Case([any_of(3)], lambda x: ops.argmax(x, axis=1), [(3, 4, 5)], lambda x: x.argmax(1)),
     "reduce argmin": Case(
         [any_of(3)], lambda x: ops.argmin(x, axis=1, keepdims=True), [(3, 4, 5)], lambda x: x.argmin(1, keepdims=True)
@@ -306,16 +314,25 @@ def test_any(name: str) -> None:
 @pytest.mark.parametrize(
     ("types", "shapes"),
     [
-        (["f32[?]", "f32[3, 2]"], [(1,), (4, 2)]),
-        (["f32[?, 2]", "f32[3, 2]"], [(4, 2), (4, 2)]),
-        (["f32[?, 2]", "f32[3, ?]"], [(1, 2), (4, 1)]),
+        (["f32[?]", "f32[3, 2]"], [(4,), (3, 2)]),
+        (["f32[?, 2]", "f32[3, 2]"], [(4, 2), (3, 2)]),
+        (["f32[?, 2]", "f32[3, ?]"], [(4, 2), (3, 1)]),
         (["f32[?]", "f32[3, 2]"], [(3,), (3, 2)]),
     ],
 )
 def test_broadcasts_that_fail(types: list[str], shapes: list[tuple[int, ...]]) -> None:
     run = anyshape.compile(Case(types, ops.add, shapes, np.add).function())
-    with pytest.raises(ShapeError):
+    with pytest.raises(ShapeError, match="do not broadcast"):
         run(*(np.ones(s, np.float32) for s in shapes))
+
+
+def test_a_squeeze_of_what_is_not_1_is_refused_at_run_time() -> None:
+    x = anyshape.input("x", "f32[?, ?]")
+    run = anyshape.compile(anyshape.function([x], ops.squeeze(x, (0,))))
+    with pytest.raises(
+        ShapeError, match=r"only axes of size 1 can be squeezed, got \[2\] \(x.shape\[0\] == 1 does not hold"
+    ):
+        run(np.ones((2, 3), np.float32))
 
 
 def test_concat_of_unknown_dims_has_the_type_that_is_known() -> None:
@@ -368,13 +385,22 @@ def test_a_loop_with_a_wrong_annotation() -> None:
         grown = ops.concat([rows, ops.reshape(i, (1, 1))], axis=0)
         return [ops.less(i, 10), ops.add(i, 1), ops.match_shape(grown, "i64[1, 1]")]
 
-    with pytest.raises(ShapeError, match=r"expected \[1, 1\]"):
+    with pytest.raises(ShapeError, match=r"expected \[1, 1\], got \[2, 1\]"):
         made = control.loop(None, turn, [start, np.zeros((1, 1), np.int64)], cond=ops.less(start, 10))[1]
         anyshape.compile(anyshape.function([start], made))(np.int64(0))
 
 
+def test_nested_tuples_are_inputs_and_results() -> None:
+    state = anyshape.input("state", "(f32[?], (f32[?, 4], i64[]))")
+    row, (table, count) = state
+    run = anyshape.compile(anyshape.function([state], ((ops.add(table, ops.cast(count, "f32")), row), count)))
+    a, b = np.ones(3, np.float32), np.zeros((2, 4), np.float32)
+    (more, same), number = run((a, (b, np.array(5))))
+    agrees((more, same, number), (b + 5, a, np.array(5)))
+
+
 def test_several_inputs_and_results() -> None:
-    """In place of nested tuples: any number of inputs and results, in order or by name."""
+    """In order or by name."""
     x, y, z = (anyshape.input(n, "f32[?, 4]") for n in "xyz")
     run = anyshape.compile(anyshape.function([x, y, z], {"both": ops.add(ops.mul(x, y), z), "first": ops.neg(x)}))
     a = np.full((9, 4), 2, np.float32)

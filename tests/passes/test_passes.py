@@ -8,6 +8,7 @@ from anyshape import Function, ops, passes
 from anyshape.errors import ShapeError
 from anyshape.graph.verify import verify
 from anyshape.passes import pipeline
+from anyshape.types import parse_type
 from tests.counting import calls
 
 
@@ -82,6 +83,61 @@ def test_two_reshapes_by_equal_computed_shapes_become_one():
       return y=%5
     }"""
     assert run_pass("optimise", text)[1:] == ["%0: f32[n, 4] = add(%x, %x)", "return y=%0"]
+
+
+FLAT = {
+    "-1": lambda x: ops.reshape(x, (-1,)),
+    "the size": lambda x: ops.reshape(x, (x.size,)),
+    "a product of dims": lambda x: ops.reshape(x, (x.shape[0] * x.shape[1],)),
+    "a vector of the size": lambda x: ops.dyn.reshape(x, ops.expand_dims(ops.size(x), (0,))),
+    "a method": lambda x: x.reshape(x.size),
+    "another view before": lambda x: ops.reshape(ops.expand_dims(x, (0,)), (-1,)),
+}
+ONE_MORE = {
+    "codes": lambda x: ops.reshape(x, (0, 0, 1)),
+    "dims": lambda x: ops.reshape(x, (x.shape[0], x.shape[1], 1)),
+    "a dim and -1": lambda x: ops.reshape(x, (-1, x.shape[1], 1)),
+    "a code and -1": lambda x: ops.reshape(x, (0, -1, 1)),
+    "an axis": lambda x: ops.expand_dims(x, (2,)),
+}
+
+
+@pytest.mark.parametrize("spellings", [FLAT, ONE_MORE], ids=["flat", "one more axis"])
+def test_views_of_one_shape_are_one_however_it_is_spelled(spellings):
+    """Of sizes that are at least 1: a computed 0 is the code that copies a dim."""
+    x = anyshape.input("x", parse_type("f32[n, m]", low=1))
+    f = passes.optimise(anyshape.function([x], [ops.exp(spell(x)) for spell in spellings.values()]))
+    verify(f)
+    assert len(set(f.results)) == 1
+    assert sum(bool(node.op.view) for node in f.nodes) == 1
+    y = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (shape,) = {a.shape for a in anyshape.compile(f)(y)}
+    assert shape == ((6,) if spellings is FLAT else (2, 3, 1))
+
+
+def test_views_of_other_shapes_or_of_more_checks_stay():
+    x, s = anyshape.input("x", parse_type("f32[n, m]", low=1)), anyshape.input("s", "i64[1]")
+    k = anyshape.input("k", "i64[]")
+    made = [
+        ops.reshape(x, (-1,)), ops.dyn.reshape(x, s), ops.reshape(x, (x.shape[1], -1)), ops.expand_dims(x, (0,)),
+        ops.match_shape(x, "f32[a, a]"), ops.dyn.flatten(x, k),
+    ]  # fmt: skip
+    f = passes.optimise(anyshape.function([x, s, k], [ops.exp(v) for v in made]))
+    assert len(set(f.results)) == len(made)
+    y = np.ones((2, 2), np.float32)
+    assert [a.shape for a in anyshape.compile(f)(y, np.array([4]), np.array(1))] == [
+        (4,),
+        (4,),
+        (2, 2),
+        (1, 2, 2),
+        (2, 2),
+        (2, 2),
+    ]
+    square = anyshape.function(
+        [x], [ops.exp(ops.reshape(x, (x.shape[1], -1))), ops.exp(ops.match_shape(x, "f32[a, a]"))]
+    )
+    with pytest.raises(ShapeError):
+        anyshape.compile(square)(np.ones((2, 3), np.float32))
 
 
 def test_calls_with_equal_known_elements_are_one():

@@ -98,7 +98,9 @@ def test_pieces_that_are_not_the_whole_are_not_taken_apart() -> None:
     second = Equation(t, (scalar(N) + b,), scalar(2, F32))
     found = by_pieces([first, second, after])
     assert found is not None
-    assert [str(q) for q in found[2:]] == ["y[a] = 1", "y[(n + b)] = 2"]
+    assert [str(q) for q in found] == [
+        "t_0[a] = 1", "t[a] = t_0[a]", "t_1[b] = 2", "t[(n + b)] = t_1[b]", "y[a] = t_0[a]", "y[(n + b)] = t_1[b]",
+    ]  # fmt: skip
     assert by_pieces([first, Equation(t, (scalar(N + 1) + b,), scalar(2, F32)), after]) is None
 
 

@@ -7,6 +7,7 @@ import pytest
 from handmade import ADD, DOUBLE, DYN_SUM, FILL, RESHAPE, SHAPE_OF, call
 
 import anyshape
+from anyshape import ops
 from anyshape.errors import AnyshapeError, DtypeError, ShapeError
 from anyshape.vm import compile
 from anyshape.vm.compiling.continuation import LIMIT, Continued
@@ -48,6 +49,21 @@ def test_inputs_of_unknown_rank() -> None:
         np.testing.assert_array_equal(dims, shape)
     with pytest.raises(DtypeError):
         exe(np.ones(3), y4)
+
+
+def test_declared_sizes_are_checked_where_the_cut_keeps_shapes_only() -> None:
+    """Nothing is computed before the cut, and what comes after it is made for the shapes that came."""
+    x, y = anyshape.input("x", "f32[n, 4]"), anyshape.input("y", "f32[n]")
+    exe = compile(anyshape.function([x, y], ops.squeeze(x)))
+    assert exe(np.ones((1, 4), np.float32), np.ones(1, np.float32)).shape == (4,)
+    assert exe(np.ones((3, 4), np.float32), np.ones(3, np.float32)).shape == (3, 4)
+    with pytest.raises(ShapeError, match="input x: dim 1 must be 4, got 5"):
+        exe(np.ones((1, 5), np.float32), np.ones(1, np.float32))
+    with pytest.raises(ShapeError, match="input y: dim 0 must be n = 1, got 2"):
+        exe(np.ones((1, 4), np.float32), np.ones(2, np.float32))
+    bounded = anyshape.compile(anyshape.function([x, y], ops.squeeze(x)), dims={"n": (2, None)})
+    with pytest.raises(ShapeError, match="n"):
+        bounded(np.ones((1, 4), np.float32), np.ones(1, np.float32))
 
 
 def test_one_unknown_after_another() -> None:

@@ -71,6 +71,100 @@ def test_two_found_sizes_are_two_symbols(options: dict[str, Any]) -> None:
         f(np.array([3, 3, 3, 1, 1], np.float32), np.array([2, 2, 2, 8, 8], np.float32))  # 3 and 2
 
 
+def test_two_selections_by_one_mask_have_one_size(options: dict[str, Any]) -> None:
+    x, y, mask = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[n]"), anyshape.input("mask", "bool[n]")
+    both = x[mask] + y[mask]
+    assert both.type.shape == x[mask].type.shape and both.node is not None and not both.node.checks
+    f = compiled([x, y, mask], both, options)
+    a, b = (RNG.normal(size=9).astype(np.float32) for _ in range(2))
+    for density in DENSITIES:
+        m = RNG.random(9) < density
+        np.testing.assert_array_equal(f(a, b, m), a[m] + b[m])
+
+
+def test_one_mask_is_counted_once() -> None:
+    x, y, mask, other = (
+        anyshape.input(name, f"{kind}[n]") for name, kind in zip("xymo", ("f32", "f32", "bool", "bool"))
+    )
+
+    def counts(results: list[Value]) -> int:
+        return compiled([x, y, mask, other], results, {}).disassemble().count("load i64")
+
+    assert counts([x[mask] + y[mask], ops.nonzero(mask)]) == 1
+    assert counts([x[mask] + y[other], ops.nonzero(mask)]) == 2
+
+
+def sizes_of(*values: Value) -> set[Any]:
+    """The sizes that data decides in the types of values."""
+    return {s for v in values for s in v.type.symbols() if "." in str(s)}
+
+
+def test_equal_counts_are_one_size_however_they_are_made() -> None:
+    x, y = anyshape.input("x", "f32[n, m]"), anyshape.input("y", "f32[n, m]")
+    made = [
+        x[x > y], y[x > y], ops.select(x, x > y), ops.nonzero(x > y), ops.argwhere(x > y),
+        ops.compress(x.reshape(-1), (x > y).reshape(-1)),
+        ops.gather(y.reshape(-1), ops.nonzero((x > y).reshape(-1))),
+    ]  # fmt: skip
+    assert len(sizes_of(*made)) == 1
+    i = anyshape.input("i", "i64[n]")
+    assert len(sizes_of(ops.unique(i)[0], ops.unique(i)[1])) == 1
+    filled = [ops.sparse_fill_empty_rows(i[:, None], i, shape=[4]) for _ in range(2)]
+    assert len(sizes_of(filled[0][0], filled[1][1])) == 1
+
+
+def test_unequal_counts_are_sizes_of_their_own() -> None:
+    x, y = anyshape.input("x", "f32[n, m]"), anyshape.input("y", "f32[n, m]")
+    rows = anyshape.input("rows", "bool[n]")
+    for first, second in (
+        (x[x > y], x[y > x]),
+        (x[x > y], ops.nonzero(x)),
+        (x[rows], x[~rows]),
+        (x[rows], ops.compress(x, rows[1:])),
+        (ops.nonzero(x > 0.0), ops.nonzero(x > 1.0)),
+        (ops.unique(x.reshape(-1))[0], ops.unique(y.reshape(-1))[0]),
+    ):
+        assert len(sizes_of(first, second)) == 2
+    drawn = [ops.random_uniform(ops.fresh_seed(), 0.0, 1.0, (5,)) > 0.5 for _ in range(2)]
+    assert len(sizes_of(*map(ops.nonzero, drawn))) == 2
+
+
+def test_a_mask_from_outside_has_one_size_in_a_loop_and_a_mask_of_an_iteration_its_own(options: dict[str, Any]) -> None:
+    x, y, mask = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[n]"), anyshape.input("mask", "bool[n]")
+    trip = anyshape.input("trip", "i64[]")
+    found = x[mask]
+    (total,) = anyshape.control.loop(trip, lambda i, acc: [acc + y[mask] * found], [found * 0.0])
+    assert total.type.shape == found.type.shape
+    f = compiled([x, y, mask, trip], [total, y[mask]], options)
+    a, b, m = RNG.normal(size=7).astype(np.float32), np.ones(7, np.float32), RNG.random(7) < 0.5
+    summed, ones = f(a, b, m, np.array(3))
+    np.testing.assert_allclose(summed, 3 * a[m], rtol=1e-6)
+    np.testing.assert_array_equal(ones, b[m])
+
+    def shrinking(i: Value, keep: Value, n: Value) -> list[Value]:
+        return [keep & (x > ops.cast(i, to="f32")), n + ops.shape_of(x[keep])[0]]
+
+    kept, count = anyshape.control.loop(trip, shrinking, [mask, anyshape.constant(np.array(0))])
+    f = compiled([x, mask, trip], [count, x[mask], x[kept]], options)
+    a, m = np.array([5, 1, 2, 0.5, -1], np.float32), np.array([1, 1, 1, 0, 1], bool)
+    number, first, last = f(a, m, np.array(3))
+    assert number == 4 + 3 + 2
+    np.testing.assert_array_equal(first, a[m])
+    np.testing.assert_array_equal(last, [5])
+
+
+def test_a_branch_counts_a_mask_from_outside_once_more_or_not(options: dict[str, Any]) -> None:
+    x, y, mask = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[n]"), anyshape.input("mask", "bool[n]")
+    c = anyshape.input("c", "bool[]")
+    found = x[mask]
+    (chosen,) = anyshape.control.if_(c, lambda: found + y[mask], lambda: y[mask] - found)
+    assert chosen.type.shape == found.type.shape
+    f = compiled([x, y, mask, c], chosen, options)
+    a, b, m = RNG.normal(size=7).astype(np.float32), RNG.normal(size=7).astype(np.float32), RNG.random(7) < 0.5
+    np.testing.assert_array_equal(f(a, b, m, np.array(True)), a[m] + b[m])
+    np.testing.assert_array_equal(f(a, b, m, np.array(False)), b[m] - a[m])
+
+
 def test_a_boolean_mask_then_rows(options: dict[str, Any]) -> None:
     x, keep = anyshape.input("x", "f32[n, m]"), anyshape.input("keep", "bool[n]")
     f = compiled([x, keep], ops.softmax(ops.compress(x, keep)), options)

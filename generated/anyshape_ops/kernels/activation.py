@@ -9,19 +9,19 @@ from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import abs_, cast, eq, exp, fit, ge, gt, log, lt, maximum, minimum, tanh, where
+from anyshape.equations.functions import abs_, cast, eq, exp, fit, ge, gt, le, log, lt, maximum, minimum, tanh, where
 from anyshape.rules import Bound
 
 
-# specs/activation.yaml:23
+# specs/activation.yaml:15
 def clip_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, low, high, y = eqs.tensor("x"), eqs.tensor("low"), eqs.tensor("high"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], minimum(maximum(x[*i], low[()]), high[()]), "specs/activation.yaml:29")
+    eqs.define(y[*i], minimum(maximum(x[*i], low[()]), high[()]), "specs/activation.yaml:21")
 
 
-# specs/activation.yaml:40
+# specs/activation.yaml:32
 def leaky_relu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -29,19 +29,19 @@ def leaky_relu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         where(ge(x[*i], 0), lambda: x[*i], lambda: cast(alpha * cast(x[*i], eqs.dtypes["U"]), eqs.dtypes["T"])),
-        "specs/activation.yaml:45",
+        "specs/activation.yaml:37",
     )
 
 
-# specs/activation.yaml:53
+# specs/activation.yaml:45
 def prelu_kernel(eqs: Equations, bound: Bound) -> None:
     d, q = bound.d, bound.q
     x, slope, y = eqs.tensor("x"), eqs.tensor("slope"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(lt(x[*i], 0), lambda: x[*i] * slope[*fit(i, q)], lambda: x[*i]), "specs/activation.yaml:60")
+    eqs.define(y[*i], where(lt(x[*i], 0), lambda: x[*i] * slope[*fit(i, q)], lambda: x[*i]), "specs/activation.yaml:52")
 
 
-# specs/activation.yaml:71
+# specs/activation.yaml:63
 def elu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -53,11 +53,11 @@ def elu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         where(ge(x[*i], 0), lambda: x[*i], lambda: cast(alpha * expm1(cast(x[*i], eqs.dtypes["U"])), eqs.dtypes["T"])),
-        "specs/activation.yaml:76",
+        "specs/activation.yaml:68",
     )
 
 
-# specs/activation.yaml:84
+# specs/activation.yaml:76
 def celu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -73,11 +73,11 @@ def celu_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: x[*i],
             lambda: cast(alpha * expm1(cast(x[*i], eqs.dtypes["U"]) / alpha), eqs.dtypes["T"]),
         ),
-        "specs/activation.yaml:89",
+        "specs/activation.yaml:81",
     )
 
 
-# specs/activation.yaml:97
+# specs/activation.yaml:89
 def selu_kernel(eqs: Equations, bound: Bound) -> None:
     d, gamma, alpha = bound.d, bound.gamma, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -93,44 +93,45 @@ def selu_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: gamma * cast(x[*i], eqs.dtypes["U"]),
             lambda: gamma * (alpha * expm1(cast(x[*i], eqs.dtypes["U"]))),
         ),
-        "specs/activation.yaml:103",
+        "specs/activation.yaml:95",
     )
 
 
-# specs/activation.yaml:111
+# specs/activation.yaml:103
 def softplus_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     def log1p(v: Any) -> Any:
         w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: log(w) * v / (w - 1))
+        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
 
     def log1p_exp(v: Any) -> Any:
-        return maximum(v, 0) + log1p(exp(-abs_(v)))
+        low = le(v, 0)
+        return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log1p_exp(cast(x[*i], eqs.dtypes["U"])), "specs/activation.yaml:114")
+    eqs.define(y[*i], log1p_exp(cast(x[*i], eqs.dtypes["U"])), "specs/activation.yaml:106")
 
 
-# specs/activation.yaml:122
+# specs/activation.yaml:114
 def softsign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], cast(x[*i], eqs.dtypes["U"]) / (1 + abs_(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:125"
+        y[*i], cast(x[*i], eqs.dtypes["U"]) / (1 + abs_(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:117"
     )
 
 
-# specs/activation.yaml:133
+# specs/activation.yaml:125
 def hard_sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha, beta = bound.d, bound.alpha, bound.beta
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], minimum(maximum(alpha * cast(x[*i], eqs.dtypes["U"]) + beta, 0), 1), "specs/activation.yaml:139")
+    eqs.define(y[*i], minimum(maximum(alpha * cast(x[*i], eqs.dtypes["U"]) + beta, 0), 1), "specs/activation.yaml:131")
 
 
-# specs/activation.yaml:147
+# specs/activation.yaml:139
 def hard_swish_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -138,28 +139,29 @@ def hard_swish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * minimum(maximum(cast(x[*i], eqs.dtypes["U"]) / 6 + 0.5, 0), 1),
-        "specs/activation.yaml:150",
+        "specs/activation.yaml:142",
     )
 
 
-# specs/activation.yaml:158
+# specs/activation.yaml:150
 def mish_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     def log1p(v: Any) -> Any:
         w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: log(w) * v / (w - 1))
+        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
 
     def log1p_exp(v: Any) -> Any:
-        return maximum(v, 0) + log1p(exp(-abs_(v)))
+        low = le(v, 0)
+        return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
 
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], cast(x[*i], eqs.dtypes["U"]) * tanh(log1p_exp(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:161"
+        y[*i], cast(x[*i], eqs.dtypes["U"]) * tanh(log1p_exp(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:153"
     )
 
 
-# specs/activation.yaml:169
+# specs/activation.yaml:161
 def swish_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -170,19 +172,19 @@ def swish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * logistic(alpha * cast(x[*i], eqs.dtypes["U"])),
-        "specs/activation.yaml:174",
+        "specs/activation.yaml:166",
     )
 
 
-# specs/activation.yaml:184
+# specs/activation.yaml:176
 def thresholded_relu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:189")
+    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:181")
 
 
-# specs/activation.yaml:197
+# specs/activation.yaml:189
 def shrink_kernel(eqs: Equations, bound: Bound) -> None:
     d, lambd, bias = bound.d, bound.lambd, bound.bias
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -202,7 +204,7 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:206",
+            "specs/activation.yaml:198",
         )
     else:
         i = eqs.indices("i", d)
@@ -218,5 +220,5 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:207",
+            "specs/activation.yaml:199",
         )

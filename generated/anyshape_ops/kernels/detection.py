@@ -145,7 +145,7 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end({bound.k: k}, source="specs/detection.yaml:96")
 
 
-# specs/detection.yaml:177
+# specs/detection.yaml:178
 def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
     scale = bound.scale
     half_pixel = bound.half_pixel
@@ -171,7 +171,7 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:202: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:203: all(0 <= image[n] < b for n in k) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -372,10 +372,10 @@ def roi_align_kernel(eqs: Equations, bound: Bound) -> None:
                             checked(y)[n, f, *fit((i, j), size)],
                             cast(where(whole[()], lambda: found[()], lambda: maximum(found[()], 0)), eqs.dtypes["F"]),
                         )
-    procedure.end(source="specs/detection.yaml:206")
+    procedure.end(source="specs/detection.yaml:207")
 
 
-# specs/detection.yaml:308
+# specs/detection.yaml:309
 def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, bins, scale, size, d, c = bound.b, bound.k, bound.bins, bound.scale, bound.size, bound.d, bound.c
     x, rois, image = eqs.tensor("x"), eqs.tensor("rois"), eqs.tensor("image")
@@ -385,7 +385,7 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:322: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:323: all(0 <= image[n] < b for n in k) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -442,4 +442,4 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
                                 ],
                             ),
                         )
-    procedure.end(source="specs/detection.yaml:325")
+    procedure.end(source="specs/detection.yaml:326")

@@ -354,17 +354,19 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
         return low + reflect(v - low, high - low + 1)
 
     def pixel(v: Any, n: Any) -> Any:
-        return cast(v, parse_dtype("i64")) if padding_mode == "zeros" else cast(
+        return cast(
             clamp(v, cast(0.0, eqs.dtypes["P"]), cast(n - 1, eqs.dtypes["P"])), parse_dtype("i64")
-        ) if padding_mode == "border" else clamp(cast(mirror(v, low(n), high(n)), parse_dtype("i64")), 0, n - 1)
+        ) if (padding_mode == "border") and (mode == "cubic") else clamp(
+            cast(mirror(v, low(n), high(n)), parse_dtype("i64")), 0, n - 1
+        ) if padding_mode == "reflection" else cast(v, parse_dtype("i64"))
 
     def point(g: Any, n: Any) -> Any:
         v = (g + 1) / 2 * cast(n - 1, eqs.dtypes["P"]) if align_corners else (
             (g + 1) * cast(n, eqs.dtypes["P"]) - 1
         ) / 2
-        near = clamp(v, cast(-4.0, eqs.dtypes["P"]), cast(n + 3, eqs.dtypes["P"])) if padding_mode != "reflection" else clamp(
-            v, cast(-9e+18, eqs.dtypes["P"]), cast(9e+18, eqs.dtypes["P"])
-        ) + 0 * g
+        near = clamp(
+            v, cast(-3.0, eqs.dtypes["P"]), cast(n + 1, eqs.dtypes["P"])
+        ) if padding_mode != "reflection" else where(lt(abs_(v), inf), lambda: v, lambda: 0.0) + 0 * g
         w = round_even(near) if mode == "nearest" else near
         border = clamp(w, cast(0.0, eqs.dtypes["P"]), cast(n - 1, eqs.dtypes["P"]))
         return mirror(w, low(n), high(n)) if padding_mode == "reflection" else border if (
@@ -385,14 +387,14 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     at_ = eqs.scratch("at", eqs.dtypes["P"], rules.Vec((b, *o, len(d))))
     n, p, e = eqs.index("n", b), eqs.indices("p", o), eqs.index("e", len(d))
     eqs.define(
-        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:396"
+        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:397"
     )
     if mode == "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
         eqs.define(
             y[n, h, *p],
             pad(x, 0)[n, h, *(pixel(base(widened(at_[n, *p, e])), d[e]) for e in rules.range_(len(d)))],
-            "specs/images.yaml:397: y[n, h, *p] = pad(x, 0)[n, h, *[pixel(base(at[n, *p, "
+            "specs/images.yaml:398: y[n, h, *p] = pad(x, 0)[n, h, *[pixel(base(at[n, *p, "
             "e]), d[e]) for e in range(len(d))]]",
         )
     if mode != "nearest":
@@ -424,12 +426,12 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:398: pad(x, 0)[n, h, *[pixel(base(at[n, *p, e]) + P(q[e]), "
+            "specs/images.yaml:399: pad(x, 0)[n, h, *[pixel(base(at[n, *p, e]) + P(q[e]), "
             "d[e]) for e in range(len(d))]]",
         )
 
 
-# specs/images.yaml:428
+# specs/images.yaml:436
 def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
     align_corners, b, size, t = bound.align_corners, bound.b, bound.size, bound.t
     theta, y = eqs.tensor("theta"), eqs.tensor("y")
@@ -452,11 +454,11 @@ def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(theta[n, r, t], eqs.dtypes["U"]),
             eqs.dtypes["F"],
         ),
-        "specs/images.yaml:443",
+        "specs/images.yaml:451",
     )
 
 
-# specs/images.yaml:455
+# specs/images.yaml:463
 def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     b = bound.b
@@ -486,14 +488,14 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(-b, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/images.yaml:474: all(-b <= image[n] and image[n] < b for n in k) does not hold",
+        "specs/images.yaml:482: all(-b <= image[n] and image[n] < b for n in k) does not hold",
     )
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((k, *size, 2)))
     n, p, e = eqs.index("n", k), eqs.indices("p", size), eqs.index("e", 2)
     eqs.define(
         at_[n, *p, e],
         place(item(p, e), item(d, e), item(size, e), boxes[n, e], boxes[n, e + 2]),
-        "specs/images.yaml:475",
+        "specs/images.yaml:483",
     )
     mixed = eqs.scratch("mixed", parse_dtype("f32"), rules.Vec((k, c, *size)))
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -524,7 +526,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ),
         ),
-        "specs/images.yaml:476: x[wrap(image[n], b), f, *[clamp(i64(near(at[n, *p, e])) "
+        "specs/images.yaml:484: x[wrap(image[n], b), f, *[clamp(i64(near(at[n, *p, e])) "
         "+ q[e], 0, d[e] - 1) for e in range(2)]]",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -541,5 +543,5 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(mixed[n, f, *p], eqs.dtypes["T"]),
             lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
         ),
-        "specs/images.yaml:481",
+        "specs/images.yaml:489",
     )

@@ -51,8 +51,16 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
     h0 = eqs.tensor("h0")
     y = eqs.tensor("y")
     last = eqs.tensor("last")
+    def log1p(v: Any) -> Any:
+        w = 1 + v
+        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
+
+    def log1p_exp(v: Any) -> Any:
+        low = le(v, 0)
+        return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
+
     def soft(f: Any, v: Any) -> Any:
-        return v / (1 + abs_(v)) if (f == "Softsign") else maximum(v, 0) + log(1 + exp(-abs_(v)))
+        return v / (1 + abs_(v)) if (f == "Softsign") else log1p_exp(v)
 
     def plain(f: Any, v: Any) -> Any:
         return (
@@ -62,8 +70,12 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             if (f == "Sigmoid") else soft(f, v)
         )
 
+    def expm1(v: Any) -> Any:
+        u = exp(v)
+        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
+
     def elu(a: Any, v: Any) -> Any:
-        return where(ge(v, 0), lambda: v, lambda: a * (exp(minimum(v, 0)) - 1))
+        return where(ge(v, 0), lambda: v, lambda: a * expm1(v))
 
     def bent(f: Any, a: Any, v: Any) -> Any:
         return where(
@@ -178,8 +190,16 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
     h0 = eqs.tensor("h0")
     y = eqs.tensor("y")
     last = eqs.tensor("last")
+    def log1p(v: Any) -> Any:
+        w = 1 + v
+        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
+
+    def log1p_exp(v: Any) -> Any:
+        low = le(v, 0)
+        return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
+
     def soft(f: Any, v: Any) -> Any:
-        return v / (1 + abs_(v)) if (f == "Softsign") else maximum(v, 0) + log(1 + exp(-abs_(v)))
+        return v / (1 + abs_(v)) if (f == "Softsign") else log1p_exp(v)
 
     def plain(f: Any, v: Any) -> Any:
         return (
@@ -189,8 +209,12 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             if (f == "Sigmoid") else soft(f, v)
         )
 
+    def expm1(v: Any) -> Any:
+        u = exp(v)
+        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
+
     def elu(a: Any, v: Any) -> Any:
-        return where(ge(v, 0), lambda: v, lambda: a * (exp(minimum(v, 0)) - 1))
+        return where(ge(v, 0), lambda: v, lambda: a * expm1(v))
 
     def bent(f: Any, a: Any, v: Any) -> Any:
         return where(
@@ -377,8 +401,16 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     y = eqs.tensor("y")
     last = eqs.tensor("last")
     cell = eqs.tensor("cell")
+    def log1p(v: Any) -> Any:
+        w = 1 + v
+        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
+
+    def log1p_exp(v: Any) -> Any:
+        low = le(v, 0)
+        return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
+
     def soft(f: Any, v: Any) -> Any:
-        return v / (1 + abs_(v)) if (f == "Softsign") else maximum(v, 0) + log(1 + exp(-abs_(v)))
+        return v / (1 + abs_(v)) if (f == "Softsign") else log1p_exp(v)
 
     def plain(f: Any, v: Any) -> Any:
         return (
@@ -388,8 +420,12 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             if (f == "Sigmoid") else soft(f, v)
         )
 
+    def expm1(v: Any) -> Any:
+        u = exp(v)
+        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
+
     def elu(a: Any, v: Any) -> Any:
-        return where(ge(v, 0), lambda: v, lambda: a * (exp(minimum(v, 0)) - 1))
+        return where(ge(v, 0), lambda: v, lambda: a * expm1(v))
 
     def bent(f: Any, a: Any, v: Any) -> Any:
         return where(

@@ -10,40 +10,37 @@ from anyshape.equations.functions import abs_, cast, cos, eq, exp, gt, log, lt, 
 from anyshape.rules import Bound
 
 
-# specs/trigonometry.yaml:40
+# specs/trigonometry.yaml:21
 def sin_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sin(x[*i]), "specs/trigonometry.yaml:43")
+    eqs.define(y[*i], sin(x[*i]), "specs/trigonometry.yaml:24")
 
 
-# specs/trigonometry.yaml:51
+# specs/trigonometry.yaml:32
 def cos_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], cos(x[*i]), "specs/trigonometry.yaml:54")
+    eqs.define(y[*i], cos(x[*i]), "specs/trigonometry.yaml:35")
 
 
-# specs/trigonometry.yaml:62
+# specs/trigonometry.yaml:43
 def tan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], sin(cast(x[*i], eqs.dtypes["U"])) / cos(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:65"
+        y[*i], sin(cast(x[*i], eqs.dtypes["U"])) / cos(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:46"
     )
 
 
-# specs/trigonometry.yaml:73
+# specs/trigonometry.yaml:54
 def asin_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def halved(v: Any) -> Any:
-        return v / (1 + sqrt(1 + v * v))
-
-    def series(v: Any) -> Any:
+    def atan_series(v: Any) -> Any:
         z = v * v
         low = 1 - z * (
             0.3333333333333333 - z
@@ -54,30 +51,27 @@ def asin_kernel(eqs: Equations, bound: Bound) -> None:
         )
         return v * (low + z * z * z * z * z * z * high)
 
-    def arctan(v: Any) -> Any:
+    def tan_of_half(v: Any) -> Any:
+        return v / (1 + sqrt(1 + v * v))
+
+    def atan(v: Any) -> Any:
         a = abs_(v)
-        s = 4 * series(halved(halved(where(gt(a, 1), lambda: 1 / a, lambda: a))))
+        s = 4 * atan_series(tan_of_half(tan_of_half(where(gt(a, 1), lambda: 1 / a, lambda: a))))
         r = where(gt(a, 1), lambda: 1.5707963267948966 - s, lambda: s)
-        return where(lt(v, 0), lambda: -r, lambda: r)
+        return where(eq(v, 0), lambda: v, lambda: where(lt(v, 0), lambda: -r, lambda: r))
+
+    def asin(v: Any) -> Any:
+        return atan(v / sqrt((1 - v) * (1 + v)))
 
     i = eqs.indices("i", d)
-    eqs.define(
-        y[*i],
-        arctan(
-            cast(x[*i], eqs.dtypes["U"]) / sqrt((1 - cast(x[*i], eqs.dtypes["U"])) * (1 + cast(x[*i], eqs.dtypes["U"])))
-        ),
-        "specs/trigonometry.yaml:76",
-    )
+    eqs.define(y[*i], asin(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:57")
 
 
-# specs/trigonometry.yaml:84
+# specs/trigonometry.yaml:65
 def acos_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def halved(v: Any) -> Any:
-        return v / (1 + sqrt(1 + v * v))
-
-    def series(v: Any) -> Any:
+    def atan_series(v: Any) -> Any:
         z = v * v
         low = 1 - z * (
             0.3333333333333333 - z
@@ -88,28 +82,27 @@ def acos_kernel(eqs: Equations, bound: Bound) -> None:
         )
         return v * (low + z * z * z * z * z * z * high)
 
-    def arctan(v: Any) -> Any:
+    def tan_of_half(v: Any) -> Any:
+        return v / (1 + sqrt(1 + v * v))
+
+    def atan(v: Any) -> Any:
         a = abs_(v)
-        s = 4 * series(halved(halved(where(gt(a, 1), lambda: 1 / a, lambda: a))))
+        s = 4 * atan_series(tan_of_half(tan_of_half(where(gt(a, 1), lambda: 1 / a, lambda: a))))
         r = where(gt(a, 1), lambda: 1.5707963267948966 - s, lambda: s)
-        return where(lt(v, 0), lambda: -r, lambda: r)
+        return where(eq(v, 0), lambda: v, lambda: where(lt(v, 0), lambda: -r, lambda: r))
+
+    def acos(v: Any) -> Any:
+        return 2 * atan(sqrt((1 - v) / (1 + v)))
 
     i = eqs.indices("i", d)
-    eqs.define(
-        y[*i],
-        2 * arctan(sqrt((1 - cast(x[*i], eqs.dtypes["U"])) / (1 + cast(x[*i], eqs.dtypes["U"])))),
-        "specs/trigonometry.yaml:87",
-    )
+    eqs.define(y[*i], acos(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:68")
 
 
-# specs/trigonometry.yaml:95
+# specs/trigonometry.yaml:76
 def atan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def halved(v: Any) -> Any:
-        return v / (1 + sqrt(1 + v * v))
-
-    def series(v: Any) -> Any:
+    def atan_series(v: Any) -> Any:
         z = v * v
         low = 1 - z * (
             0.3333333333333333 - z
@@ -120,17 +113,20 @@ def atan_kernel(eqs: Equations, bound: Bound) -> None:
         )
         return v * (low + z * z * z * z * z * z * high)
 
-    def arctan(v: Any) -> Any:
+    def tan_of_half(v: Any) -> Any:
+        return v / (1 + sqrt(1 + v * v))
+
+    def atan(v: Any) -> Any:
         a = abs_(v)
-        s = 4 * series(halved(halved(where(gt(a, 1), lambda: 1 / a, lambda: a))))
+        s = 4 * atan_series(tan_of_half(tan_of_half(where(gt(a, 1), lambda: 1 / a, lambda: a))))
         r = where(gt(a, 1), lambda: 1.5707963267948966 - s, lambda: s)
-        return where(lt(v, 0), lambda: -r, lambda: r)
+        return where(eq(v, 0), lambda: v, lambda: where(lt(v, 0), lambda: -r, lambda: r))
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], arctan(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:98")
+    eqs.define(y[*i], atan(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:79")
 
 
-# specs/trigonometry.yaml:106
+# specs/trigonometry.yaml:87
 def sinh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -152,11 +148,11 @@ def sinh_kernel(eqs: Equations, bound: Bound) -> None:
         where(
             lt(x[*i], 0), lambda: -sinh_of(-cast(x[*i], eqs.dtypes["U"])), lambda: sinh_of(cast(x[*i], eqs.dtypes["U"]))
         ),
-        "specs/trigonometry.yaml:109",
+        "specs/trigonometry.yaml:90",
     )
 
 
-# specs/trigonometry.yaml:118
+# specs/trigonometry.yaml:99
 def cosh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -172,11 +168,11 @@ def cosh_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: half_exp(abs_(cast(x[*i], eqs.dtypes["U"]))),
             lambda: 0.5 * (exp(cast(x[*i], eqs.dtypes["U"])) + exp(-cast(x[*i], eqs.dtypes["U"]))),
         ),
-        "specs/trigonometry.yaml:121",
+        "specs/trigonometry.yaml:102",
     )
 
 
-# specs/trigonometry.yaml:128
+# specs/trigonometry.yaml:109
 def asinh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -186,7 +182,7 @@ def asinh_kernel(eqs: Equations, bound: Bound) -> None:
 
     def arcsinh(a: Any) -> Any:
         return where(
-            gt(a, 100000000.0), lambda: log(a) + 0.6931471805599453, lambda: log1p(a + a * a / (1 + sqrt(a * a + 1)))
+            gt(a, 100000000.0), lambda: log(a) + 0.6931471805599453, lambda: log1p(a * (1 + a / (1 + sqrt(a * a + 1))))
         )
 
     i = eqs.indices("i", d)
@@ -195,11 +191,11 @@ def asinh_kernel(eqs: Equations, bound: Bound) -> None:
         where(
             lt(x[*i], 0), lambda: -arcsinh(-cast(x[*i], eqs.dtypes["U"])), lambda: arcsinh(cast(x[*i], eqs.dtypes["U"]))
         ),
-        "specs/trigonometry.yaml:131",
+        "specs/trigonometry.yaml:112",
     )
 
 
-# specs/trigonometry.yaml:139
+# specs/trigonometry.yaml:120
 def acosh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -218,11 +214,11 @@ def acosh_kernel(eqs: Equations, bound: Bound) -> None:
                 + sqrt(cast(x[*i], eqs.dtypes["U"]) - 1) * sqrt(cast(x[*i], eqs.dtypes["U"]) + 1)
             ),
         ),
-        "specs/trigonometry.yaml:143",
+        "specs/trigonometry.yaml:124",
     )
 
 
-# specs/trigonometry.yaml:152
+# specs/trigonometry.yaml:133
 def atanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -241,5 +237,5 @@ def atanh_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: -half_log(-cast(x[*i], eqs.dtypes["U"])),
             lambda: half_log(cast(x[*i], eqs.dtypes["U"])),
         ),
-        "specs/trigonometry.yaml:158",
+        "specs/trigonometry.yaml:139",
     )

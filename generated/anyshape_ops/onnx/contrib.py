@@ -298,15 +298,16 @@ def com_microsoft_range_1(n: OnnxNode) -> Sequence[Value]:
             needed(n, begin_, "start"), needed(n, end_, "stop"), stride_, dtype=dtype_of(n, n.input(0)), source=n.source
         )
     else:
-        count_ = api.cast(
-            api.ceil(api.div(api.sub(end_, begin_, source=n.source), stride_, source=n.source), source=n.source),
-            to=parse_dtype("i64"),
-            source=n.source,
-        )
         y_ = api.add(
             begin_,
             api.mul(
-                api.arange(0, needed(n, count_, "stop"), 1, dtype=dtype_of(n, n.input(0)), source=n.source),
+                api.arange(
+                    0,
+                    api.range_length(begin_, end_, stride_, source=n.source),
+                    1,
+                    dtype=dtype_of(n, n.input(0)),
+                    source=n.source,
+                ),
                 stride_,
                 source=n.source,
             ),
@@ -315,7 +316,7 @@ def com_microsoft_range_1(n: OnnxNode) -> Sequence[Value]:
     return [needed(n, y_, "y")]
 
 
-# specs/contrib.yaml:126
+# specs/contrib.yaml:125
 def com_microsoft_grid_sample_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     mode_: Any
@@ -334,20 +335,20 @@ def com_microsoft_grid_sample_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:132
+# specs/contrib.yaml:131
 def com_microsoft_unique_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     found_ = api.unique(n.input(0), sorted=False, source=n.source)
     return [found_[0], found_[2], found_[3]]
 
 
-# specs/contrib.yaml:134
+# specs/contrib.yaml:133
 def com_microsoft_torch_embedding_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     return [api.gather(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/contrib.yaml:138
+# specs/contrib.yaml:137
 def com_microsoft_qlinear_add_1(n: OnnxNode) -> Sequence[Value]:
     n.only(8)
     return [
@@ -365,7 +366,7 @@ def com_microsoft_qlinear_add_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:140
+# specs/contrib.yaml:139
 def com_microsoft_qlinear_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(8)
     return [
@@ -383,7 +384,7 @@ def com_microsoft_qlinear_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:142
+# specs/contrib.yaml:141
 def com_microsoft_qlinear_sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
     return [
@@ -397,7 +398,7 @@ def com_microsoft_qlinear_sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:144
+# specs/contrib.yaml:143
 def com_microsoft_qlinear_leaky_relu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
     return [
@@ -415,7 +416,7 @@ def com_microsoft_qlinear_leaky_relu_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:147
+# specs/contrib.yaml:146
 def com_microsoft_qlinear_softmax_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
     if n.attr("opset") is None:
@@ -428,7 +429,7 @@ def com_microsoft_qlinear_softmax_1(n: OnnxNode) -> Sequence[Value]:
     return [_quantized(n, soft_, n.input(3), n.input(4), n.input(0))]
 
 
-# specs/contrib.yaml:153
+# specs/contrib.yaml:152
 def com_microsoft_qlinear_where_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
     y_ = api.where(
@@ -440,7 +441,7 @@ def com_microsoft_qlinear_where_1(n: OnnxNode) -> Sequence[Value]:
     return [api.quantize_linear(y_, n.input(7), n.input(8), source=n.source)]
 
 
-# specs/contrib.yaml:157
+# specs/contrib.yaml:156
 def com_microsoft_qlinear_concat_1(n: OnnxNode) -> Sequence[Value]:
     parts_ = each(
         lambda x_, scale_, zero_: [api.dequantize_linear(x_, scale_, zero_, source=n.source)],
@@ -455,7 +456,7 @@ def com_microsoft_qlinear_concat_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:161
+# specs/contrib.yaml:160
 def com_microsoft_qlinear_reduce_mean_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
     y_ = api.mean(
@@ -467,7 +468,7 @@ def com_microsoft_qlinear_reduce_mean_1(n: OnnxNode) -> Sequence[Value]:
     return [_quantized(n, y_, n.input(3), n.input(4), n.input(0))]
 
 
-# specs/contrib.yaml:165
+# specs/contrib.yaml:164
 def com_microsoft_qlinear_global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
     if not ((n.attr("channels_last", 0) == 0) or (rank_of(n, n.input(0)) == 4)):
@@ -484,7 +485,7 @@ def com_microsoft_qlinear_global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return ([_channels_last(n, y_)] if n.attr("channels_last", 0) == 1 else [needed(n, y_, "y")])
 
 
-# specs/contrib.yaml:171
+# specs/contrib.yaml:170
 def com_microsoft_qlinear_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
     if not ((n.attr("channels_last", 0) == 0) or (rank_of(n, n.input(0)) == 4)):
@@ -504,7 +505,7 @@ def com_microsoft_qlinear_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return ([_channels_last(n, y_)] if n.attr("channels_last", 0) == 1 else [needed(n, y_, "y")])
 
 
-# specs/contrib.yaml:179
+# specs/contrib.yaml:178
 def com_microsoft_qlinear_conv_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
     if not ((n.attr("channels_last", 0) == 0) or (rank_of(n, n.input(0)) == 4)):
@@ -532,7 +533,7 @@ def com_microsoft_qlinear_conv_1(n: OnnxNode) -> Sequence[Value]:
     return ([_channels_last(n, y_)] if n.attr("channels_last", 0) == 1 else [needed(n, y_, "y")])
 
 
-# specs/contrib.yaml:186
+# specs/contrib.yaml:185
 def com_microsoft_qgemm_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
     dots_ = api.matmul_integer(
@@ -558,7 +559,7 @@ def com_microsoft_qgemm_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/contrib.yaml:191
+# specs/contrib.yaml:190
 def com_microsoft_mat_mul_integer_to_float_1(n: OnnxNode) -> Sequence[Value]:
     n.only(7)
     return [
@@ -578,7 +579,7 @@ def com_microsoft_mat_mul_integer_to_float_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:194
+# specs/contrib.yaml:193
 def com_microsoft_dynamic_quantize_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
     low_ = api.minimum(api.min(n.input(0), source=n.source), _number(n, 0, n.input(0)), source=n.source)
@@ -618,7 +619,7 @@ def com_microsoft_dynamic_quantize_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     return [_biased(n, y_, n.input(4))]
 
 
-# specs/contrib.yaml:201
+# specs/contrib.yaml:200
 def com_microsoft_reduce_sum_integer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [
@@ -631,7 +632,7 @@ def com_microsoft_reduce_sum_integer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:202
+# specs/contrib.yaml:201
 def com_microsoft_mat_mul_integer16_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -643,7 +644,7 @@ def com_microsoft_mat_mul_integer16_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:205
+# specs/contrib.yaml:204
 def com_microsoft_mul_integer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     left_ = (
@@ -665,7 +666,7 @@ def com_microsoft_mul_integer_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(left_, right_, source=n.source)]
 
 
-# specs/contrib.yaml:212
+# specs/contrib.yaml:211
 def com_microsoft_fused_gemm_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     y_: Any
@@ -710,7 +711,7 @@ def com_microsoft_fused_gemm_1(n: OnnxNode) -> Sequence[Value]:
     return [needed(n, y_, "y")]
 
 
-# specs/contrib.yaml:235
+# specs/contrib.yaml:234
 def com_microsoft_gemm_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     return [
@@ -722,7 +723,7 @@ def com_microsoft_gemm_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:237
+# specs/contrib.yaml:236
 def com_microsoft_sparse_to_dense_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -738,7 +739,7 @@ def com_microsoft_sparse_to_dense_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:240
+# specs/contrib.yaml:239
 def com_microsoft_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     plain_activation_ = n.attr("activation", "") in ("", "Relu", "Sigmoid", "Tanh")
@@ -764,7 +765,7 @@ def com_microsoft_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
     return [_with_activation_params(n, _biased(n, plain_, n.input(3)), n.input(0))]
 
 
-# specs/contrib.yaml:249
+# specs/contrib.yaml:248
 def com_microsoft_nhwc_conv_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     if rank_of(n, n.input(0)) != 4:
@@ -785,7 +786,7 @@ def com_microsoft_nhwc_conv_1(n: OnnxNode) -> Sequence[Value]:
     return [_channels_last(n, y_)]
 
 
-# specs/contrib.yaml:255
+# specs/contrib.yaml:254
 def com_microsoft_nhwc_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     if rank_of(n, n.input(0)) != 4:
@@ -813,7 +814,7 @@ def com_microsoft_nhwc_fused_conv_1(n: OnnxNode) -> Sequence[Value]:
     return [_with_activation_params(n, _biased(n, _channels_last(n, plain_), n.input(3)), n.input(0))]
 
 
-# specs/contrib.yaml:265
+# specs/contrib.yaml:264
 def com_microsoft_nhwc_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 4:
@@ -831,7 +832,7 @@ def com_microsoft_nhwc_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [_channels_last(n, y_[0])]
 
 
-# specs/contrib.yaml:273
+# specs/contrib.yaml:272
 def com_microsoft_group_norm_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     if rank_of(n, n.input(0)) != 4:
@@ -841,7 +842,7 @@ def com_microsoft_group_norm_1(n: OnnxNode) -> Sequence[Value]:
     return [_normalised_groups(n, n.input(0), n.input(1), n.input(2))]
 
 
-# specs/contrib.yaml:278
+# specs/contrib.yaml:277
 def com_microsoft_skip_group_norm_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
     whole_ = (rank_of(n, n.input(0)) == 4) and (
@@ -863,7 +864,7 @@ def com_microsoft_skip_group_norm_1(n: OnnxNode) -> Sequence[Value]:
     return [_normalised_groups(n, total_, n.input(1), n.input(2)), total_]
 
 
-# specs/contrib.yaml:287
+# specs/contrib.yaml:286
 def com_microsoft_mat_mul_bnb4_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     table_: Any
@@ -949,7 +950,7 @@ def com_microsoft_mat_mul_bnb4_1(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul(n.input(0), api.transpose(weight_, source=n.source), source=n.source)]
 
 
-# specs/contrib.yaml:304
+# specs/contrib.yaml:303
 def com_microsoft_gather_block_quantized_1(n: OnnxNode) -> Sequence[Value]:
     n.only(4)
     scales_: Any
@@ -1068,7 +1069,7 @@ def com_microsoft_gather_block_quantized_1(n: OnnxNode) -> Sequence[Value]:
     return [needed(n, y_, "y")]
 
 
-# specs/contrib.yaml:341
+# specs/contrib.yaml:340
 def com_microsoft_is_all_finite_1(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("isinf_only", 0) == 0) and (n.attr("isnan_only", 0) == 0)):
         n.refuse("IsAllFinite of one kind alone")
@@ -1093,7 +1094,7 @@ def com_microsoft_is_all_finite_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contrib.yaml:345
+# specs/contrib.yaml:344
 def com_microsoft_qembed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(18)
     total_: Any

@@ -108,7 +108,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:404
+# specs/images.yaml:405
 def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -122,7 +122,7 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:405
+# specs/images.yaml:406
 def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -136,7 +136,7 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:446
+# specs/images.yaml:454
 def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.affine_grid(

@@ -63,7 +63,7 @@ def pad_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:77
+# specs/indexing.yaml:79
 def tile_1(n: OnnxNode) -> Sequence[Value]:
     once_ = api.full(
         scalar(1), api.shape_of(api.shape_of(n.input(0), source=n.source), source=n.source), source=n.source
@@ -92,42 +92,50 @@ def tile_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:80
+# specs/indexing.yaml:82
 def tile_6(n: OnnxNode) -> Sequence[Value]:
-    return [api.tile(n.input(0), repeats=needed(n, n.input(1), "repeats"), source=n.source)]
+    return [
+        api.tile(
+            n.input(0),
+            api.ensure_shape(
+                n.input(1), api.shape_of(api.shape_of(n.input(0), source=n.source), source=n.source), source=n.source
+            ),
+            source=n.source,
+        )
+    ]
 
 
-# specs/indexing.yaml:142
+# specs/indexing.yaml:146
 def gather_elements_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_elements(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/indexing.yaml:166
+# specs/indexing.yaml:170
 def gather_nd_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/indexing.yaml:166
+# specs/indexing.yaml:170
 def gather_nd_12(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), batch_dims=n.attr("batch_dims"), source=n.source)]
 
 
-# specs/indexing.yaml:194
+# specs/indexing.yaml:198
 def depth_to_space_1(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), source=n.source)]
 
 
-# specs/indexing.yaml:194
+# specs/indexing.yaml:198
 def depth_to_space_11(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=choice(n.attr("mode")), source=n.source)]
 
 
-# specs/indexing.yaml:221
+# specs/indexing.yaml:225
 def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
     return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=choice(n.attr("mode")), source=n.source)]
 
 
-# specs/indexing.yaml:248
+# specs/indexing.yaml:252
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     places_: Any
     count_ = api.cast(api.reshape(n.input(1), (), source=n.source), to=parse_dtype("i64"), source=n.source)
@@ -142,12 +150,12 @@ def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     return [api.one_hot(places_, n.input(2), needed(n, count_, "depth"), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/indexing.yaml:296
+# specs/indexing.yaml:300
 def center_crop_pad_18(n: OnnxNode) -> Sequence[Value]:
     return [api.center_crop_pad(n.input(0), axes=n.attr("axes"), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/indexing.yaml:324
+# specs/indexing.yaml:328
 def reverse_sequence_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reverse_sequence(

@@ -10,57 +10,57 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/trigonometry.yaml:45
+# specs/trigonometry.yaml:26
 def sin_7(n: OnnxNode) -> Sequence[Value]:
     return [api.sin(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:56
+# specs/trigonometry.yaml:37
 def cos_7(n: OnnxNode) -> Sequence[Value]:
     return [api.cos(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:67
+# specs/trigonometry.yaml:48
 def tan_7(n: OnnxNode) -> Sequence[Value]:
     return [api.tan(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:78
+# specs/trigonometry.yaml:59
 def asin_7(n: OnnxNode) -> Sequence[Value]:
     return [api.asin(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:89
+# specs/trigonometry.yaml:70
 def acos_7(n: OnnxNode) -> Sequence[Value]:
     return [api.acos(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:100
+# specs/trigonometry.yaml:81
 def atan_7(n: OnnxNode) -> Sequence[Value]:
     return [api.atan(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:111
+# specs/trigonometry.yaml:92
 def sinh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sinh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:123
+# specs/trigonometry.yaml:104
 def cosh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.cosh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:133
+# specs/trigonometry.yaml:114
 def asinh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.asinh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:146
+# specs/trigonometry.yaml:127
 def acosh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.acosh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:160
+# specs/trigonometry.yaml:141
 def atanh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.atanh(n.input(0), source=n.source)]
 

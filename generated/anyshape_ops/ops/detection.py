@@ -51,7 +51,7 @@ DYN_NON_MAX_SUPPRESSION = OpDef(
     source="specs/detection.yaml:76",
 )
 
-# specs/detection.yaml:177
+# specs/detection.yaml:178
 STATIC_ROI_ALIGN = OpDef(
     name="roi_align",
     variant="static",
@@ -73,7 +73,7 @@ STATIC_ROI_ALIGN = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.roi_align_kernel,
     summary="Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the elements.",
-    source="specs/detection.yaml:177",
+    source="specs/detection.yaml:178",
 )
 DYN_ROI_ALIGN = OpDef(
     name="roi_align",
@@ -96,10 +96,10 @@ DYN_ROI_ALIGN = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.roi_align_kernel,
     summary="Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the elements.",
-    source="specs/detection.yaml:177",
+    source="specs/detection.yaml:178",
 )
 
-# specs/detection.yaml:308
+# specs/detection.yaml:309
 STATIC_MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
     variant="static",
@@ -118,7 +118,7 @@ STATIC_MAX_ROI_POOL = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.max_roi_pool_kernel,
     summary="Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest element, 0 of none.",
-    source="specs/detection.yaml:308",
+    source="specs/detection.yaml:309",
 )
 DYN_MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
@@ -138,5 +138,5 @@ DYN_MAX_ROI_POOL = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.max_roi_pool_kernel,
     summary="Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest element, 0 of none.",
-    source="specs/detection.yaml:308",
+    source="specs/detection.yaml:309",
 )

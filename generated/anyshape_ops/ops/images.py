@@ -173,7 +173,7 @@ GRID_SAMPLE = OpDef(
     moves_where={"mode": ("nearest",)},
 )
 
-# specs/images.yaml:428
+# specs/images.yaml:436
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -188,7 +188,7 @@ STATIC_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:428",
+    source="specs/images.yaml:436",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -204,10 +204,10 @@ DYN_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:428",
+    source="specs/images.yaml:436",
 )
 
-# specs/images.yaml:455
+# specs/images.yaml:463
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -226,7 +226,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:455",
+    source="specs/images.yaml:463",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -246,5 +246,5 @@ DYN_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:455",
+    source="specs/images.yaml:463",
 )

@@ -61,7 +61,7 @@ STATIC_TILE = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.tile_relation,
     kernel=kernels.tile_kernel,
-    summary="A tensor side by side with itself, as many times along each axis as `repeats` says.",
+    summary="A tensor side by side with itself, as many times along each of the last axes as `repeats` says; more of these make new axes.",
     source="specs/indexing.yaml:64",
     moves=("T",),
 )
@@ -74,13 +74,13 @@ DYN_TILE = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.tile_relation,
     kernel=kernels.tile_kernel,
-    summary="A tensor side by side with itself, as many times along each axis as `repeats` says.",
+    summary="A tensor side by side with itself, as many times along each of the last axes as `repeats` says; more of these make new axes.",
     source="specs/indexing.yaml:64",
     shaping=("repeats",),
     moves=("T",),
 )
 
-# specs/indexing.yaml:87
+# specs/indexing.yaml:91
 STATIC_REPEAT = OpDef(
     name="repeat",
     variant="static",
@@ -94,7 +94,7 @@ STATIC_REPEAT = OpDef(
     relation=relations.repeat_relation,
     kernel=kernels.repeat_kernel,
     summary="Every entry along an axis, as many times in a row as `repeats` says.",
-    source="specs/indexing.yaml:87",
+    source="specs/indexing.yaml:91",
     moves=("T",),
 )
 DYN_REPEAT = OpDef(
@@ -110,11 +110,11 @@ DYN_REPEAT = OpDef(
     relation=relations.repeat_relation,
     kernel=kernels.repeat_kernel,
     summary="Every entry along an axis, as many times in a row as `repeats` says.",
-    source="specs/indexing.yaml:87",
+    source="specs/indexing.yaml:91",
     moves=("T",),
 )
 
-# specs/indexing.yaml:105
+# specs/indexing.yaml:109
 STATIC_FLIP = OpDef(
     name="flip",
     variant="static",
@@ -125,7 +125,7 @@ STATIC_FLIP = OpDef(
     relation=relations.flip_relation,
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
-    source="specs/indexing.yaml:105",
+    source="specs/indexing.yaml:109",
     moves=("T",),
 )
 DYN_FLIP = OpDef(
@@ -138,11 +138,11 @@ DYN_FLIP = OpDef(
     relation=relations.flip_relation,
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
-    source="specs/indexing.yaml:105",
+    source="specs/indexing.yaml:109",
     moves=("T",),
 )
 
-# specs/indexing.yaml:117
+# specs/indexing.yaml:121
 STATIC_ROLL = OpDef(
     name="roll",
     variant="static",
@@ -156,7 +156,7 @@ STATIC_ROLL = OpDef(
     relation=relations.roll_relation,
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
-    source="specs/indexing.yaml:117",
+    source="specs/indexing.yaml:121",
     moves=("T",),
 )
 DYN_ROLL = OpDef(
@@ -172,11 +172,11 @@ DYN_ROLL = OpDef(
     relation=relations.roll_relation,
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
-    source="specs/indexing.yaml:117",
+    source="specs/indexing.yaml:121",
     moves=("T",),
 )
 
-# specs/indexing.yaml:131
+# specs/indexing.yaml:135
 # gather_elements: no dyn variant, it has no parameters that are operands
 GATHER_ELEMENTS = OpDef(
     name="gather_elements",
@@ -194,11 +194,11 @@ GATHER_ELEMENTS = OpDef(
     relation=relations.gather_elements_relation,
     kernel=kernels.gather_elements_kernel,
     summary="For every place of the index tensor the element of x at that place, but along one axis where the index says.",
-    source="specs/indexing.yaml:131",
+    source="specs/indexing.yaml:135",
     moves=("T",),
 )
 
-# specs/indexing.yaml:153
+# specs/indexing.yaml:157
 # gather_nd: no dyn variant, it has no parameters that are operands
 GATHER_ND = OpDef(
     name="gather_nd",
@@ -216,11 +216,11 @@ GATHER_ND = OpDef(
     relation=relations.gather_nd_relation,
     kernel=kernels.gather_nd_kernel,
     summary="Slices of x that the rows of an index tensor name; negative indices count from the end.",
-    source="specs/indexing.yaml:153",
+    source="specs/indexing.yaml:157",
     moves=("T",),
 )
 
-# specs/indexing.yaml:178
+# specs/indexing.yaml:182
 STATIC_DEPTH_TO_SPACE = OpDef(
     name="depth_to_space",
     variant="static",
@@ -234,7 +234,7 @@ STATIC_DEPTH_TO_SPACE = OpDef(
     relation=relations.depth_to_space_relation,
     kernel=kernels.depth_to_space_kernel,
     summary="Channels of an image rearranged as blocks of pixels.",
-    source="specs/indexing.yaml:178",
+    source="specs/indexing.yaml:182",
     moves=("T",),
 )
 DYN_DEPTH_TO_SPACE = OpDef(
@@ -250,11 +250,11 @@ DYN_DEPTH_TO_SPACE = OpDef(
     relation=relations.depth_to_space_relation,
     kernel=kernels.depth_to_space_kernel,
     summary="Channels of an image rearranged as blocks of pixels.",
-    source="specs/indexing.yaml:178",
+    source="specs/indexing.yaml:182",
     moves=("T",),
 )
 
-# specs/indexing.yaml:205
+# specs/indexing.yaml:209
 STATIC_SPACE_TO_DEPTH = OpDef(
     name="space_to_depth",
     variant="static",
@@ -268,7 +268,7 @@ STATIC_SPACE_TO_DEPTH = OpDef(
     relation=relations.space_to_depth_relation,
     kernel=kernels.space_to_depth_kernel,
     summary="Blocks of pixels of an image rearranged as channels.",
-    source="specs/indexing.yaml:205",
+    source="specs/indexing.yaml:209",
     moves=("T",),
 )
 DYN_SPACE_TO_DEPTH = OpDef(
@@ -284,11 +284,11 @@ DYN_SPACE_TO_DEPTH = OpDef(
     relation=relations.space_to_depth_relation,
     kernel=kernels.space_to_depth_kernel,
     summary="Blocks of pixels of an image rearranged as channels.",
-    source="specs/indexing.yaml:205",
+    source="specs/indexing.yaml:209",
     moves=("T",),
 )
 
-# specs/indexing.yaml:232
+# specs/indexing.yaml:236
 STATIC_ONE_HOT = OpDef(
     name="one_hot",
     variant="static",
@@ -308,7 +308,7 @@ STATIC_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:232",
+    source="specs/indexing.yaml:236",
     moves=("T",),
 )
 DYN_ONE_HOT = OpDef(
@@ -330,11 +330,11 @@ DYN_ONE_HOT = OpDef(
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
     summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
-    source="specs/indexing.yaml:232",
+    source="specs/indexing.yaml:236",
     moves=("T",),
 )
 
-# specs/indexing.yaml:262
+# specs/indexing.yaml:266
 STATIC_DILATE = OpDef(
     name="dilate",
     variant="static",
@@ -348,7 +348,7 @@ STATIC_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:262",
+    source="specs/indexing.yaml:266",
     moves=("T",),
 )
 DYN_DILATE = OpDef(
@@ -364,11 +364,11 @@ DYN_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:262",
+    source="specs/indexing.yaml:266",
     moves=("T",),
 )
 
-# specs/indexing.yaml:280
+# specs/indexing.yaml:284
 STATIC_CENTER_CROP_PAD = OpDef(
     name="center_crop_pad",
     variant="static",
@@ -382,7 +382,7 @@ STATIC_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:280",
+    source="specs/indexing.yaml:284",
     moves=("T",),
 )
 DYN_CENTER_CROP_PAD = OpDef(
@@ -398,11 +398,11 @@ DYN_CENTER_CROP_PAD = OpDef(
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
     summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
-    source="specs/indexing.yaml:280",
+    source="specs/indexing.yaml:284",
     moves=("T",),
 )
 
-# specs/indexing.yaml:304
+# specs/indexing.yaml:308
 # reverse_sequence: no dyn variant, it has no parameters that are operands
 REVERSE_SEQUENCE = OpDef(
     name="reverse_sequence",
@@ -447,6 +447,6 @@ REVERSE_SEQUENCE = OpDef(
     relation=relations.reverse_sequence_relation,
     kernel=kernels.reverse_sequence_kernel,
     summary="The first elements of each sequence of a batch in reverse order, as many as its length says; the others stay.",
-    source="specs/indexing.yaml:304",
+    source="specs/indexing.yaml:308",
     moves=("T",),
 )

@@ -114,7 +114,7 @@ MATMUL_INTEGER = OpDef(
     source="specs/quantisation.yaml:216",
 )
 
-# specs/quantisation.yaml:252
+# specs/quantisation.yaml:253
 # qlinear_matmul: no dyn variant, it has no parameters
 QLINEAR_MATMUL = OpDef(
     name="qlinear_matmul",
@@ -135,10 +135,10 @@ QLINEAR_MATMUL = OpDef(
     relation=relations.qlinear_matmul_relation,
     kernel=kernels.qlinear_matmul_kernel,
     summary="Products of matrices of narrow integers that stand for floats, as such integers again.",
-    source="specs/quantisation.yaml:252",
+    source="specs/quantisation.yaml:253",
 )
 
-# specs/quantisation.yaml:305
+# specs/quantisation.yaml:306
 # matmul_nbits: no dyn variant, it has no parameters that are operands
 MATMUL_NBITS = OpDef(
     name="matmul_nbits",
@@ -157,10 +157,10 @@ MATMUL_NBITS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.matmul_nbits_kernel,
     summary="A product with a matrix of few-bit integers, its columns in groups; blocks of rows have a scale and a zero point per column.",
-    source="specs/quantisation.yaml:305",
+    source="specs/quantisation.yaml:306",
 )
 
-# specs/quantisation.yaml:368
+# specs/quantisation.yaml:369
 # unpack_nbits: no dyn variant, it has no parameters that are operands
 UNPACK_NBITS = OpDef(
     name="unpack_nbits",
@@ -178,5 +178,5 @@ UNPACK_NBITS = OpDef(
     relation=relations.unpack_nbits_relation,
     kernel=kernels.unpack_nbits_kernel,
     summary="Rows of few-bit integers as what they stand for; of each column it is said which of some scales and zero points is its own.",
-    source="specs/quantisation.yaml:368",
+    source="specs/quantisation.yaml:369",
 )

@@ -10,7 +10,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq
 
 
-# specs/activation.yaml:23
+# specs/activation.yaml:15
 def clip_relation(rule: Rule, *, x: Vec, low: Vec | None, high: Vec | None) -> Bound:
     d = x
     if low is not None:
@@ -20,13 +20,13 @@ def clip_relation(rule: Rule, *, x: Vec, low: Vec | None, high: Vec | None) -> B
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:40
+# specs/activation.yaml:32
 def leaky_relu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:53
+# specs/activation.yaml:45
 def prelu_relation(rule: Rule, *, x: Vec, slope: Vec) -> Bound:
     d = x
     q = slope
@@ -34,67 +34,67 @@ def prelu_relation(rule: Rule, *, x: Vec, slope: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, d=d, q=q)
 
 
-# specs/activation.yaml:71
+# specs/activation.yaml:63
 def elu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:84
+# specs/activation.yaml:76
 def celu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:97
+# specs/activation.yaml:89
 def selu_relation(rule: Rule, *, x: Vec, alpha: Any, gamma: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, gamma=gamma, alpha=alpha)
 
 
-# specs/activation.yaml:111
+# specs/activation.yaml:103
 def softplus_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:122
+# specs/activation.yaml:114
 def softsign_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:133
+# specs/activation.yaml:125
 def hard_sigmoid_relation(rule: Rule, *, x: Vec, alpha: Any, beta: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha, beta=beta)
 
 
-# specs/activation.yaml:147
+# specs/activation.yaml:139
 def hard_swish_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:158
+# specs/activation.yaml:150
 def mish_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:169
+# specs/activation.yaml:161
 def swish_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:184
+# specs/activation.yaml:176
 def thresholded_relu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:197
+# specs/activation.yaml:189
 def shrink_relation(rule: Rule, *, x: Vec, bias: Any, lambd: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, lambd=lambd, bias=bias)

@@ -42,7 +42,7 @@ def non_max_suppression_relation(
     return rule.bind(outputs={"kept": Vec((k, 3))}, s=s, b=b, c=c, most=most, n=n, t=t, center=center, k=k, limit=limit)
 
 
-# specs/detection.yaml:177
+# specs/detection.yaml:178
 def roi_align_relation(
     rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: Any, mode: str, ratio: Any, scale: Any, half_pixel: bool
 ) -> Bound:
@@ -77,7 +77,7 @@ def roi_align_relation(
     )
 
 
-# specs/detection.yaml:308
+# specs/detection.yaml:309
 def max_roi_pool_relation(rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: Any, scale: Any) -> Bound:
     rule.equal(2, len(size), "the length of size")
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")

@@ -136,7 +136,7 @@ def matmul_integer_relation(rule: Rule, *, a: Vec, b: Vec, za: Vec | None, zb: V
     return rule.bind(outputs={"y": Vec((*g_extents, *m, *n))}, p=p, m=m, u=u, q=q, n=n, w=w, g_extents=g_extents, k=k)
 
 
-# specs/quantisation.yaml:252
+# specs/quantisation.yaml:253
 def qlinear_matmul_relation(
     rule: Rule, *, a: Vec, sa: Vec, za: Vec, b: Vec, sb: Vec, zb: Vec, sy: Vec, zy: Vec
 ) -> Bound:
@@ -168,7 +168,7 @@ def qlinear_matmul_relation(
     )
 
 
-# specs/quantisation.yaml:305
+# specs/quantisation.yaml:306
 def matmul_nbits_relation(
     rule: Rule, *, a: Vec, codes: Vec, scale: Vec, zero: Vec | None, bias: Vec | None, bits: Any
 ) -> Bound:
@@ -205,7 +205,7 @@ def matmul_nbits_relation(
     return rule.bind(outputs={"y": Vec((*p, g * c))}, g=g, blocks=blocks, width=width, per=per, c=c, bits=bits, p=p)
 
 
-# specs/quantisation.yaml:368
+# specs/quantisation.yaml:369
 def unpack_nbits_relation(
     rule: Rule, *, codes: Vec, scale: Vec, zero: Vec, group: Vec, offset: Vec | None, bits: Any
 ) -> Bound:

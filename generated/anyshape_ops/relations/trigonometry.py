@@ -6,67 +6,67 @@ from __future__ import annotations
 from anyshape.rules import Bound, Rule, Vec
 
 
-# specs/trigonometry.yaml:40
+# specs/trigonometry.yaml:21
 def sin_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:51
+# specs/trigonometry.yaml:32
 def cos_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:62
+# specs/trigonometry.yaml:43
 def tan_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:73
+# specs/trigonometry.yaml:54
 def asin_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:84
+# specs/trigonometry.yaml:65
 def acos_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:95
+# specs/trigonometry.yaml:76
 def atan_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:106
+# specs/trigonometry.yaml:87
 def sinh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:118
+# specs/trigonometry.yaml:99
 def cosh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:128
+# specs/trigonometry.yaml:109
 def asinh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:139
+# specs/trigonometry.yaml:120
 def acosh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:152
+# specs/trigonometry.yaml:133
 def atanh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)

@@ -185,6 +185,7 @@ PROPERTIES = LazyProperties(
         "axis_positions": "shapes.AXIS_POSITIONS",
         "size": "shapes.SIZE",
         "arange": "shapes.ARANGE",
+        "range_length": "shapes.RANGE_LENGTH",
         "full": "shapes.FULL",
         "zeros": "shapes.ZEROS",
         "ones": "shapes.ONES",

@@ -530,7 +530,7 @@ KNOWN_TOKENS = Property(
     known_tokens_reference,
     (
         Example(
-            {"codes": Given((2, 2, 3, 4)), "scale": Given((2, 1, 4))},
+            {"codes": Given((2, 2, 3, 4)), "scale": Given((2, 3, 4))},
             {},
             {"y": Given((2, 2, 3, 4))},
             None,

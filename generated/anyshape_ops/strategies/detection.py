@@ -329,14 +329,21 @@ NON_MAX_SUPPRESSION = Property(
         ),
         Example(
             {
-                "boxes": Given(value=(((0, 0, 1, 1), (0, 1, 1, 2)),)),
-                "scores": Given(value=(((1, 2),),)),
+                "boxes": Given(value=(((0, 0, 1, 1), (0, 1, 1, 2), (2, 3, 3, 4)),)),
+                "scores": Given(value=(((1, 2, 3),),)),
                 "iou_threshold": Given(value=0.0),
             },
             {"limit": 5},
-            {"kept": Given(value=((0, 0, 1), (0, 0, 0)))},
+            {"kept": Given(value=((0, 0, 2), (0, 0, 1), (0, 0, 0)))},
             None,
             "specs/detection.yaml:174",
+        ),
+        Example(
+            {"boxes": Given(value=(((3, 0, 1, 4), (1, 0, 3, 4)),)), "scores": Given(value=(((2, 1),),))},
+            {"limit": 2},
+            {"kept": Given(value=((0, 0, 0),))},
+            None,
+            "specs/detection.yaml:176",
         ),
     ),
     "specs/detection.yaml:76",
@@ -349,7 +356,7 @@ NON_MAX_SUPPRESSION = Property(
 )
 
 
-# specs/detection.yaml:177
+# specs/detection.yaml:178
 def roi_align_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -367,7 +374,7 @@ def roi_align_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:258
+# specs/detection.yaml:259
 def roi_align_reference(
     x: Any, rois: Any, image: Any, size: Any, mode: Any, ratio: Any, scale: Any, half_pixel: Any
 ) -> Any:
@@ -388,7 +395,7 @@ ROI_ALIGN = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:266",
+            "specs/detection.yaml:267",
         ),
         Example(
             {
@@ -399,7 +406,7 @@ ROI_ALIGN = Property(
             {},
             {"y": Given(value=((((2.5,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:267",
+            "specs/detection.yaml:268",
         ),
         Example(
             {
@@ -410,7 +417,7 @@ ROI_ALIGN = Property(
             {"mode": "max", "ratio": 1},
             {"y": Given(value=((((2.25,),),), (((2.25,),),), (((2.5,),),)), dtype="f32")},
             None,
-            "specs/detection.yaml:269",
+            "specs/detection.yaml:270",
         ),
         Example(
             {
@@ -421,112 +428,112 @@ ROI_ALIGN = Property(
             {"ratio": 1, "half_pixel": False, "mode": "max"},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:272",
+            "specs/detection.yaml:273",
         ),
         Example(
             {"x": Given((1, 2, 6, 6)), "rois": Given(value=((1, 1, 4, 5),), dtype="f32"), "image": Given(value=(0,))},
             {"size": (3, 2), "mode": "max", "scale": 0.5},
             {"y": Given((1, 2, 3, 2))},
             None,
-            "specs/detection.yaml:274",
+            "specs/detection.yaml:275",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:276",
+            "specs/detection.yaml:277",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": -1},
             {},
             "samples on a side",
-            "specs/detection.yaml:277",
+            "specs/detection.yaml:278",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {},
             {},
             "boxes of images of size",
-            "specs/detection.yaml:278",
+            "specs/detection.yaml:279",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:279",
+            "specs/detection.yaml:280",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((-1.0, -0.5, 1.75, 0.25),)), "image": Given(value=(0,))},
             {"size": (1, 3), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 1, 3))},
             None,
-            "specs/detection.yaml:280",
+            "specs/detection.yaml:281",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-3.0, 1.0, -3.75, 1.25),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:282",
+            "specs/detection.yaml:283",
         ),
         Example(
             {"x": Given((1, 1, 2, 5)), "rois": Given(value=((3.0, -1.75, 3.25, 1.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:283",
+            "specs/detection.yaml:284",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((0.5, 2.25, 1.5, 4.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 2},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:285",
+            "specs/detection.yaml:286",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:286",
+            "specs/detection.yaml:287",
         ),
         Example(
             {"x": Given((1, 1, 1, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:287",
+            "specs/detection.yaml:288",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(-1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:288",
+            "specs/detection.yaml:289",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2)},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:289",
+            "specs/detection.yaml:290",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 1},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:290",
+            "specs/detection.yaml:291",
         ),
         Example(
             {"x": Given((1, 1, 4, 1)), "rois": Given(value=((0, -15, 1, 5.125),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:291",
+            "specs/detection.yaml:292",
         ),
         Example(
             {
@@ -537,42 +544,42 @@ ROI_ALIGN = Property(
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:292",
+            "specs/detection.yaml:293",
         ),
         Example(
             {"x": Given((1, 1, 1, 4)), "rois": Given(value=((-15, 0, 5.125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:294",
+            "specs/detection.yaml:295",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-24.1875, 0, 0.8125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:295",
+            "specs/detection.yaml:296",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-6.984375, 0, 2.03125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:296",
+            "specs/detection.yaml:297",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"ratio": 20},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:297",
+            "specs/detection.yaml:298",
         ),
         Example(
             {"x": Given(value=((((1, 2, 9),),),)), "rois": Given(value=((0, 0, 3, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given(value=((((4,),),),))},
             None,
-            "specs/detection.yaml:298",
+            "specs/detection.yaml:299",
         ),
         Example(
             {
@@ -583,14 +590,14 @@ ROI_ALIGN = Property(
             {"ratio": 2, "mode": "max", "half_pixel": False},
             {"y": Given((3, 1, 1, 1))},
             None,
-            "specs/detection.yaml:299",
+            "specs/detection.yaml:300",
         ),
         Example(
             {"x": Given((1, 1, 3, 3)), "rois": Given(value=((0.5, 1, 2.5, 1),)), "image": Given(value=(0,))},
             {"mode": "max"},
             {"y": Given(value=((((0,),),),))},
             None,
-            "specs/detection.yaml:302",
+            "specs/detection.yaml:303",
         ),
         Example(
             {
@@ -601,7 +608,7 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:303",
+            "specs/detection.yaml:304",
         ),
         Example(
             {
@@ -612,22 +619,22 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:305",
+            "specs/detection.yaml:306",
         ),
     ),
-    "specs/detection.yaml:177",
+    "specs/detection.yaml:178",
     asserts=(
-        Refusal(r".* bins", "specs/detection.yaml:199"),
-        Refusal(r".* samples on a side of a bin", "specs/detection.yaml:200"),
-        Refusal(r"boxes of images of size .*", "specs/detection.yaml:201"),
+        Refusal(r".* bins", "specs/detection.yaml:200"),
+        Refusal(r".* samples on a side of a bin", "specs/detection.yaml:201"),
+        Refusal(r"boxes of images of size .*", "specs/detection.yaml:202"),
     ),
-    reference_source="specs/detection.yaml:258",
+    reference_source="specs/detection.yaml:259",
     stepped=True,
     weak={"13": "its long calls take more steps than there is time for"},
 )
 
 
-# specs/detection.yaml:308
+# specs/detection.yaml:309
 def max_roi_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -642,7 +649,7 @@ def max_roi_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:341
+# specs/detection.yaml:342
 def max_roi_pool_reference(x: Any, rois: Any, image: Any, size: Any, scale: Any) -> Any:
     return largest_of_regions(x, rois, image, size, scale)
 
@@ -661,7 +668,7 @@ MAX_ROI_POOL = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:348",
+            "specs/detection.yaml:349",
         ),
         Example(
             {
@@ -672,7 +679,7 @@ MAX_ROI_POOL = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1, 2),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:349",
+            "specs/detection.yaml:350",
         ),
         Example(
             {
@@ -683,54 +690,54 @@ MAX_ROI_POOL = Property(
             {"size": (1, 1), "scale": 0.125},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:351",
+            "specs/detection.yaml:352",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:353",
+            "specs/detection.yaml:354",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:354",
+            "specs/detection.yaml:355",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3, 4),),),)), "rois": Given(value=((2, 0, 2, 0),)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given(value=((((3,),),),))},
             None,
-            "specs/detection.yaml:355",
+            "specs/detection.yaml:356",
         ),
         Example(
             {"x": Given(value=((((1, 2),),),)), "rois": Given(value=((-0.5, 0, 1, 0),)), "image": Given(value=(0,))},
             {"size": (1, 3)},
             {"y": Given(value=((((0, 1, 2),),),))},
             None,
-            "specs/detection.yaml:356",
+            "specs/detection.yaml:357",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:357",
+            "specs/detection.yaml:358",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(-1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:358",
+            "specs/detection.yaml:359",
         ),
     ),
-    "specs/detection.yaml:308",
-    asserts=(Refusal(r".* bins", "specs/detection.yaml:321"),),
-    reference_source="specs/detection.yaml:341",
+    "specs/detection.yaml:309",
+    asserts=(Refusal(r".* bins", "specs/detection.yaml:322"),),
+    reference_source="specs/detection.yaml:342",
     stepped=True,
     weak={"13": "its long calls take more steps than there is time for"},
 )

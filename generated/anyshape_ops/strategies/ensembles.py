@@ -82,8 +82,8 @@ def walked(
             y[i, t] = {
                 "sum": np.sum(found),
                 "average": np.sum(found) / max(len(root), 1),
-                "min": min(found, default=0),
-                "max": max(found, default=0),
+                "min": np.min(found or [0]),
+                "max": np.max(found or [0]),
             }[how]
     return y.astype(x.dtype)
 

@@ -160,7 +160,7 @@ def grid_sampled(x: Any, points: Any, mode: Any, padding: Any, corners: Any) -> 
     d = np.array(x.shape[2:], grid.dtype)
     at = (grid[..., ::-1] + 1) / 2 * (d - 1) if corners else ((grid[..., ::-1] + 1) * d - 1) / 2
     low, high = (np.zeros_like(d), d - 1) if corners else (np.full_like(d, -0.5), d - grid.dtype.type(0.5))
-    at = np.clip(at, -9e+18, 9e+18) + 0 * grid[..., ::-1] if padding == "reflection" else np.clip(at, -4, d + 3)
+    at = np.where(np.isfinite(at), at, 0) + 0 * grid[..., ::-1] if padding == "reflection" else np.clip(at, -3, d + 1)
     at = np.rint(at) if mode == "nearest" else at
     at = (
         reflected(at, low, high)
@@ -176,7 +176,9 @@ def grid_sampled(x: Any, points: Any, mode: Any, padding: Any, corners: Any) -> 
         if mode != "nearest":
             share = np.prod(weights(at - tap, mode, np.float32(-0.75)).astype(at.dtype), -1)
         for b in range(x.shape[0]):
-            y[b] += fetched(x[b], tap[b], padding, corners) * share[b]
+            y[b] += fetched(
+                x[b], tap[b], "zeros" if padding == "border" and mode != "cubic" else padding, corners
+            ) * share[b]
     return y.astype(x.dtype)
 
 
@@ -821,7 +823,7 @@ def grid_sample_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:401
+# specs/images.yaml:402
 def grid_sample_reference(x: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any) -> Any:
     return grid_sampled(x, grid, mode, padding_mode, align_corners)
 
@@ -836,31 +838,31 @@ GRID_SAMPLE = Property(
             {},
             {"y": Given((1, 2, 2, 3))},
             None,
-            "specs/images.yaml:407",
+            "specs/images.yaml:408",
         ),
         Example(
             {"x": Given((1, 2, 3, 4, 5)), "grid": Given((1, 2, 3, 4, 3))},
             {"mode": "nearest", "padding_mode": "border"},
             {"y": Given((1, 2, 2, 3, 4))},
             None,
-            "specs/images.yaml:408",
+            "specs/images.yaml:409",
         ),
         Example(
             {"x": Given((2, 1, 4, 5)), "grid": Given((2, 2, 3, 2))},
             {"mode": "cubic", "padding_mode": "reflection", "align_corners": True},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/images.yaml:409",
+            "specs/images.yaml:410",
         ),
         Example(
-            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:410"
+            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:411"
         ),
         Example(
             {"x": Given(value=(((0.0, 1.0),),)), "grid": Given(value=(((0.25,), (1.0,)),))},
             {},
             {"y": Given(value=(((0.75, 0.5),),))},
             None,
-            "specs/images.yaml:411",
+            "specs/images.yaml:412",
         ),
         Example(
             {
@@ -870,42 +872,70 @@ GRID_SAMPLE = Property(
             {"mode": "nearest", "padding_mode": "reflection"},
             {"y": Given(value=(((20.0, 30.0, 30.0, 20.0),),))},
             None,
-            "specs/images.yaml:412",
+            "specs/images.yaml:413",
         ),
         Example(
             {"x": Given((1, 1, 1)), "grid": Given((1, 2, 1))},
             {},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/images.yaml:414",
+            "specs/images.yaml:415",
         ),
         Example(
             {"x": Given((1, 1, 0)), "grid": Given((1, 0, 1))},
             {},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/images.yaml:415",
+            "specs/images.yaml:416",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 0, 2, 2))},
             {},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/images.yaml:416",
+            "specs/images.yaml:417",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 2, 2, 2))},
             {},
             {},
             "nothing to sample",
-            "specs/images.yaml:417",
+            "specs/images.yaml:418",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "grid": Given(value=(((inf,), (-inf,)),))},
             {"padding_mode": "border"},
             {"y": Given(value=(((2.0, 1.0),),))},
             None,
-            "specs/images.yaml:418",
+            "specs/images.yaml:419",
+        ),
+        Example(
+            {"x": Given(value=(((inf, 1.0, 2.0, inf),),)), "grid": Given(value=(((-1.75,), (-0.25,), (1.0,)),))},
+            {"padding_mode": "border"},
+            {"y": Given(value=(((inf, 1.0, inf),),))},
+            None,
+            "specs/images.yaml:420",
+        ),
+        Example(
+            {"x": Given(value=(((inf, 1.0, 1.0, inf),),)), "grid": Given(value=(((-1.875,), (1.875,)),))},
+            {"mode": "cubic"},
+            {"y": Given(value=(((0.0, 0.0),),))},
+            None,
+            "specs/images.yaml:422",
+        ),
+        Example(
+            {"x": Given(value=(((3.4e+38, 1.0, 1.0, 3.4e+38),),)), "grid": Given(value=(((-2.5,), (2.0,)),))},
+            {"mode": "cubic", "padding_mode": "border"},
+            {"y": Given(value=(((3.4e+38, 3.4e+38),),))},
+            None,
+            "specs/images.yaml:423",
+        ),
+        Example(
+            {"x": Given(value=(((1.0, 1.0, 1.0, 1.0, inf),),)), "grid": Given(value=(((-0.25,),),))},
+            {"mode": "cubic", "align_corners": True},
+            {"y": Given(value=(((1.0,),),))},
+            None,
+            "specs/images.yaml:425",
         ),
         Example(
             {
@@ -915,28 +945,28 @@ GRID_SAMPLE = Property(
             {},
             {"y": Given(value=(((0.0, 0.0, 0.0, nan),),))},
             None,
-            "specs/images.yaml:419",
+            "specs/images.yaml:426",
         ),
         Example(
-            {"x": Given(value=(((2.0, 2.0, 2.0),),)), "grid": Given(value=(((3.4e+38,), (inf,)),))},
+            {"x": Given(value=(((2.0, 3.0, 2.0),),)), "grid": Given(value=(((3.4e+38,), (-3.4e+38,), (inf,)),))},
             {"padding_mode": "reflection"},
-            {"y": Given(value=(((2.0, nan),),))},
+            {"y": Given(value=(((2.0, 2.0, nan),),))},
             None,
-            "specs/images.yaml:420",
+            "specs/images.yaml:427",
         ),
         Example(
             {"x": Given(value=(((2.0, 2.0, 2.0),),)), "grid": Given(value=(((3.4e+38,), (inf,)),))},
             {"mode": "cubic", "padding_mode": "reflection"},
             {"y": Given(value=(((2.0, nan),),))},
             None,
-            "specs/images.yaml:421",
+            "specs/images.yaml:429",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0, 3.0),),)), "grid": Given(value=(((3.4e+38,), (-inf,), (nan,)),))},
             {"mode": "cubic", "padding_mode": "border"},
             {"y": Given(value=(((3.0, 1.0, nan),),))},
             None,
-            "specs/images.yaml:423",
+            "specs/images.yaml:431",
         ),
         Example(
             {
@@ -946,16 +976,16 @@ GRID_SAMPLE = Property(
             {"mode": "nearest", "padding_mode": "reflection"},
             {"y": Given(value=(((2.0, 2.0, 1.0),),))},
             None,
-            "specs/images.yaml:425",
+            "specs/images.yaml:433",
         ),
     ),
     "specs/images.yaml:362",
-    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:393"),),
-    reference_source="specs/images.yaml:401",
+    asserts=(Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:394"),),
+    reference_source="specs/images.yaml:402",
 )
 
 
-# specs/images.yaml:428
+# specs/images.yaml:436
 def affine_grid_case(d: Draw) -> Case:
     b = d.dim("b")
     t = d.dim("t")
@@ -965,7 +995,7 @@ def affine_grid_case(d: Draw) -> Case:
     return Case({"theta": Vec((b, t, t + 1))}, {"size": size, "align_corners": d.default(align_corners)})
 
 
-# specs/images.yaml:445
+# specs/images.yaml:453
 def affine_grid_reference(theta: Any, size: Any, align_corners: Any) -> Any:
     return affine_points(theta, size, align_corners)
 
@@ -980,42 +1010,42 @@ AFFINE_GRID = Property(
             {"size": (2, 1, 4, 5)},
             {"y": Given((2, 4, 5, 2))},
             None,
-            "specs/images.yaml:448",
+            "specs/images.yaml:456",
         ),
         Example(
             {"theta": Given((1, 2, 3))},
             {"size": (1, 1, 0, 2)},
             {"y": Given((1, 0, 2, 2))},
             None,
-            "specs/images.yaml:449",
+            "specs/images.yaml:457",
         ),
         Example(
             {"theta": Given(value=(((1.0, 0.0),),))},
             {"size": (1, 1, 2)},
             {"y": Given(value=(((-0.5,), (0.5,)),))},
             None,
-            "specs/images.yaml:450",
+            "specs/images.yaml:458",
         ),
         Example(
             {"theta": Given((1, 3, 4))},
             {"size": (1, 1, 2, 3, 4), "align_corners": True},
             {"y": Given((1, 2, 3, 4, 3))},
             None,
-            "specs/images.yaml:451",
+            "specs/images.yaml:459",
         ),
-        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:452"),
-        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:453"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:460"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:461"),
     ),
-    "specs/images.yaml:428",
+    "specs/images.yaml:436",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:440"),
-        Refusal(r"there are .* maps for .* images", "specs/images.yaml:441"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:448"),
+        Refusal(r"there are .* maps for .* images", "specs/images.yaml:449"),
     ),
-    reference_source="specs/images.yaml:445",
+    reference_source="specs/images.yaml:453",
 )
 
 
-# specs/images.yaml:455
+# specs/images.yaml:463
 def crop_and_resize_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1031,7 +1061,7 @@ def crop_and_resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:483
+# specs/images.yaml:491
 def crop_and_resize_reference(x: Any, boxes: Any, image: Any, size: Any, mode: Any, extrapolation_value: Any) -> Any:
     return cropped(x, boxes, image, size, mode, extrapolation_value)
 
@@ -1050,7 +1080,7 @@ CROP_AND_RESIZE = Property(
             {"size": (3, 4)},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/images.yaml:485",
+            "specs/images.yaml:493",
         ),
         Example(
             {
@@ -1061,28 +1091,28 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 4), "mode": "nearest", "extrapolation_value": 5.0},
             {"y": Given((1, 1, 1, 4))},
             None,
-            "specs/images.yaml:487",
+            "specs/images.yaml:495",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "is not negative",
-            "specs/images.yaml:489",
+            "specs/images.yaml:497",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(-3,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:490",
+            "specs/images.yaml:498",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {},
             "nothing to sample",
-            "specs/images.yaml:491",
+            "specs/images.yaml:499",
         ),
         Example(
             {
@@ -1093,7 +1123,7 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1.25, 0.0),),),))},
             None,
-            "specs/images.yaml:492",
+            "specs/images.yaml:500",
         ),
         Example(
             {
@@ -1104,48 +1134,48 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 1)},
             {"y": Given(value=((((1.5,),),),))},
             None,
-            "specs/images.yaml:494",
+            "specs/images.yaml:502",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:496",
+            "specs/images.yaml:504",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((0, 4)), "image": Given((0,))},
             {"size": (1, 1)},
             {"y": Given((0, 1, 1, 1))},
             None,
-            "specs/images.yaml:497",
+            "specs/images.yaml:505",
         ),
         Example(
             {"x": Given((1, 1, 1, 1)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/images.yaml:498",
+            "specs/images.yaml:506",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:499",
+            "specs/images.yaml:507",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(2,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:500",
+            "specs/images.yaml:508",
         ),
     ),
-    "specs/images.yaml:455",
+    "specs/images.yaml:463",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:470"),
-        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:471"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:478"),
+        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:479"),
     ),
-    reference_source="specs/images.yaml:483",
+    reference_source="specs/images.yaml:491",
 )

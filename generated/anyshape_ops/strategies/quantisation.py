@@ -1139,11 +1139,18 @@ MATMUL_INTEGER = Property(
             "specs/quantisation.yaml:248",
         ),
         Example(
+            {"a": Given(value=((1, 2), (3, 4))), "b": Given(value=((5, 6), (7, 8))), "za": Given(value=(3,))},
+            {},
+            {"y": Given(value=((-17, -20), (7, 8)))},
+            None,
+            "specs/quantisation.yaml:250",
+        ),
+        Example(
             {"a": Given(value=((255,),)), "b": Given(value=((-128,),), dtype="i8")},
             {},
             {"y": Given(value=((-32640,),))},
             None,
-            "specs/quantisation.yaml:250",
+            "specs/quantisation.yaml:251",
         ),
     ),
     "specs/quantisation.yaml:216",
@@ -1156,7 +1163,7 @@ MATMUL_INTEGER = Property(
 )
 
 
-# specs/quantisation.yaml:252
+# specs/quantisation.yaml:253
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -1170,7 +1177,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:280
+# specs/quantisation.yaml:281
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return scaled_product(a, sa, za, b, sb, zb, sy, zy)
 
@@ -1194,7 +1201,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:284",
+            "specs/quantisation.yaml:285",
         ),
         Example(
             {
@@ -1210,7 +1217,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:285",
+            "specs/quantisation.yaml:286",
         ),
         Example(
             {
@@ -1226,7 +1233,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:286",
+            "specs/quantisation.yaml:287",
         ),
         Example(
             {
@@ -1242,7 +1249,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:287",
+            "specs/quantisation.yaml:288",
         ),
         Example(
             {
@@ -1258,7 +1265,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:288",
+            "specs/quantisation.yaml:289",
         ),
         Example(
             {
@@ -1274,7 +1281,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:289",
+            "specs/quantisation.yaml:290",
         ),
         Example(
             {
@@ -1290,7 +1297,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2,))},
             None,
-            "specs/quantisation.yaml:290",
+            "specs/quantisation.yaml:291",
         ),
         Example(
             {
@@ -1306,7 +1313,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:291",
+            "specs/quantisation.yaml:292",
         ),
         Example(
             {
@@ -1322,7 +1329,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(())},
             None,
-            "specs/quantisation.yaml:292",
+            "specs/quantisation.yaml:293",
         ),
         Example(
             {
@@ -1338,7 +1345,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:293",
+            "specs/quantisation.yaml:294",
         ),
         Example(
             {
@@ -1354,7 +1361,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:294",
+            "specs/quantisation.yaml:295",
         ),
         Example(
             {
@@ -1370,7 +1377,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:295",
+            "specs/quantisation.yaml:296",
         ),
         Example(
             {
@@ -1386,7 +1393,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:296",
+            "specs/quantisation.yaml:297",
         ),
         Example(
             {
@@ -1402,7 +1409,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:297",
+            "specs/quantisation.yaml:298",
         ),
         Example(
             {
@@ -1418,7 +1425,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:298",
+            "specs/quantisation.yaml:299",
         ),
         Example(
             {
@@ -1434,7 +1441,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((14, 16), (11, 11)))},
             None,
-            "specs/quantisation.yaml:299",
+            "specs/quantisation.yaml:300",
         ),
         Example(
             {
@@ -1450,21 +1457,21 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((127,),), dtype="i8")},
             None,
-            "specs/quantisation.yaml:302",
+            "specs/quantisation.yaml:303",
         ),
     ),
-    "specs/quantisation.yaml:252",
+    "specs/quantisation.yaml:253",
     asserts=(
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:35"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:37"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:38"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:267"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:268"),
     ),
-    reference_source="specs/quantisation.yaml:280",
+    reference_source="specs/quantisation.yaml:281",
 )
 
 
-# specs/quantisation.yaml:305
+# specs/quantisation.yaml:306
 def matmul_nbits_case(d: Draw) -> Case:
     rule = Rule("matmul_nbits")
     p = d.run("p")
@@ -1487,7 +1494,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:321
+# specs/quantisation.yaml:322
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -1517,7 +1524,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:360",
+            "specs/quantisation.yaml:361",
         ),
         Example(
             {
@@ -1530,28 +1537,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:361",
+            "specs/quantisation.yaml:362",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:362",
+            "specs/quantisation.yaml:363",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:363",
+            "specs/quantisation.yaml:364",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:364",
+            "specs/quantisation.yaml:365",
         ),
         Example(
             {
@@ -1563,22 +1570,22 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:365",
+            "specs/quantisation.yaml:366",
         ),
     ),
-    "specs/quantisation.yaml:305",
+    "specs/quantisation.yaml:306",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:314"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:315"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:315",
+            "specs/quantisation.yaml:316",
         ),
     ),
-    reference_source="specs/quantisation.yaml:321",
+    reference_source="specs/quantisation.yaml:322",
 )
 
 
-# specs/quantisation.yaml:368
+# specs/quantisation.yaml:369
 def unpack_nbits_case(d: Draw) -> Case:
     rule = Rule("unpack_nbits")
     n = d.dim("n")
@@ -1611,7 +1618,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:384
+# specs/quantisation.yaml:385
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -1631,7 +1638,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:386",
+            "specs/quantisation.yaml:387",
         ),
         Example(
             {
@@ -1644,7 +1651,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:388",
+            "specs/quantisation.yaml:389",
         ),
         Example(
             {
@@ -1656,7 +1663,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:390",
+            "specs/quantisation.yaml:391",
         ),
         Example(
             {
@@ -1668,28 +1675,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:391",
+            "specs/quantisation.yaml:392",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:392",
+            "specs/quantisation.yaml:393",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:393",
+            "specs/quantisation.yaml:394",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:394",
+            "specs/quantisation.yaml:395",
         ),
         Example(
             {
@@ -1701,14 +1708,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:395",
+            "specs/quantisation.yaml:396",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:397",
+            "specs/quantisation.yaml:398",
         ),
         Example(
             {
@@ -1720,14 +1727,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:398",
+            "specs/quantisation.yaml:399",
         ),
     ),
-    "specs/quantisation.yaml:368",
+    "specs/quantisation.yaml:369",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:375"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:376"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:377"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:376"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:377"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:378"),
     ),
-    reference_source="specs/quantisation.yaml:384",
+    reference_source="specs/quantisation.yaml:385",
 )

@@ -13,7 +13,7 @@ from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.module import use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.rule_text import RuleText, Spelled
-from anyshape_gen.functions import CASTS
+from anyshape_gen.functions import BITS, CASTS, UNARY
 from anyshape_gen.nodes import (
     BinOp,
     BoolOp,
@@ -40,14 +40,8 @@ from anyshape_gen.nodes import (
 )
 from anyshape_gen.traverse import children, walk
 
-UNARY = {
-    "exp": "exp", "log": "log", "sqrt": "sqrt", "tanh": "tanh", "erf": "erf", "sin": "sin", "cos": "cos", "abs": "abs_",
-    "floor": "floor", "ceil": "ceil", "round_even": "round_even", "trunc": "trunc",
-}  # fmt: skip
-BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
-FUNCTIONS = {**UNARY, "max": "maximum", "min": "minimum", "trunc_div": "trunc_div", "fmod": "fmod", "clamp": "clamp",
-              "wrap": "wrap", "reflect": "reflect", "pow": "pow_", "int": "int_",
-              **{name: name for name in BITS}}  # fmt: skip
+FUNCTIONS = {**{name: name for name in (*UNARY, *BITS, "trunc_div", "fmod", "clamp", "wrap", "reflect")},
+             "abs": "abs_", "max": "maximum", "min": "minimum", "pow": "pow_", "int": "int_"}  # fmt: skip
 CLASSES = {"is_int": "is_integer", "is_float": "is_float", "is_narrow_float": "is_narrow_float", "is_bool": "is_bool"}
 _VECTOR_CALLS = frozenset(("fill", "put", "range", "prefix", "sorted", "unique", "shape", "drop", "place", "unravel"))
 

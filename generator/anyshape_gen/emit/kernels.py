@@ -19,7 +19,6 @@ from anyshape_gen.analysis_model import (
 )
 from anyshape_gen.body_nodes import Equation
 from anyshape_gen.bounds.accesses import accesses
-from anyshape_gen.emit.element_dtypes import ElementDtypes
 from anyshape_gen.emit.kernel_reads import index
 from anyshape_gen.emit.kernel_reductions import loop, of_tensor
 from anyshape_gen.emit.kernel_text import KernelText
@@ -79,9 +78,8 @@ class KernelEmitter:
         self.text.rules.of(a.spec)
         self.text.unproved = frozenset(id(n) for k, n in enumerate(accesses(kernel)) if k in a.unproved)
         self.text.lazy = frozenset(id(n) for k, n in enumerate(accesses(kernel)) if k in a.lazy)
-        self.dtypes = ElementDtypes(a, kernel)
         known = {o.name: o.signature.dtype for o in (*a.spec.inputs, *a.spec.outputs)}
-        known |= {s.name: s.dtype or self.dtypes.tensor(s.name) or "i64" for s in kernel.scratch}
+        known |= {s.name: s.dtype for s in kernel.scratch}
         self.text.narrow = narrow_tensors(a, known)
         self.code = Code()
         self.scratch = {s.name: s for s in kernel.scratch}
@@ -265,7 +263,7 @@ class KernelEmitter:
         for q in equations:
             s = self.scratch.pop(q.target.tensor, None)
             if s is not None:
-                dtype = self.text.dtype_named(s.dtype or self.dtypes.of(q.value))
+                dtype = self.text.dtype_named(s.dtype)
                 self.code.add(f'{kernel_name(s.name)} = eqs.scratch("{s.name}", {dtype}, {self.text.text(s.shape)})')
 
 

@@ -42,6 +42,7 @@ from anyshape_gen.nodes import (
     Statement,
     VecLit,
 )
+from anyshape_gen.traverse import free_names
 
 KNOWN = {**RULE_NAMES, **dict.fromkeys(("inf", "pi"), "math"), "Any": "typing"}
 
@@ -108,13 +109,20 @@ class RelationEmitter:
             self._step(step)
         for statement in self.a.rule:
             self._statement(statement)
-        for name, value in self.hoisted.items():
-            self.code.add(f"{self.name(name)} = {self.rule_text.text(value)}")
-        for born in self.a.kernel.born if self.a.kernel is not None else ():
+        counted = self.a.kernel.born if self.a.kernel is not None else ()
+        late = {name for name, e in self.hoisted.items() if not free_names(e).isdisjoint(b.name for b in counted)}
+        for name in (name for name in self.hoisted if name not in late):
+            self._hoisted(name)
+        for born in counted:
             low, high = self.rule_text.text(born.low), self.rule_text.text(born.high)
             self.code.add(f"{self.name(born.name)} = rule.born({quoted(born.name)}, {low}, {high})")
+        for name in (name for name in self.hoisted if name in late):
+            self._hoisted(name)
         self._bind(bound)
         return code.text()
+
+    def _hoisted(self, name: str) -> None:
+        self.code.add(f"{self.name(name)} = {self.rule_text.text(self.hoisted[name])}")
 
     def name(self, name: str) -> str:
         return name if name in self.plain else relation_name(name)

@@ -58,10 +58,14 @@ def _values(a: NDArray[Any]) -> Any:
 
 
 def signature(exe: Executable) -> dict[str, Any]:
-    """Describes the inputs and outputs of a compiled model by their types."""
+    """Describes the inputs and outputs of a compiled model by their types, in which each size has the name that its graph prints."""
+    from anyshape.graph.text import size_names, spelled_type
+
+    f = exe.function
+    shown = size_names(f)
     return {
-        "inputs": {n: str(t) for n, t in zip(exe.input_names, exe.input_types)},
-        "outputs": {n: str(t) for n, t in zip(exe.output_names, exe.output_types)},
+        "inputs": {p.name: spelled_type(p.type, shown) for p in f.params},
+        "outputs": {n: spelled_type(v.type, shown) for n, v in zip(f.result_names, f.results)},
     }
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from anyshape.cli.answer import Answer, report, signature
 from anyshape.dims import Dim, bounds
+from anyshape.graph.callee import callees_of
 from anyshape.graph.function import Function
+from anyshape.graph.required import REQUIRE
+from anyshape.graph.text import size_names
 from anyshape.vm import Executable
 from anyshape.vm.report.causes import Causes
 
@@ -16,25 +21,37 @@ def explanation(exe: Executable) -> str:
 
 def explain(exe: Executable) -> Answer:
     """Describes a compiled model."""
-    lines = ["inputs:", *_typed(exe.input_names, exe.input_types)]
-    lines += ["outputs:", *_typed(exe.output_names, exe.output_types)]
-    symbols = exe.function.symbols()
+    types, f = signature(exe), exe.function
+    lines = [line for side in ("inputs", "outputs") for line in (f"{side}:", *_typed(types[side]))]
+    shown = size_names(f)
+    symbols = f.symbols()
+    names = {s: str(shown.get(s, s)) for t in (*f.params, *f.results) for s in t.type.symbols()}
     if symbols:
-        lines += ["symbolic dims:", *(f"  {_symbol(s, exe.function)}" for s in symbols)]
-    data_dependent = {s for t in exe.output_types for s in t.symbols()} - set(symbols)
+        lines += ["symbolic dims:", *(f"  {_symbol(names[s], s, f)}" for s in symbols)]
+    data_dependent = {names[s]: s for v in f.results for s in v.type.symbols() if s not in symbols}
     why: dict[str, str] = {}
     if data_dependent:
-        causes = Causes(exe.function)
-        why = {str(s): causes.of_dim(s) for s in sorted(data_dependent, key=str)}
+        causes = Causes(f)
+        why = {name: causes.of_dim(s) for name, s in sorted(data_dependent.items())}
         lines += ["data-dependent dims of the outputs:", *(f"  {s}: {cause}" for s, cause in why.items())]
-    dims = {str(s): {"least": bounds(s)[0] or 0, "most": bounds(s)[1], "axes": _axes(s, exe.function)} for s in symbols}
-    data = {**signature(exe), "dims": dims, "data_dependent": why, "report": report(exe)}
+    required = _required(f)
+    if required:
+        lines += ["required of sizes, and not implied by what is known:", *(f"  {c}" for c in required)]
+    dims = {names[s]: {"least": bounds(s)[0] or 0, "most": bounds(s)[1], "axes": _axes(s, f)} for s in symbols}
+    data = {**types, "dims": dims, "data_dependent": why, "required": required, "report": report(exe)}
     return Answer(text="\n".join([*lines, str(exe.report)]), data=data)
 
 
-def _typed(names: tuple[str, ...], types: tuple[object, ...]) -> list[str]:
-    width = max(map(len, names), default=0)
-    return [f"  {n:<{width}}  {t}" for n, t in zip(names, types)]
+def _required(f: Function) -> list[str]:
+    """What the function, its regions and the functions that it calls require, as far as nothing else implies it."""
+    functions = (f, *(c.function for c in callees_of([f]) if c.function is not None))
+    checks = [c for g in functions for c in (*g.checks, *(c for n in g.all_nodes() for c in n.checks))]
+    return list(dict.fromkeys(str(c) for c in checks if c.op == REQUIRE.name))
+
+
+def _typed(types: Mapping[str, str]) -> list[str]:
+    width = max(map(len, types), default=0)
+    return [f"  {n:<{width}}  {t}" for n, t in types.items()]
 
 
 def _axes(s: Dim, f: Function) -> list[str]:
@@ -43,8 +60,8 @@ def _axes(s: Dim, f: Function) -> list[str]:
     ]
 
 
-def _symbol(s: Dim, f: Function) -> str:
+def _symbol(name: str, s: Dim, f: Function) -> str:
     low, high = bounds(s)
     axes = _axes(s, f)
     limits = f"{low or 0} to {high}" if high is not None else f"at least {low or 0}"
-    return f"{s}: {', '.join(axes) or 'part of a dim'}; {limits}"
+    return f"{name}: {', '.join(axes) or 'part of a dim'}; {limits}"

@@ -37,12 +37,23 @@ from anyshape.dims.record import SizeReader, SizeWriter
 from anyshape.dims.solving import Definition, definitions, linear
 from anyshape.dims.substitution import INT64_MAX, INT64_MIN, evaluate, free_symbols, substitute, value_text
 from anyshape.dims.symbols import fresh, last_fresh, symbol
-from anyshape.dims.text import declare, parse_cond, parse_dim, template
+from anyshape.dims.text import (
+    ANONYMOUS,
+    anonymous_names,
+    declare,
+    is_reworded,
+    legible,
+    legible_name,
+    parse_cond,
+    parse_dim,
+    template,
+)
 
 __all__ = [
-    "INT64_MAX", "INT64_MIN", "MAX_DEPTH", "Atom", "Cond", "Definition", "Dim", "Facts", "Monomial", "NestedTooDeep", "Size",
-    "SizeReader", "SizeWriter", "and_", "bcast", "bounds", "ceil_div", "clamp", "declare", "definitions", "eq", "evaluate",
-    "exact_div", "floordiv", "free_symbols", "fresh", "ge", "gt", "implied", "interned", "last_fresh", "le", "linear", "lt",
-    "maximum", "minimum", "mod", "ne", "nonneg", "nonzero", "not_", "or_", "parse_cond", "parse_dim", "select",
+    "ANONYMOUS", "INT64_MAX", "INT64_MIN", "MAX_DEPTH", "Atom", "Cond", "Definition", "Dim", "Facts", "Monomial",
+    "NestedTooDeep", "Size", "SizeReader", "SizeWriter", "and_", "anonymous_names", "bcast", "bounds", "ceil_div", "clamp",
+    "declare", "definitions", "eq", "evaluate", "exact_div", "floordiv", "free_symbols", "fresh", "ge", "gt", "implied",
+    "interned", "is_reworded", "last_fresh", "le", "legible", "legible_name", "linear", "lt", "maximum",
+    "minimum", "mod", "ne", "nonneg", "nonzero", "not_", "or_", "parse_cond", "parse_dim", "select",
     "substitute", "symbol", "template", "value_text"
 ]  # fmt: skip

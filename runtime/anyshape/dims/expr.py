@@ -226,6 +226,29 @@ class Dim(Consed):
             result = self * result
         return result
 
+    def __ge__(self, other: Size) -> bool | Cond:
+        """What is known of self >= other, as of other comparisons: a truth, or a condition."""
+        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["ge"](self - other)
+
+    def __le__(self, other: Size) -> bool | Cond:
+        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["ge"](other - self)
+
+    def __gt__(self, other: Size) -> bool | Cond:
+        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["ge"](self - other - 1)
+
+    def __lt__(self, other: Size) -> bool | Cond:
+        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["ge"](other - self - 1)
+
+    def equal(self, other: Size) -> bool | Cond:
+        """What is known of whether the sizes are equal. `==` says whether they are one dim."""
+        size = _size(other)
+        if size is NotImplemented:
+            raise TypeError(
+                f"a dim is compared with a size, not with {other!r}; a value is compared with a dim by value.equal(dim)"
+            )
+        decided: bool | Cond = REBUILD["eq"](self - size)
+        return decided
+
 
 _table: WeakValueDictionary[frozenset[tuple[Monomial, int]], Dim] = WeakValueDictionary()
 """Without the dims that are one atom alone, which their atoms hold: no key may lead to what it stands for."""

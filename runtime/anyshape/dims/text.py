@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
@@ -47,7 +48,7 @@ def _outline(e: Any, levels: int) -> str:
         return "…"
     atoms: Any = (a for m, _ in e.terms for a in m) if isinstance(e, Dim) else (e,)
     shown = [
-        a.name if a.kind == "symbol" else f"{a.kind}({', '.join(_outline(x, levels - 1) for x in a.args)})"
+        _name(a) if a.kind == "symbol" else f"{a.kind}({', '.join(_outline(x, levels - 1) for x in a.args)})"
         for a in atoms
     ]
     return f"{'+'.join(shown[:8])}{'+…' if len(shown) > 8 else ''}"
@@ -55,9 +56,62 @@ def _outline(e: Any, levels: int) -> str:
 
 class _Recording(threading.local):
     recorded: list[Dim | Cond] | None = None
+    """The expressions of a message that `template` is making."""
+    anonymous: set[str] | None = None
+    """The names of symbols nobody named that were printed as they are, which `anonymous_names` asks for."""
+    legible = False
 
 
 _recording = _Recording()
+ANONYMOUS = re.compile(r"\?\d+|[A-Za-z_?][\w?]*\.\d+")
+"""What `fresh` calls symbols, and the text of a function sizes without a name"""
+_ELEMENT = re.compile(r"(\w+)_(\d+)_\.\d+")
+UNNAMED = "v"
+"""What symbols of elements are called after a value without a name."""
+
+
+def legible(e: Size) -> str:
+    """A size as people read it: a symbol that nobody named is `s[0]` if it is an element of a value s, else `?`, any size. Its own name
+    counts what the process has made; it is printed within `anonymous_names` alone, by what gives it another one."""
+    if isinstance(e, int) or _recording.recorded is not None or _recording.anonymous is not None:
+        return str(e)
+    _recording.legible = True
+    try:
+        return text(e)
+    finally:
+        _recording.legible = False
+
+
+def legible_name(name: str) -> str:
+    """What `legible` calls a symbol that `fresh` gave this name."""
+    m = _ELEMENT.fullmatch(name)
+    return f"{m.group(1)}[{m.group(2)}]" if m is not None and m.group(1) != UNNAMED else "?"
+
+
+@contextmanager
+def anonymous_names() -> Iterator[set[str]]:
+    """Prints such names as they are inside, and gives those that were: text with them is reworded, or is the text of a function."""
+    outer = _recording.anonymous
+    _recording.anonymous = set() if outer is None else outer
+    try:
+        yield _recording.anonymous
+    finally:
+        _recording.anonymous = outer
+
+
+def is_reworded() -> bool:
+    """Whether the text that is made here is part of what is printed within `anonymous_names`."""
+    return _recording.anonymous is not None
+
+
+def _name(atom: Atom) -> str:
+    name = atom.name
+    if ("." in name or "?" in name) and ANONYMOUS.fullmatch(name):
+        if _recording.legible:
+            return legible_name(name)
+        if _recording.anonymous is not None:
+            _recording.anonymous.add(name)
+    return name
 
 
 def shown(e: Dim | Cond) -> str:
@@ -95,7 +149,7 @@ def _term(monomial: Monomial, c: int, grouped: bool = False) -> str:
 
 def _atom(atom: Atom, alone: bool) -> str:
     if atom.kind == "symbol":
-        return atom.name
+        return _name(atom)
     if atom.kind in _INFIX:
         words = _INFIX[atom.kind].join(_operand(a) for a in atom.args)
         return words if alone else f"({words})"

@@ -168,14 +168,18 @@ _FOLDS: dict[str, tuple[str, int | bool | None]] = {
 }  # fmt: skip
 
 
-def quotient(a: ExprLike, b: ExprLike) -> ExprLike:
+def quotient(a: ExprLike, b: ExprLike) -> Expr:
     """a // b, rounded down; 0 where b is 0, as for elements."""
-    return floordiv(a, b) if isinstance(a, int | Dim) and isinstance(b, int | Dim) else apply("floordiv", a, b)
+    if isinstance(a, int | Dim) and isinstance(b, int | Dim):
+        return as_expr(floordiv(a, b))
+    return apply("floordiv", a, b)
 
 
-def remainder(a: ExprLike, b: ExprLike) -> ExprLike:
+def remainder(a: ExprLike, b: ExprLike) -> Expr:
     """a % b, with the sign of b; 0 where b is 0, as for elements."""
-    return mod(a, b) if isinstance(a, int | Dim) and isinstance(b, int | Dim) else apply("mod", a, b)
+    if isinstance(a, int | Dim) and isinstance(b, int | Dim):
+        return as_expr(mod(a, b))
+    return apply("mod", a, b)
 
 
 def inside(index: Iterable[ExprLike], extents: Iterable[Size]) -> Expr:

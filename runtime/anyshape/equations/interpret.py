@@ -102,7 +102,17 @@ def _demand(form: Demand, asked: Expr, holds: Any, start: Evaluation) -> None:
     if not holds:
         sizes = start.sizes
         words = "".join(str(dims.evaluate(p, sizes)) if isinstance(p, Dim) else str(p) for p in form.message)
-        raise Refused((words,), read=[] if start.symbolic else start.blamed(asked))
+        raise Refused((words,), read=_blamed(start, asked))
+
+
+def _blamed(start: Evaluation, asked: Expr) -> list[tuple[Tensor, str]]:
+    """The elements of which an assert does not hold; none where some are symbols."""
+    try:
+        return start.blamed(asked)
+    except (Unknown, TypeError):
+        if not start.symbolic:
+            raise
+        return []
 
 
 def _recurrence(unit: Sequence[Equation], first: Step, start: Evaluation) -> None:

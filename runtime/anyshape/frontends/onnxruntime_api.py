@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from anyshape.dims import Size
+from anyshape.dims import Size, free_symbols
 from anyshape.errors import ArgumentError
 from anyshape.frontends.onnx.dtypes import declared_dims
 from anyshape.frontends.onnx.maps import with_maps
+from anyshape.graph.text import is_anonymous
 from anyshape.public import edge, public
 from anyshape.strings import as_objects
 from anyshape.types import ListType, TensorType
@@ -94,5 +95,4 @@ def _spelled(t: TensorType) -> str:
 def _dim(d: Size) -> int | str | None:
     if isinstance(d, int):
         return d
-    text = str(d)
-    return None if text.startswith("?") else text
+    return None if any(map(is_anonymous, free_symbols(d))) else str(d)

@@ -10,8 +10,9 @@ import numpy as np
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
 from anyshape.graph.match_shape import names_of_unknowns, resolved
+from anyshape.graph.require import required_of
 from anyshape.graph.retype import with_dims
-from anyshape.graph.sizes import remember
+from anyshape.graph.sizes import remember, remember_input
 from anyshape.graph.tuples import flat, flats, form_of, formed, member_names
 from anyshape.graph.value import Value
 from anyshape.public import public
@@ -31,6 +32,7 @@ def input(name: str, type: str | TensorType) -> Any:
     params = [Value(t, n) for t, n in zip(flat(types), names, strict=True)]
     for p in params:
         remember(p)
+        remember_input(p)
     return formed(form_of(types), iter(params))
 
 
@@ -51,5 +53,6 @@ def function(inputs: Sequence[Any], results: Any, name: str = "main") -> Functio
     strange = [v for v in inputs if not v.is_param]
     if strange:
         raise ArgumentError(f"an input of a function is made by anyshape.input, got {strange[0]}")
-    closed = Function(tuple(inputs), resolved(inputs, values), name, names, form=form_of(outputs))
-    return with_dims(closed, names_of_unknowns(inputs, values))
+    held = required_of(inputs, values)
+    closed = Function(tuple(inputs), resolved(inputs, values, held), name, names, form=form_of(outputs))
+    return with_dims(closed, names_of_unknowns(inputs, (*held, *values)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from anyshape.dims import Cond, Facts, not_
+from anyshape.dims import Cond, Facts, anonymous_names, not_
 from anyshape.errors import DtypeError, ShapeError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import Inference
@@ -18,6 +18,10 @@ from anyshape.graph.value import Node, Value
 from anyshape.rules import Bound
 from anyshape.rules.vec import Truth
 from anyshape.wording import counted
+
+
+def unlike_branches(then: str, otherwise: str) -> ShapeError:
+    return ShapeError(f"if: the branch then has {then}, and the branch otherwise {otherwise}")
 
 
 class _If:
@@ -47,12 +51,12 @@ class _If:
         regions = tuple(self._typed(node, k, facts) for k in range(2))
         taken = self._possible(node, regions)
         if len({len(r.results) for r in taken}) > 1:
-            raise ShapeError(
-                f"if: one branch has {counted(len(taken[0].results), 'result')}, and the other {len(taken[1].results)}"
-            )
+            raise unlike_branches(*(counted(len(r.results), "result") for r in taken))
         columns = list(zip(*(r.results for r in taken), strict=True))
         outside = symbols_of(node.inputs, facts)
-        types = tuple(exported_type(joined_type(c, f"if: result {k}", facts), outside) for k, c in enumerate(columns))
+        sides = (f"in the branch {self.regions[0]}", f"in the branch {self.regions[1]}")
+        joined = [joined_type(c, f"if: result {k}", sides, facts) for k, c in enumerate(columns)]
+        types = tuple(exported_type(t, outside) for t in joined)
         contents = tuple(exported_contents(joined_contents(c), outside) for c in columns)
         positions = data_dependent_dims(types, outside)
         return Inference(
@@ -63,11 +67,12 @@ class _If:
         region = node.regions[k]
         under = (facts or Facts()).under(self.assumed(node, k))
         try:
-            return typed(region, self.captured(node), under)
+            with anonymous_names() as printed:
+                return typed(region, self.captured(node), under)
         except (ShapeError, DtypeError) as e:
             if not self.may_skip(node, k):
                 raise
-            return failed(region.name, params_for(region.params, self.captured(node)), reworded(str(e), node))
+            return failed(region.name, params_for(region.params, self.captured(node)), reworded(str(e), node, printed))
 
     @staticmethod
     def _possible(node: Node, regions: tuple[Function, ...]) -> list[Function]:
@@ -76,7 +81,7 @@ class _If:
         left = [r for k, r in enumerate(regions) if known is None or known is (k == 0)]
         possible = [r for r in left if not r.failure]
         if not possible:
-            raise ShapeError(f"if: no branch can be taken: {left[0].failure}")
+            raise ShapeError(f"if: no branch can be taken: {'; '.join(f'{r.name}: {r.failure}' for r in left)}")
         return possible
 
     def simplify(self, node: Node) -> Sequence[Value] | None:

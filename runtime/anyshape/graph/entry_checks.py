@@ -8,26 +8,50 @@ of the same dims would come first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from anyshape.dims import Cond, Dim, Facts, free_symbols
 from anyshape.graph.function import Function
-from anyshape.graph.value import Node, as_known
+from anyshape.graph.value import Node, Value, as_known
 from anyshape.rules import Check
+
+
+def _symbols(v: Value) -> set[Dim]:
+    """The symbols in a value's shape and elements."""
+    return v.type.symbols().union(*(free_symbols(e) for e in v.contents or ()))
 
 
 class EntryFacts:
     """`facts` holds for every node after those learned from; `checks` is what the entry must check for that."""
 
-    def __init__(self, f: Function, around: Facts | None = None) -> None:
-        """`around`: what holds wherever f, a region, runs."""
+    def __init__(self, f: Function, around: Facts | None = None, required: Collection[Node | None] = ()) -> None:
+        """`around`: what holds wherever f, a region, runs; `required`: nodes whose checks all nodes behind them may rely on."""
+        self.required = required
+        self.demanded: list[Cond] = []
         self.facts = Facts() if around is None else around.under(True)
         self.checks: list[Check] = []
         self.entry = set(f.symbols())
         self.seen: set[Cond] = set()
         for check in f.checks:
             self._assume(check)
+
+    def rely_on(self, node: Node, old: Node) -> None:
+        """Notes the checks of a node, made anew for `old`, if they are required. What an entry decides of them is learned already."""
+        if old in self.required:
+            self.demanded += [c.cond for c in node.checks if not free_symbols(c.cond) <= self.entry]
+
+    def facts_for(self, values: Iterable[Value | None]) -> Facts:
+        """What holds wherever a node of these operands runs: what is required of data-dependent sizes is checked when all sizes in it have
+        values, and so before such a node only if its operands have them."""
+        if not self.demanded:
+            return self.facts
+        known = self.entry.union(*(_symbols(v) for v in values if v is not None))
+        facts = self.facts.under(True)
+        for cond in self.demanded:
+            if free_symbols(cond) <= known:
+                facts.learn(cond)
+        return facts
 
     def learn(self, node: Node) -> bool:
         """Whether the node's types can be refined: its checks taught something, or follow from what was known."""

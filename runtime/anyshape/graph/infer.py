@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anyshape.dims import Facts, NestedTooDeep, last_fresh
+from anyshape.dims import Dim, Facts, NestedTooDeep, anonymous_names, is_reworded, last_fresh
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.accumulation import accumulate
@@ -21,6 +21,7 @@ from anyshape.equations.expr import const
 from anyshape.equations.interpret import interpret
 from anyshape.equations.symbolic import NOTHING, Unknown
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
+from anyshape.graph.counts import known_sizes
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
 from anyshape.graph.inference_cache import Memory, question_of
 from anyshape.graph.opdef import OpDef
@@ -70,21 +71,22 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         return op.structure.infer(node)
     dtypes = solve_dtypes(node)
     kinds = output_dtypes(node, dtypes)
-    rule = Rule(
-        op.full_name, node.source, facts.under(True) if facts is not None else None
-    )  # a copy: a node learns for itself
+    rule = _rule(node, facts)
     try:
         shapes = shapes_of(node)
         bound = related(node, rule, shapes)
+        if rule.data_dependent:
+            counted_before = _counted_before(node, bound, rule, kinds, dtypes)
+            if counted_before:
+                rule = _rule(node, facts)
+                rule.sizes = counted_before
+                bound = related(node, rule, shapes)
     except Undetermined as e:
         each = _for_each_output(node, kinds, e)
         known = ranks_anyway(node, facts) or shapes_without_floats(node, facts) or [None] * len(each)
         unknown = tuple(TensorType(k, s) for k, s in zip(each, known, strict=True))
         return Inference(unknown, (None,) * len(unknown), tuple(rule.checks), None, dtypes=dtypes, undetermined=str(e))
-    types: list[TensorType] = []
-    for o in op.outputs:
-        shape = bound.outputs[o.name]
-        types += [TensorType(kinds[o.name], tuple(s)) for s in (shape if o.variadic else [shape])]
+    types = _types(node, bound, kinds)
     if node.count not in (None, len(types)):
         raise ShapeError(f"{op.full_name}: it has {counted(len(types), 'output')}, but the call asks for {node.count}")
     if node.sequence is not None and op.sequence is not None:
@@ -93,6 +95,41 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         return Inference(tuple(types), (None,) * len(types), checks, bound, dtypes=dtypes)
     contents = _contents(node, bound, types, dtypes)
     return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes=dtypes)
+
+
+def _rule(node: Node, facts: Facts | None) -> Rule:
+    """A run of the call's rule, on a copy of the facts: a node learns for itself."""
+    return Rule(node.op.full_name, node.source, facts.under(True) if facts is not None else None)
+
+
+def _types(node: Node, bound: Bound, kinds: Mapping[str, DType]) -> list[TensorType]:
+    types: list[TensorType] = []
+    for o in node.op.outputs:
+        shape = bound.outputs[o.name]
+        types += [TensorType(kinds[o.name], tuple(s)) for s in (shape if o.variadic else [shape])]
+    return types
+
+
+def _counted_before(
+    node: Node, bound: Bound, rule: Rule, kinds: Mapping[str, DType], dtypes: Mapping[str, DType]
+) -> dict[str, Dim]:
+    """The sizes of the call that an earlier one counted, by name."""
+    if node.sequence is not None:
+        return {}
+    tensors: dict[Value, Tensor] = {}
+    equations = []
+    if node.op.kernel is not None:
+        trial = _trial(node, bound, _types(node, bound, kinds), dtypes)
+        equations = equations_of(trial, *tensors_of(trial, tensors)).equations
+    return known_sizes(node, rule, equations, tensors)
+
+
+def _trial(node: Node, bound: Bound, types: Sequence[TensorType], dtypes: Mapping[str, DType]) -> Node:
+    """A copy of the call that has its outputs."""
+    trial = Node(node.op, node.inputs, node.attrs, node.source)
+    trial.bound, trial.dtypes = bound, dtypes
+    trial.outputs = tuple(Value(t) for t in types)
+    return trial
 
 
 def _inferred(node: Node, facts: Facts | None) -> Inference:
@@ -141,7 +178,8 @@ def build(
     node = untyped(op, inputs, attrs, source, regions)
     node.count = count
     try:
-        result = _inferred(node, facts)
+        with anonymous_names() as printed:
+            result = _inferred(node, facts)
     except Restated as e:
         return e.node
     except (RecursionError, NestedTooDeep):
@@ -152,7 +190,7 @@ def build(
     except AnyshapeError as e:
         from anyshape.graph.origins import reworded
 
-        said = reworded(str(e), node)
+        said = reworded(str(e), node, frozenset() if is_reworded() else printed)
         if source and source not in said:
             said = f"{said} (at {source})"
         error = e if said == str(e) else type(e)(said)
@@ -275,9 +313,7 @@ def _contents(
         return (source.elements() if named else source.contents,)
     if op.kernel is None:
         return nothing
-    trial = Node(op, node.inputs, node.attrs, node.source)
-    trial.bound, trial.dtypes = bound, dtypes
-    trial.outputs = tuple(Value(t) for t in types)
+    trial = _trial(node, bound, types, dtypes)
     ins, outs = tensors_of(trial)
     eqs = equations_of(trial, ins, outs)
     arrays = {}

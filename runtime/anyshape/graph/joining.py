@@ -7,28 +7,29 @@ element to element.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 
 from anyshape.dims import Dim, Facts, Size, bounds, free_symbols, fresh
 from anyshape.errors import DtypeError
-from anyshape.graph.value import Contents, Element, Value
+from anyshape.graph.value import Contents, Element, Node, Value
 from anyshape.types import DIFFERS, FunctionType, ListType, TensorType, list_of
 
+Sides = tuple[str, str]
+"""Where the first type is, and where the second one, as a message says it: ("in the branch then", "in the branch otherwise")."""
 
-def joined_type(values: Sequence[Value], where: str, facts: Facts | None = None) -> TensorType:
-    """The type that several values have in common. Raises DtypeError where dtypes differ."""
-    first = values[0].type
-    if any(isinstance(v.type, FunctionType) for v in values):
-        other = next((v.type for v in values if v.type != first), first)
-        if other != first:
-            raise DtypeError(f"{where} is {first} on one side and {other} on the other")
+
+def joined_type(values: Sequence[Value], where: str, sides: Sides, facts: Facts | None = None) -> TensorType:
+    """The type that one or two values have in common. Raises DtypeError with both types where their dtypes differ."""
+    first, last = values[0].type, values[-1].type
+    if isinstance(first, FunctionType) or isinstance(last, FunctionType):
+        if first != last:
+            raise _unlike(where, first, last, sides)
         return first
-    if any(isinstance(v.type, ListType) for v in values):
-        return reduce(lambda a, b: joined_list(a, b, where), (v.type for v in values[1:]), values[0].type)
-    for v in values[1:]:
-        if v.type.dtype is not first.dtype:
-            raise DtypeError(f"{where} is {first.dtype} on one side and {v.type.dtype} on the other")
+    if isinstance(first, ListType) or isinstance(last, ListType):
+        return first if len(values) == 1 else joined_list(first, last, where, sides)
+    if first.dtype is not last.dtype:
+        raise _unlike(where, first, last, sides)
     shapes = [spelled_type(v.type, facts).shape for v in values]
     known = [s for s in shapes if s is not None]
     if len(known) < len(shapes) or len({len(s) for s in known}) > 1:
@@ -36,16 +37,34 @@ def joined_type(values: Sequence[Value], where: str, facts: Facts | None = None)
     return TensorType(first.dtype, tuple(joined_size(sizes) for sizes in zip(*known, strict=True)))
 
 
-def joined_list(a: TensorType, b: TensorType, where: str) -> ListType:
+def _unlike(where: str, a: TensorType, b: TensorType, sides: Sides, why: str = "") -> DtypeError:
+    return DtypeError(f"{where} is {a} {sides[0]} and {b} {sides[1]}{why}")
+
+
+def unlike_ranks(nodes: Iterable[Node]) -> str:
+    """Names the first result that has one rank in a branch and another one in the other, with both types; empty where there is none."""
+    for n in nodes:
+        taken = [r for r in n.regions if not r.failure]
+        for k, v in enumerate(n.outputs if len(taken) > 1 else ()):
+            if v.type.shape is None:
+                said = " and ".join(f"{r.results[k].type} in the branch {r.name}" for r in taken)
+                return f"{n.op.full_name}{f' ({n.source})' if n.source else ''}: result {k} is {said}"
+        inside = unlike_ranks(n for r in taken for n in r.nodes)
+        if inside:
+            return inside
+    return ""
+
+
+def joined_list(a: TensorType, b: TensorType, where: str, sides: Sides = ("on one side", "on the other")) -> ListType:
     """The list type that both lists have. Raises DtypeError where only one is a list, or their elements are of different kinds."""
     if not (isinstance(a, ListType) and isinstance(b, ListType) and (a.optional, a.depth) == (b.optional, b.depth)):
-        raise DtypeError(f"{where} is {a} on one side and {b} on the other")
+        raise _unlike(where, a, b, sides)
     if a.tensor.dtype is not b.tensor.dtype:
-        raise DtypeError(f"{where} is {a} on one side and {b} on the other; elements of a list have one dtype")
+        raise _unlike(where, a, b, sides, "; elements of a list have one dtype")
     if a.never or b.never:
         return b if a.never else a
     if a.depth > 1:
-        return list_of(joined_list(a.element, b.element, where), a.optional)
+        return list_of(joined_list(a.element, b.element, where, sides), a.optional)
     mine, its = a.element.shape, b.element.shape
     if mine is None or its is None or len(mine) != len(its):
         return list_of(TensorType(a.element.dtype, None), a.optional)

@@ -14,7 +14,6 @@ was put there in sight, needs no list at run time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 
 from anyshape.dims import Dim, Size, fresh
 from anyshape.dtypes import parse_dtype
@@ -125,7 +124,12 @@ class _List(_Kept):
             )
         if not lists:
             raise ShapeError('list: it is empty, and its element type is not known; pass element="f32[...]"')
-        return _inference(reduce(lambda a, b: joined_list(a, b, "list: an element"), lists))
+        sides = [f"by element {k}" for k in range(len(values))]
+        sides[:0] = ["as declared"] * (len(lists) - len(values))
+        joined = lists[0]
+        for k in range(1, len(lists)):
+            joined = joined_list(joined, lists[k], "list: it", (sides[0], sides[k]))
+        return _inference(joined)
 
 
 class _Insert(_Kept):
@@ -136,7 +140,7 @@ class _Insert(_Kept):
             raise DtypeError(f"{node.op.full_name}: {t} is not a list; make a new optional instead")
         _check_elements(node, [operand(node, 1).type])
         added = list_of(operand(node, 1).type)
-        return _inference(joined_list(t, added, f"{node.op.full_name}: the list"))
+        return _inference(joined_list(t, added, f"{node.op.full_name}: the list", ("before", "by what is inserted")))
 
 
 class _Erase(_Kept):

@@ -61,12 +61,12 @@ class Carried:
     def widen(self, result: Value, where: str, all_of_it: bool) -> bool:
         """Joins the value after an iteration, and says whether that changed anything. Raises DtypeError, and RankChanges."""
         if result.type.dtype is not self.type.dtype:
-            raise DtypeError(f"{where} is {self.type.dtype}, and {result.type.dtype} after an iteration")
+            raise DtypeError(f"{where} is {self.type}, and {result.type} after an iteration")
         mine, its = self.type.shape, spelled_type(result.type, self.facts).shape
         if mine is not None and its is not None and len(mine) != len(its):
             raise RankChanges(
-                f"{where}: its rank changes between iterations, from {len(mine)} to {len(its)}, and goes on changing; carry a list, whose "
-                "elements may have any rank, or the elements and the shape apart"
+                f"{where}: its rank changes between iterations, from {self.type} to {result.type}, and goes on changing; "
+                "carry a list, whose elements may have any rank, or the elements and the shape apart"
             )
         before = (self.type, self.contents)
         if FUNCTION in (self.type.dtype, result.type.dtype):
@@ -74,7 +74,7 @@ class Carried:
                 raise DtypeError(f"{where} is {self.type}, and {result.type} after an iteration")
             return False
         if isinstance(self.type, ListType):
-            self.type = joined_list(self.type, of_all_iterations(result.type), where)
+            self.type = joined_list(self.type, of_all_iterations(result.type), where, ("before", "after an iteration"))
             return before[0] != self.type
         if mine is None or its is None:
             self.type = TensorType(self.type.dtype, None)

@@ -14,16 +14,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyshape.dims import Definition, Dim, Size, bounds, definitions, eq, free_symbols, ge, linear, substitute, symbol
+from anyshape.dims import (
+    Definition,
+    Dim,
+    Size,
+    bounds,
+    definitions,
+    eq,
+    free_symbols,
+    ge,
+    legible,
+    linear,
+    substitute,
+    symbol,
+)
 from anyshape.dtypes import parse_dtype
 from anyshape.errors import ArgumentError, DtypeError, ParseError, ShapeError, UnsupportedError
 from anyshape.graph.callee import bind_argument
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import rebuild
-from anyshape.graph.joining import joined_list
+from anyshape.graph.joining import joined_list, unlike_ranks
 from anyshape.graph.local_names import localised, over
 from anyshape.graph.matching import make
+from anyshape.graph.required import after
 from anyshape.graph.value import Value, constant
 from anyshape.public import public
 from anyshape.types import FunctionType, ListType, TensorType, parse_type
@@ -96,16 +110,18 @@ def ensure(v: Value, expected: TensorType, where: str, params: Sequence[Value]) 
     for axis, (n, m) in enumerate(zip(expected.shape or (), v.type.shape or ())):
         decided = eq(n, m)
         if decided is False:
-            raise ShapeError(f"{where} must be {expected}, got {v.type}: dim {axis} is not {n}")
+            raise ShapeError(f"{where} must be {expected}, got {v.type}: dim {axis} is not {legible(n)}")
         own = isinstance(n, Dim) and not free_symbols(n) <= known
         open_.append(None if decided is True or own else n)
     if all(n is None for n in open_):
         return v
     places = _entry_places(params)
-    for size in open_:
-        unknown = free_symbols(0 if size is None else size) - places.keys()
+    for size in (n for n in open_ if n is not None):
+        unknown = free_symbols(size) - places.keys()
         if unknown or (isinstance(size, Dim) and any(a.kind != "symbol" for t, _ in size.terms for a in t)):
-            raise UnsupportedError(f"a declared dim may be a sum of products of dims of the parameters; {size} is none")
+            raise UnsupportedError(
+                f"a declared dim may be a sum of products of dims of the parameters; {legible(size)} is none"
+            )
     return ensured(v, [None if n is None else _size(n, places) for n in open_], where)
 
 
@@ -113,7 +129,8 @@ def _demand_kind(v: Value, expected: TensorType, where: str) -> None:
     if v.type.dtype is not expected.dtype:
         raise DtypeError(f"{where} must be {expected}, got {v.type}")
     if v.type.rank != expected.rank:
-        raise ShapeError(f"{where} must be {expected}, got {v.type}")
+        why = unlike_ranks(topological([v])) if v.type.shape is None else ""
+        raise ShapeError(f"{where} must be {expected}, got {v.type}{f', since {why}' if why else ''}")
 
 
 def ensured(v: Value, sizes: Sequence[Value | None], where: str) -> Value:
@@ -208,13 +225,14 @@ def _computed(n: Dim, values: Mapping[Dim, Value]) -> Value:
     return total
 
 
-def resolved(params: Sequence[Value], results: Sequence[Value]) -> list[Value]:
-    """The results with every name of a dim read off an input, or off the value at which it is written first."""
-    nodes = topological(results)
-    if not any(isinstance(v, NamedDim) for node in nodes for v in node.inputs):
+def resolved(params: Sequence[Value], results: Sequence[Value], held: Sequence[Value] = ()) -> list[Value]:
+    """The results with every name of a dim read off an input, or off the value at which it is written first; put through what is required,
+    which is known of all of them."""
+    nodes = topological((*held, *results))
+    if not held and not any(isinstance(v, NamedDim) for node in nodes for v in node.inputs):
         return list(results)
     scope = _entry_names(params)
-    entry = EntryFacts(Function(params, ()))
+    entry = EntryFacts(Function(params, ()), required={h.node for h in held})
     mapped: dict[Value, Value] = {}
     seen = {*params, *(v for node in nodes for v in node.outputs)}
     for node in nodes:
@@ -230,10 +248,12 @@ def resolved(params: Sequence[Value], results: Sequence[Value]) -> list[Value]:
                 place = scope[name]
                 mapped[v] = place.size({s: scope[str(s)] for s in free_symbols(place.rest)}, mapped, node.source)
         inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
-        rebuilt = localised(over(node, inputs), inner, entry.facts) if inner else rebuild(node, inputs, entry.facts)
+        facts = entry.facts_for(inputs)
+        rebuilt = localised(over(node, inputs), inner, facts) if inner else rebuild(node, inputs, facts)
         entry.learn(rebuilt)
+        entry.rely_on(rebuilt, node)
         mapped.update(zip(node.outputs, rebuilt.outputs, strict=True))
-    return [mapped.get(v, v) for v in results]
+    return after([mapped.get(v, v) for v in results], [mapped[h] for h in held])
 
 
 def _written(v: NamedDim, scope: Mapping[str, Place]) -> Place:

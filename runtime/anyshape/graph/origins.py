@@ -5,17 +5,14 @@ Names that `fresh` makes count what a process has made, and say nothing to anybo
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from functools import cached_property
 
-from anyshape.dims import Dim
+from anyshape.dims import ANONYMOUS, Dim, legible_name
 from anyshape.graph.function import Function, topological
 from anyshape.graph.text import is_anonymous
 from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Element, Node, Value
-
-_NAME = re.compile(r"\?\d+|[A-Za-z_?][\w?]*\.\d+")
 
 
 def origins(values: Iterable[tuple[str, Value]]) -> dict[Dim, str]:
@@ -70,9 +67,10 @@ def labelled_values(f: Function) -> Iterator[tuple[str, Value]]:
             yield node.op.name, v
 
 
-def reworded(text: str, node: Node) -> str:
-    """A message about a call, its anonymous symbols called by what they were read off: an operand, or what it is computed from."""
-    asked = set(_NAME.findall(text))
+def reworded(text: str, node: Node, printed: Set[str] = frozenset()) -> str:
+    """A message about a call, its anonymous symbols called by what they were read off: an operand, or what it is computed from. Others
+    among those that were `printed` are any size, `?`."""
+    asked = set(ANONYMOUS.findall(text))
     if not asked:
         return text
     names: dict[str, str] = {}
@@ -80,7 +78,8 @@ def reworded(text: str, node: Node) -> str:
     names.update((str(s), name) for s, name in known.items())
     if not asked <= names.keys():
         names = {str(s): name for s, name in origins(_behind(node)).items()} | names
-    return _NAME.sub(lambda m: names.get(m.group(), m.group()), text)
+    names = {name: legible_name(name) for name in printed} | names
+    return ANONYMOUS.sub(lambda m: names.get(m.group(), m.group()), text)
 
 
 def _with_operands(node: Node) -> Iterator[tuple[str, Value]]:

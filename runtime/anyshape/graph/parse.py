@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
@@ -289,7 +290,10 @@ def read_literal(text: str) -> Any:
     if text in ("nan", "inf", "-inf"):
         return math.nan if text == "nan" else float(text)
     if text.startswith("'"):
-        return text[1:-1]
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            raise ParseError(f"{text} is not a string") from None
     if is_dtype_name(text):
         return text
     try:

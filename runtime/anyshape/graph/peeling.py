@@ -98,8 +98,9 @@ def _first_iteration(node: Node, why: RankChanges) -> list[Value]:
 def _stacked(k: int, one: Value, others: Value, source: str) -> Value:
     mine, its = one.type.rank, others.type.rank
     if mine is not None and its is not None and its != mine + 1:
+        t = TensorType(others.type.dtype, others.type.shape[1:] if others.type.shape is not None else None)
         raise ShapeError(
-            f"loop: collected value {k}: its rank changes between iterations, from {mine} to {its - 1}; a stack has one"
+            f"loop: collected value {k}: its rank changes between iterations, from {one.type} to {t}; a stack has one"
         )
     return make("concat", [[make("expand_dims", [one], {"axes": (0,)}, source), others]], {"axis": 0}, source)
 

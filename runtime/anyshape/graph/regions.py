@@ -11,9 +11,11 @@ from dataclasses import replace
 
 from anyshape.dims import Cond, Dim, Facts, Size, free_symbols, substitute
 from anyshape.errors import ShapeError
+from anyshape.graph.counts import stands_for
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import rebuild
+from anyshape.graph.required import required_nodes
 from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
 from anyshape.rules import Check
@@ -37,6 +39,7 @@ def close(name: str, results: Sequence[Value], own: Sequence[Value], captured: S
     inner: list[Value] = []
     for v in captured:
         inner.append(inner_param(v, _unused(v.name or "captured", taken)))
+        stands_for(inner[-1], v)
     mapped = _mapped(topological(results, since=since), dict(zip(captured, inner, strict=True)), None)
     return Function((*own, *inner), [mapped.get(v, v) for v in results], name)
 
@@ -68,9 +71,11 @@ def _mapped(nodes: Sequence[object], final: Mapping[Value, Value], entry: EntryF
     for node in nodes:
         assert isinstance(node, Node)
         inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
-        rebuilt = rebuild(node, inputs, entry.facts if entry is not None else None)
+        rebuilt = rebuild(node, inputs, entry.facts_for(inputs) if entry is not None else None)
         if entry is not None and entry.learn(rebuilt):
-            rebuilt = rebuild(node, inputs, entry.facts)
+            rebuilt = rebuild(node, inputs, entry.facts_for(inputs))
+        if entry is not None:
+            entry.rely_on(rebuilt, node)
         mapped.update(zip(node.outputs, rebuilt.outputs, strict=True))
     return mapped
 
@@ -83,6 +88,9 @@ def typed(region: Function, operands: Sequence[Value], facts: Facts | None, cons
     kept = [not (constants and v.is_constant) for v in operands]
     params = [p if k else v for p, v, k in zip(params_for(region.params, operands), operands, kept, strict=True)]
     own = [p for p, k in zip(params, kept) if k]
+    for p, v in zip(params, operands, strict=True):
+        if p is not v:
+            stands_for(p, v)
     if region.failure:
         return failed(region.name, own, region.failure)
     return retyped(region, own, dict(zip(region.params, params)), facts)
@@ -93,7 +101,7 @@ def retyped(
 ) -> Function:
     """The region over `params`, with `final` in the place of its own parameters. Raises what inference raises."""
     checks = moved_checks(region, [final[p] for p in region.params], facts.renamed if facts is not None else {})
-    entry = EntryFacts(Function(params, (), region.name, (), checks=checks), facts)
+    entry = EntryFacts(Function(params, (), region.name, (), checks=checks), facts, required_nodes(region.results))
     mapped = _mapped(region.nodes, final, entry)
     return Function(
         params, [mapped.get(v, v) for v in region.results], region.name, region.result_names, checks=entry.checks

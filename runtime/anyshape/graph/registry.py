@@ -53,8 +53,13 @@ def find_op(full_name: str) -> OpDef:
     from anyshape.graph.composition import part_of
     from anyshape.graph.control import CONTROL_OPS
     from anyshape.graph.lists import LIST_OPS
+    from anyshape.graph.required import REQUIREMENT_OPS
 
-    ops = {**all_ops(), **CONTROL_OPS, **LIST_OPS, **CALL_OPS} if full_name not in all_ops() else all_ops()
+    ops = (
+        {**all_ops(), **CONTROL_OPS, **LIST_OPS, **CALL_OPS, **REQUIREMENT_OPS}
+        if full_name not in all_ops()
+        else all_ops()
+    )
     if full_name in ops:
         return ops[full_name]
     part = part_of(full_name)

@@ -16,6 +16,8 @@ from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function
 from anyshape.graph.infer import rebuild as rebuild_node
 from anyshape.graph.regions import substituted_check
+from anyshape.graph.required import required_nodes
+from anyshape.graph.text import is_anonymous
 from anyshape.graph.value import Node, Value
 from anyshape.rules import Check
 
@@ -70,7 +72,8 @@ def constrained(f: Function, dims: Mapping[str, Any]) -> Function:
     names = {s.name: s for s in f.symbols()}
     unknown = sorted(set(dims) - set(names))
     if unknown:
-        raise ArgumentError(f"dims: no input has a dim {', '.join(unknown)}; there are {', '.join(names) or 'none'}")
+        named = [n for n, s in names.items() if not is_anonymous(s)]
+        raise ArgumentError(f"dims: no input has a dim {', '.join(unknown)}; there are {', '.join(named) or 'none'}")
     return with_dims(f, {names[n]: _said(n, v) for n, v in dims.items()})
 
 
@@ -105,12 +108,13 @@ def rebuild(
     symbols of f now, also where they are only in what regions check."""
     mapped = dict(final)
     known = Function(params, (), f.name, (), checks=checks)
-    entry = EntryFacts(known)
+    entry = EntryFacts(known, required=required_nodes(f.results))
     entry.facts.renamed = renamed or {}
     for node in nodes:
         inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
-        rebuilt = rebuild_node(node, inputs, entry.facts)
+        rebuilt = rebuild_node(node, inputs, entry.facts_for(inputs))
         entry.learn(rebuilt)
+        entry.rely_on(rebuilt, node)
         mapped.update(zip(node.outputs, rebuilt.outputs))
     results = [mapped.get(v, v) for v in f.results]
     return Function(params, results, f.name, f.result_names, checks=entry.checks, form=f.form)

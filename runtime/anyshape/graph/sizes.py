@@ -11,13 +11,26 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from anyshape.dims import Cond, Dim, Size
+from anyshape.dims import Cond, Dim, Size, legible
 from anyshape.errors import ArgumentError
 from anyshape.graph.spelled import stacked
 from anyshape.graph.value import Value, constant
 
 _PLACES: WeakKeyDictionary[Dim, tuple[ref[Value], int, bool]] = WeakKeyDictionary()
 """The value that has a symbol which no text names, and where: along an axis, or as an element."""
+
+
+_INPUTS: WeakKeyDictionary[Value, None] = WeakKeyDictionary()
+"""The inputs of functions that people build, in the order in which they are made"""
+
+
+def remember_input(value: Value) -> None:
+    _INPUTS[value] = None
+
+
+def newest_input(name: str) -> list[Value]:
+    """The newest of the inputs that have a dim of that name, if there is any."""
+    return [p for p in _INPUTS if name in map(str, p.type.symbols())][-1:]
 
 
 def remember(value: Value, again: bool = False) -> None:
@@ -91,7 +104,7 @@ def _atom(n: Dim) -> Value:
         place = _PLACES.get(n)
         value = None if place is None else place[0]()
         if place is None or value is None:
-            raise ArgumentError(f"no value has the dim {n} any more; keep the value that it is of")
+            raise ArgumentError(f"no value has the dim {legible(n)} any more; keep the value that it is of")
         k = place[1]
         if place[2]:
             return _scalar(value if value.type.rank in (0, None) else value.reshape(-1)[k])
@@ -106,21 +119,21 @@ def _atom(n: Dim) -> Value:
             first = make({"min": "minimum", "max": "maximum"}[n.kind], [first, other], {}, "")
         return first
     if n.kind == "select":
-        return make("where", [_truth(n.args[0]), size(n.args[1]), size(n.args[2])], {}, "")
+        return make("where", [truth_value(n.args[0]), size(n.args[1]), size(n.args[2])], {}, "")
     a, b = map(size, n.args)
     return make("where", [a.equal(1), b, a], {}, "")  # a broadcast
 
 
-def _truth(c: Cond) -> Value:
+def truth_value(c: Cond) -> Value:
     """A condition on dims as a value."""
     if c.kind in ("and", "or"):
-        first, *others = map(_truth, c.args)
+        first, *others = map(truth_value, c.args)
         for other in others:
             first = first & other if c.kind == "and" else first | other
         return first
     if c.kind == "not":
-        return ~_truth(c.args[0])
+        return ~truth_value(c.args[0])
     return size(c.args[0]).equal(0) if c.kind == "eq" else size(c.args[0]) >= 0
 
 
-__all__ = ["is_size", "remember", "size", "sizes"]
+__all__ = ["is_size", "newest_input", "remember", "remember_input", "size", "sizes", "truth_value"]

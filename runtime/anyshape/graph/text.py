@@ -26,22 +26,25 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from anyshape.dims import Dim, Size, bounds, free_symbols, symbol
+from anyshape.dims import Dim, Size, anonymous_names, bounds, free_symbols, symbol
 from anyshape.dtypes import DType
 from anyshape.graph.callee import callees_of
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node, Value
+from anyshape.types import TensorType
 
 INLINE = 16
 
 
 def print_function(f: Function) -> str:
     """The function, and behind it those that it calls, which say what they give."""
-    called = [(c.function, f" -> {', '.join(map(str, c.type.results))}") for c in callees_of([f]) if c.function]
-    return "\n\n".join(_function(g, gives) for g, gives in ((f, ""), *called))
+    with anonymous_names():  # there are none: `symbol_names` gives others
+        called = [(c.function, f" -> {', '.join(map(str, c.type.results))}") for c in callees_of([f]) if c.function]
+        return "\n\n".join(_function(g, gives) for g, gives in ((f, ""), *called))
 
 
 def _function(f: Function, gives: str) -> str:
@@ -75,6 +78,17 @@ def _region(f: Function, shown: Mapping[Dim, Size], indent: str) -> list[str]:
     if f.failure:
         return [f"{head} fails {json.dumps(f.failure)}"]
     return [f"{head} {{", *_body(f, names, shown, indent + "  "), f"{indent}}}"]
+
+
+def size_names(f: Function) -> dict[Dim, Size]:
+    """What the text of a function calls sizes that nobody named."""
+    return symbol_names(f, value_names(f))
+
+
+def spelled_type(t: TensorType, shown: Mapping[Dim, Size]) -> str:
+    """A type in the words of a function's text."""
+    with anonymous_names():
+        return str(t.substitute(shown))
 
 
 def symbol_names(f: Function, names: Mapping[Value, str]) -> dict[Dim, Size]:
@@ -156,4 +170,12 @@ def spell_attribute(v: Any) -> str:
         return str(v)
     if isinstance(v, float):
         return "nan" if math.isnan(v) else "inf" if v == math.inf else "-inf" if v == -math.inf else repr(v)
-    return repr(v)
+    return f"'{_SPECIAL.sub(_escaped, v)}'" if isinstance(v, str) else repr(v)
+
+
+_SPECIAL = re.compile(r"""['"\\#\x00-\x1f\x7f\ud800-\udfff\u2028\u2029\x85]""")
+"""Characters that end a string, a call or a line of a text"""
+
+
+def _escaped(m: re.Match[str]) -> str:
+    return f"\\u{ord(m.group()):04x}"

@@ -62,7 +62,7 @@ class Value(Spelled):
     dims, conditions; an element nothing is known of is a symbol of its own, born with the value.
     """
 
-    __slots__ = ("__weakref__", "_contents", "constant", "index", "name", "node", "type")
+    __slots__ = ("__weakref__", "_contents", "constant", "index", "name", "node", "required", "type")
 
     def __init__(
         self,
@@ -78,6 +78,8 @@ class Value(Spelled):
             raise ArgumentError(f"a value has a TensorType, got {type!r}")
         self.type, self.name, self.node, self.index, self.constant = type, name, node, index, constant
         self._contents: Contents | Unknown | None = contents if contents is not None else UNKNOWN
+        self.required: tuple[Value, ...] = ()
+        """What is required of sizes that are computed of this value; see `require`."""
 
     @property
     def is_constant(self) -> bool:

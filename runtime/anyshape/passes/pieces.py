@@ -15,7 +15,7 @@ from anyshape.dims import Dim, Size
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
 from anyshape.equations.dependencies import reads
-from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
+from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var, read
 from anyshape.equations.traversal import replace_node, walk
 
 MOST_EQUATIONS = 8
@@ -41,6 +41,7 @@ def in_pieces(equations: Sequence[Equation]) -> bool:
 def by_pieces(equations: Sequence[Equation]) -> tuple[Equation, ...] | None:
     done: list[Equation] = []
     written: dict[Tensor, list[Equation]] = {}
+    parts: dict[Equation, Tensor] = {}
     last = {q.target: k for k, q in enumerate(equations)}
     for k, q in enumerate(equations):
         read_tensors = tuple(dict.fromkeys(e.tensor for e in walk(q.value) if isinstance(e, Read)))
@@ -49,25 +50,33 @@ def by_pieces(equations: Sequence[Equation]) -> tuple[Equation, ...] | None:
         split: list[Equation] = [q]
         for t in read_tensors:
             if len(written.get(t, ())) > 1:
-                several = [None if _reduces(each) else _apart(each, t, written[t]) for each in split]
+                several = [None if _reduces(each) else _apart(each, t, written[t], parts) for each in split]
                 split = [each for some in several if some is not None for each in some]
                 if None in several or len(split) > MOST_EQUATIONS:
                     return None
         written.setdefault(q.target, []).extend(split)
         done += split
-    return tuple(done)
+    return tuple(each for q in done for each in _with_part(q, parts.get(q)))
+
+
+def _with_part(q: Equation, part: Tensor | None) -> tuple[Equation, ...]:
+    """The equation of a piece, behind that of the piece alone where somebody reads it."""
+    if part is None:
+        return (q,)
+    variables = q.variables
+    return replace(q, target=part, index=variables), replace(q, value=read(part, variables))
 
 
 def _reduces(q: Equation) -> bool:
     return any(isinstance(e, Reduce) for e in walk(q.value))
 
 
-def _apart(q: Equation, t: Tensor, writers: Sequence[Equation]) -> list[Equation] | None:
+def _apart(q: Equation, t: Tensor, writers: Sequence[Equation], parts: dict[Equation, Tensor]) -> list[Equation] | None:
     """The equation for each of the pieces that t is written in."""
     for axis in range(len(t.shape)):
         pieces = [_piece(w, axis) for w in writers]
         if all(p is not None for p in pieces) and _tile([p for p in pieces if p is not None], t.shape[axis]):
-            return _over(q, t, axis, [p for p in pieces if p is not None])
+            return _over(q, t, axis, [p for p in pieces if p is not None], parts)
     return None
 
 
@@ -118,7 +127,9 @@ def _tile(pieces: Sequence[_Piece], extent: Size) -> bool:
     return dims.eq(at, extent) is True
 
 
-def _over(q: Equation, t: Tensor, axis: int, pieces: Sequence[_Piece]) -> list[Equation] | None:
+def _over(
+    q: Equation, t: Tensor, axis: int, pieces: Sequence[_Piece], parts: dict[Equation, Tensor]
+) -> list[Equation] | None:
     accesses = {e for e in walk(q.value) if isinstance(e, Read) and e.tensor is t}
     along = {e.index[axis] for e in accesses}
     (i, *more) = along
@@ -128,20 +139,20 @@ def _over(q: Equation, t: Tensor, axis: int, pieces: Sequence[_Piece]) -> list[E
         return None  # a part of the pieces, of which only the run may know where it ends
     if any(e.tensor is t for part in q.index for e in walk(part) if isinstance(e, Read)):
         return None
-    return [_one(q, accesses, axis, i, p) for p in pieces]
+    for p in pieces:
+        w = p.equation
+        if w not in parts:
+            parts[w] = Tensor(f"{t.name}_{len(parts)}", t.dtype, tuple(v.extent for v in w.variables))
+    return [_one(q, accesses, axis, i, p.equation, parts[p.equation]) for p in pieces]
 
 
-def _one(q: Equation, accesses: set[Read], axis: int, i: Var, piece: _Piece) -> Equation:
-    place = piece.equation.index[axis]
+def _one(q: Equation, accesses: set[Read], axis: int, i: Var, piece: Equation, part: Tensor) -> Equation:
+    """The equation at the positions of one piece, which reads the piece alone."""
+    place = piece.index[axis]
     own: dict[Expr, Expr] = {v: Var(v.name, v.extent) for v in place.free}
-    at = replace_node(place, own)
-    done: dict[Expr, Expr] = {i: at}
+    done: dict[Expr, Expr] = {i: replace_node(place, own)}
     for e in sorted(accesses, key=lambda e: e.serial):
-        at_piece = [replace_node(k, done) for k in e.index]
-        values = dict(own)
-        for k, v in enumerate(piece.equation.index):
-            if k != axis:
-                values[v] = at_piece[k]
-        done[e] = replace_node(piece.equation.value, values)
+        values = own | {v: replace_node(e.index[k], done) for k, v in enumerate(piece.index) if k != axis}
+        done[e] = read(part, [values[v] for v in piece.variables])
     index = tuple(replace_node(k, done) for k in q.index)
     return replace(q, index=index, value=replace_node(q.value, done))

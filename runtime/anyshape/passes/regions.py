@@ -22,6 +22,11 @@ def control_flow(node: Node) -> Sequence[Value] | None:
     return decided if decided is not None else _narrowed(node)
 
 
+def decided_branches(node: Node) -> Sequence[Value] | None:
+    """A branch whose condition is known is put in the node's place, and a loop without iterations removed."""
+    return None if node.op.control is None else node.op.control.simplify(node)
+
+
 def lists_in_sight(node: Node) -> Sequence[Value] | None:
     """What is taken out of a list whose elements are known is the element; what is split, and of known rank, is a list of its pieces."""
     if node.op is SPLIT:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Protocol, runtime_checkable
 
-from anyshape.dims import Facts
+from anyshape.dims import Facts, anonymous_names
 from anyshape.errors import ShapeError, VerifyError
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import build, rebuild
 from anyshape.graph.origins import reworded
 from anyshape.graph.regions import failed
+from anyshape.graph.required import required_nodes
 from anyshape.graph.value import Node, Value, mark
 
 LocalRule = Callable[[Node], Sequence[Value] | None]
@@ -56,12 +57,13 @@ class _Rewriter:
         """nodes made since then that are examined; those made before are when they are operands of any"""
         self.inner: set[tuple[Function, ...]] = set()
         """regions in which nothing is left to do"""
-        self.entry = EntryFacts(f, facts)
+        self.entry = EntryFacts(f, facts, required_nodes(f.results))
         self.fuel = LIMIT * (len(f.nodes) + COMPOSED)
 
     def run(self) -> Function:
         for node in self.f.nodes:
             current = self.known(self.rebuilt(node, force=self.rebuild_all))
+            self.entry.rely_on(current, node)
             for old, new in zip(node.outputs, self.settle(current), strict=True):
                 if old is not new:
                     self.final[old] = new
@@ -78,13 +80,13 @@ class _Rewriter:
         if not force and not any(v in final for v in node.inputs):
             return node
         inputs = tuple([v if v is None else final.get(v, v) for v in node.inputs])
-        return rebuild(node, inputs, self.entry.facts)
+        return rebuild(node, inputs, self.entry.facts_for(inputs))
 
     def known(self, node: Node) -> Node:
         """The node, its types refined by what its own checks say about the entry."""
         if not node.checks or not self.entry.learn(node):
             return node
-        return rebuild(node, node.inputs, self.entry.facts)
+        return rebuild(node, node.inputs, self.entry.facts_for(node.inputs))
 
     def settle(self, node: Node) -> tuple[Value, ...]:
         """Applies rules to the node, and to the nodes they make, until none applies."""
@@ -113,7 +115,7 @@ class _Rewriter:
         if all(_same(a, b) for a, b in zip(regions, node.regions)):
             self.inner.add(node.regions)
             return node
-        rebuilt = build(node.op, node.inputs, node.attrs, node.source, self.entry.facts, regions)
+        rebuilt = build(node.op, node.inputs, node.attrs, node.source, self.entry.facts_for(node.inputs), regions)
         self.inner.add(rebuilt.regions)
         return rebuilt
 
@@ -122,13 +124,14 @@ class _Rewriter:
         assert control is not None
         if region.failure:
             return region
-        facts = self.entry.facts.under(control.assumed(node, k))
+        facts = self.entry.facts_for(node.inputs).under(control.assumed(node, k))
         try:
-            return _Rewriter(region, rules, self.rebuild_all, facts).run()
+            with anonymous_names() as printed:
+                return _Rewriter(region, rules, self.rebuild_all, facts).run()
         except ShapeError as e:
             if not control.may_skip(node, k):
                 raise
-            return failed(region.name, region.params, reworded(str(e), node))
+            return failed(region.name, region.params, reworded(str(e), node, printed))
 
     def settled(self, v: Value) -> Value:
         """The value once everything new that it needs has been simplified."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,14 @@ from anyshape.graph.infer import build, equations_of, tensors_of
 from anyshape.graph.opdef import OpDef, ParamDef
 from anyshape.graph.registry import all_ops
 from anyshape.graph.value import Node, Value, constant
+from anyshape.types import TensorType
 
 
 def fold_contents(node: Node) -> Sequence[Value] | None:
     """Outputs whose elements inference already knows are constants."""
     if node.checks or node.regions or not all(_concrete(v.contents) for v in node.outputs):
+        return None
+    if node.op.view and not _only_views(node):
         return None
     return [
         constant(np.array(v.contents, v.type.dtype.numpy).reshape(static_shape(v)), computed=True) for v in node.outputs
@@ -37,13 +40,27 @@ def static_shape(v: Value) -> tuple[int, ...]:
 def idle_views(node: Node) -> Sequence[Value] | None:
     """A view that changes nothing, and checks nothing, is what it views: a reshape to the same shape, a shape that was ensured and
     proved. A view would keep producer and consumer in different kernels."""
-    if not node.op.view or node.checks or node.bound is None or len(node.outputs) != 1:
+    if node.bound is None or not _only_views(node):
         return None
-    source = viewed(node)
-    while source is not None and source.type != node.outputs[0].type:
-        above = source.node
-        source = viewed(above) if above is not None and not above.checks and len(above.outputs) == 1 else None
+    t = node.outputs[0].type
+    source = next((v for v in _behind(node) if v.type == t), None)
     return None if source is None else [source]
+
+
+def _behind(view: Node) -> Iterator[Value]:
+    """The values that a view shows: its operand, and if that is a view that checks nothing, the operand of this one, and so on."""
+    source = viewed(view)
+    while source is not None:
+        yield source
+        above = source.node
+        source = viewed(above) if above is not None and _only_views(above) else None
+
+
+def _only_views(node: Node) -> bool:
+    """Whether a call checks nothing, and has no operand but what it is a view of that a check may stand behind."""
+    source = viewed(node)
+    beside = (v for v in node.data_inputs if v is not None and v is not source)
+    return source is not None and not node.checks and len(node.outputs) == 1 and all(v.is_constant for v in beside)
 
 
 def viewed(node: Node) -> Value | None:
@@ -172,10 +189,12 @@ def _still_checks(node: Node, replaced: Sequence[Value], depth: int) -> bool:
 
 class CommonSubexpressions:
     """A call equal to an earlier one is that one. Operands are equal if all their elements are known and equal, be they numbers or dims:
-    each layer of an exported model computes the same sizes anew. Large constants are equal if their arrays are."""
+    each layer of an exported model computes the same sizes anew. Large constants are equal if their arrays are. Views of one value with
+    one type are equal, however their shape is spelled: `reshape(x, [-1])`, `reshape(x, [size(x)])` and `flatten` to a vector."""
 
     def __init__(self) -> None:
         self.seen: dict[tuple[Any, ...], Node] = {}
+        self.views: dict[tuple[Value, TensorType], Node] = {}
         self.constants: dict[tuple[Any, ...], int] = {}
 
     def inside(self) -> CommonSubexpressions:
@@ -186,7 +205,20 @@ class CommonSubexpressions:
             return None
         key = (node.op, node.regions, tuple(self._key(v) for v in node.inputs), alike(node.attrs))
         first = self.seen.setdefault(key, node)
+        first = self._same_view(node) if first is node else first
         return None if first is node else first.outputs
+
+    def _same_view(self, node: Node) -> Node:
+        """An earlier view of the same value that has the same type and checks all that this one does; the node itself if there is none."""
+        *_, source = [None, *_behind(node)]
+        t = node.outputs[0].type if node.outputs else None
+        if source is None or t is None or t.shape is None or node.bound is None or len(node.outputs) != 1:
+            return node
+        first = self.views.setdefault((source, t), node)
+        demanded = Facts()
+        for check in first.checks:
+            demanded.learn(check.cond)
+        return first if all(demanded.decide(check.cond) is True for check in node.checks) else node
 
     def _key(self, v: Value | None) -> Any:
         if v is None:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from anyshape import dims
-from anyshape.dims import Cond, Dim, Facts, template
+from anyshape.dims import Cond, Dim, Facts, Size, template
 from anyshape.errors import ShapeError
 from anyshape.rules.vec import Truth, Undetermined, Vec, is_vector, truth
 
@@ -50,10 +50,12 @@ def located(op: str, where: str, message: str) -> str:
 
 
 class Bound:
-    """A signature with everything in it known: `outputs`, a dict of Vec, and every name of the rule as an attribute."""
+    """A signature with everything in it known: `outputs`, a dict of Vec, and every name of the rule as an attribute; `upper_bounds` of
+    data-dependent sizes."""
 
     def __init__(self, outputs: Mapping[str, Any], names: Mapping[str, Any]) -> None:
         self.outputs: dict[str, Any] = dict(outputs)
+        self.upper_bounds: Mapping[Dim, Size] = {}
         self.__dict__.update(names)
 
     def __getattr__(self, name: str) -> Any:

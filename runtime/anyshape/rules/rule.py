@@ -6,11 +6,11 @@ In: the calls of an emitted rule. Out: sizes; and what of the operations that no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from anyshape import dims
-from anyshape.dims import Cond, Dim, Size
+from anyshape.dims import Cond, Dim, Facts, Size
 from anyshape.rules.checks import Bound, Checking, join, shown
 from anyshape.rules.choices import Choices
 from anyshape.rules.vec import Truth, Undetermined, Vec, count, eq, ge, is_vector, prod, spread
@@ -22,6 +22,12 @@ class Rule(Checking):
     choices: Choices | None = None
     sizes: Mapping[str, Size] = {}
     """Sizes that data decide and that are known already, by name."""
+
+    def __init__(self, op: str, where: str = "", facts: Facts | None = None, assume: Iterable[Truth] = ()) -> None:
+        super().__init__(op, where, facts, assume)
+        self.data_dependent: dict[str, Dim] = {}
+        """Symbols that this run made for sizes that data decide, by name."""
+        self.upper_bounds: dict[Dim, Size] = {}
 
     # --- partial operations
 
@@ -227,20 +233,28 @@ class Rule(Checking):
     def born(self, name: str, low: Size = 0, high: Size | None = None) -> Size:
         """A size that data decides, between low and high."""
         if name in self.sizes:
-            return self.sizes[name]
+            size = self.sizes[name]
+            if isinstance(size, Dim) and high is not None:
+                self.upper_bounds[size] = high
+            return size
         least, most = dims.bounds(low)[0], None if high is None else dims.bounds(high)[1]
-        size = dims.fresh(name, least, most)
+        size = self.data_dependent[name] = dims.fresh(name, least, most)
         self.facts.learn(dims.ge(size, low))
         if high is not None:
             self.facts.learn(dims.le(size, high))
+            self.upper_bounds[size] = high
         return size
 
     def bind(self, /, outputs: Mapping[str, Any], **names: Any) -> Bound:
-        """The result of the rule; dims in the canonical spelling of what this run has learned."""
+        """The result of the rule; dims in the canonical spelling of what this run has learned, but for the sizes that
+        it counts."""
         if self.facts.respells:
             outputs = {k: self._spelled(v) for k, v in outputs.items()}
-            names = {k: self._spelled(v) for k, v in names.items()}
-        return Bound(outputs, names)
+            counted = {*self.data_dependent, *self.sizes}
+            names = {k: v if k in counted else self._spelled(v) for k, v in names.items()}
+        bound = Bound(outputs, names)
+        bound.upper_bounds = self.upper_bounds
+        return bound
 
     def _spelled(self, v: Any) -> Any:
         if isinstance(v, Dim | Cond):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from anyshape.dims import Dim, Size, free_symbols, substitute
+from anyshape.dims import Dim, Size, free_symbols, legible, substitute
 from anyshape.dtypes import DType
 from anyshape.errors import ArgumentError, UnsupportedError
 
@@ -15,7 +15,8 @@ MOST_DIMS = 64
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """dtype and shape; shape None says that the rank is unknown. Prints as `f32[n, 224]`, `f32[...]`."""
+    """dtype and shape; shape None says that the rank is unknown. Prints as `f32[n, 224]`, `f32[...]`; a size that
+    has no name prints as `?`, each any size, and one that is element 0 of an input s as `s[0]`."""
 
     dtype: DType
     shape: tuple[Size, ...] | None
@@ -55,5 +56,8 @@ class TensorType:
             return self
         return TensorType(self.dtype, tuple(d if isinstance(d, int) else substitute(d, values) for d in self.shape))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
     def __str__(self) -> str:
-        return f"{self.dtype}[{'...' if self.shape is None else ', '.join(map(str, self.shape))}]"
+        return f"{self.dtype}[{'...' if self.shape is None else ', '.join(map(legible, self.shape))}]"

@@ -47,21 +47,25 @@ def known_domains(table: Table) -> frozenset[str]:
     return frozenset(name.rpartition(":")[0] for name in (*table, *all_refusals())) - {""}
 
 
+NEWEST_OF_ONNXRUNTIME = {"com.microsoft": 1, "com.microsoft.nchwc": 1}
+"""The newest opset of each domain that onnxruntime declares and onnx does not: it has had one since these domains exist."""
+
+
 @cache
-def _newest_of_onnx() -> MappingType[str, int]:
-    """Collects {domain: its newest opset} of the domains that the installed onnx declares."""
+def _newest() -> MappingType[str, int]:
+    """Collects {domain: its newest opset} of the domains that the installed onnx, or onnxruntime, declares."""
     import onnx
 
-    newest: dict[str, int] = {}
+    newest = dict(NEWEST_OF_ONNXRUNTIME)
     for domain, version in onnx.helper.OP_SET_ID_VERSION_MAP:
         newest[normal_domain(domain)] = max(version, newest.get(normal_domain(domain), 0))
     return newest
 
 
 def is_from_the_future(table: Table, domain: str, opset: int) -> bool:
-    """Whether an opset of one of ONNX's domains is newer than the installed onnx and all mappings: what its operators mean is not known.
-    Of other domains nobody says what is the newest."""
-    if opset <= _newest_of_onnx().get(domain, opset):
+    """Whether an opset of a domain of ONNX or onnxruntime is newer than what is declared, and all mappings: what its operators mean is not
+    known. Of other domains nobody says what is the newest."""
+    if opset <= _newest().get(domain, opset):
         return False
     names = (name for name in table if name.rpartition(":")[0] == domain)
     return opset > max((since for name in names for since in table[name]), default=0)
@@ -88,7 +92,8 @@ def why_missing(table: Table, domain: str, op: str, opset: int) -> str:
     name = op if domain == "" else f"{domain}:{op}"
     versions = table.get(name, {})
     if is_from_the_future(table, domain, opset):
-        return f"opset {opset} is newer than {_newest_of_onnx()[domain]}, the newest that the installed onnx declares; {UPDATE}"
+        declares = "onnxruntime" if domain in NEWEST_OF_ONNXRUNTIME else "the installed onnx"
+        return f"opset {opset} is newer than {_newest()[domain]}, the newest that {declares} declares; {UPDATE}"
     if not versions and name in all_refusals():
         return f"no mapping: {all_refusals()[name]}"
     if not versions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from anyshape.graph.value import Value
-from anyshape.vm.compiling.lifetimes import ENTRY, Place, StorageGroup
+from anyshape.vm.compiling.lifetimes import Place, StorageGroup, regions_of
 from anyshape.vm.compiling.shape_code import ShapeCode
 from anyshape.vm.program.memory_layout import Layout, lay_out
 from anyshape.vm.program.table import Op
@@ -30,7 +30,7 @@ class ArenaCode:
         """`first`: the number of the entry's region; `grow`: the instruction that makes a region."""
         self.grow = grow
         self.code, self.groups, self.check = code, groups, check
-        self.region_of = {ready: first + k for ready, k in _number(groups).items()}
+        self.region_of = {ready: first + k for ready, k in regions_of(groups).items()}
         self.regions = max(self.region_of.values(), default=first) + 1
         self.layouts: dict[int, Layout] = {}
         self._addresses: dict[int, list[int]] = {}
@@ -73,18 +73,3 @@ class ArenaCode:
         for r in registers[1:]:
             first = self.code.pure(Op.MAX, first, r)
         return first
-
-
-def _number(groups: Mapping[int, StorageGroup]) -> dict[int, int]:
-    """Numbers a region for every group. A region may lose its contents to a later group when none of its values is alive any more."""
-    free_after: list[int] = []
-    region_of: dict[int, int] = {}
-    for ready in sorted(groups, key=lambda ready: (ready != ENTRY, groups[ready].start)):
-        group = groups[ready]
-        region = next((k for k, end in enumerate(free_after) if k > 0 and end < group.start), None)
-        if region is None or ready == ENTRY:
-            region = len(free_after) if ready == ENTRY else max(len(free_after), 1)
-            free_after += [-1] * (region + 1 - len(free_after))
-        free_after[region] = group.end
-        region_of[ready] = region
-    return region_of

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dims import Dim, Size, free_symbols, fresh
+from anyshape.dims import Dim, Size, bounds, free_symbols, fresh
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build as make_node
@@ -32,11 +32,14 @@ from anyshape.graph.lists import LIST
 from anyshape.graph.retype import rebuild
 from anyshape.graph.value import SMALL, Node, Value, constant
 from anyshape.passes.branch_specialisation import in_branches
+from anyshape.passes.regions import decided_branches
+from anyshape.passes.rewriting import rewrite
+from anyshape.passes.unlike_ranks import moved_into_branches
 from anyshape.types import ListType, TensorType, list_of
 from anyshape.vm.compiling.open_lengths import refuse_open_lengths
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.program.table import Program
-from anyshape.vm.report.causes import named, open_inside
+from anyshape.vm.report.causes import named, undecided
 from anyshape.vm.run.limits import Bounds
 
 if TYPE_CHECKING:
@@ -61,7 +64,7 @@ class Continued:
         self.known_params = tuple(p for p in f.params if p.type.shape is not None)
         computed = tuple(v for v in self.live if not v.is_param)
         self.prefix: Plan | None = None
-        if computed:
+        if computed or f.checks or _demanding(self.known_params):
             self.prefix = compiler.plan(
                 Function(self.known_params, computed, f"{f.name}.prefix", None, checks=f.checks)
             )
@@ -137,22 +140,20 @@ class Continued:
         """Compiles a tail: raises levels until its first node can be typed."""
         while True:
             f, passed, mapping = self.typed(values)
+            f = rewrite(f, (decided_branches,))  # what a branch leaves open is the tail's own then, and can be decided
             stuck = [n for n in f.nodes if _is_first_blocked(n)]
             if not stuck:
                 return self.compiler.plan(f), passed
             if not self.raise_levels(stuck, mapping):
-                if len(_blocked(f)) < len(self.tail_nodes):  # the rest is the matter of the tail's own cut
+                if _count(_blocked(f)) < _count(self.tail_nodes):  # the rest is the matter of the tail's own cut
                     return self.compiler.plan(f), passed
-                branched = in_branches(f)
-                if branched is not f:
-                    return self.compiler.plan(branched), passed
+                for specialised in (in_branches, moved_into_branches):
+                    branched = specialised(f)
+                    if branched is not f:
+                        return self.compiler.plan(branched), passed
                 names = ", ".join(map(named, stuck))
                 if any(n.regions for n in stuck):
-                    inner = ", ".join(named(i) for n in stuck for i in open_inside(n))
-                    raise UnsupportedError(
-                        f"{names}: {inner} depends on values that may differ between iterations, and code is compiled for one case; "
-                        "make them constant, such as the axes of a squeeze"
-                    )
+                    raise UnsupportedError(f"{names}: {'; '.join(undecided(n) for n in stuck if n.regions)}")
                 raise AnyshapeError(f"the rank of {names} stays unknown, though all its operands are known")
 
     def raise_levels(self, stuck: Sequence[Node], mapping: dict[Value, Value]) -> bool:
@@ -286,11 +287,25 @@ def _blocked(f: Function) -> tuple[Node, ...]:
     return tuple(blocked)
 
 
+def _count(nodes: Sequence[Node]) -> int:
+    """Counts nodes, with those in their regions."""
+    return sum(1 + sum(_count(r.nodes) for r in node.regions) for node in nodes)
+
+
 def _live(f: Function, tail: Sequence[Node]) -> tuple[Value, ...]:
     """Lists the values from before the cut that the tail or a result needs."""
     computed = {v for node in tail for v in node.outputs}
     needed = [v for node in tail for v in node.inputs if v is not None] + list(f.results)
     return tuple(dict.fromkeys(v for v in needed if v not in computed and v.constant is None))
+
+
+def _demanding(params: Sequence[Value]) -> bool:
+    """Tests whether the types of parameters refuse some shapes of their ranks: by a number, a bound, or a size that two dims share. A tail
+    that fixes a shape does not know these any more."""
+    types = [p.type.tensor if isinstance(p.type, ListType) else p.type for p in params]
+    sizes = [n for t in types for n in t.shape or ()]
+    free = {n for n in sizes if isinstance(n, Dim) and n.is_symbol and bounds(n) == (0, None)}
+    return len(free) < len(sizes)
 
 
 def _is_first_blocked(node: Node) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from anyshape.dims import Cond, Definition, Dim, bounds, definitions, free_symbols, fresh
 from anyshape.dims import eq as equal
 from anyshape.errors import UnsupportedError
+from anyshape.graph.text import is_anonymous
 from anyshape.graph.value import Value
 from anyshape.types import ListType
 from anyshape.vm.compiling.emission import Emission
@@ -83,8 +84,9 @@ def _check_size(g: Emission, p: Value, axis: int, got: int) -> None:
     g.code.define(size, got)
     parts: tuple[str | Dim | Cond, ...] = (f"input {p.name}: dim {axis} must be {expected}", ", got ", size)
     if not isinstance(expected, int):
-        parts = (f"input {p.name}: dim {axis} must be {expected} = ", expected, ", got ", size)
-    g.check(equal(size, expected), parts, equation=f"{p.name}.shape[{axis}] == {expected}")
+        parts = (f"input {p.name}: dim {axis} must be {g.named(expected)} = ", expected, ", got ", size)
+    said = expected if isinstance(expected, int) else g.named(expected)
+    g.check(equal(size, expected), parts, equation=f"{p.name}.shape[{axis}] == {said}")
 
 
 def _check_bounds(g: Emission, s: Dim, p: Value, axis: int) -> None:
@@ -101,9 +103,9 @@ def _check_bounds(g: Emission, s: Dim, p: Value, axis: int) -> None:
 
 def _check_bound(g: Emission, op: Op, r: int, edge: int, s: Dim, p: Value, axis: int) -> None:
     sign = "at least" if op is Op.GE else "at most"
-    record = CheckRecord(
-        (f"input {p.name}: dim {axis} ({s}) must be {sign} {edge}, got ", s), (s,), (r,), f"{s} {sign} {edge}"
-    )
+    said = "" if is_anonymous(s) else f" ({s})"
+    parts = (f"input {p.name}: dim {axis}{said} must be {sign} {edge}, got ", s)
+    record = CheckRecord(parts, (s,), (r,), f"{g.named(s)} {sign} {edge}")
     g.checks.append(record)
     g.code.emit(Op.CHECK, g.code.pure(op, r, g.code.register(edge)), len(g.checks) - 1)
 

@@ -74,6 +74,8 @@ class _Analysis:
         self.element_of: dict[Dim, tuple[Value, int]] = {}
         self.born: dict[Dim, Value] = {}
         """results of control flow that first have a dim"""
+        self.around: set[Dim] = set() if own is None else _outer_symbols(schedule.function.params)
+        """symbols of a region that its surroundings or its iteration define, whatever counts them again inside"""
         self.sized: set[int] = set()
         """steps on lists of which a dim is needed"""
         for step in schedule.steps:
@@ -114,6 +116,7 @@ class _Analysis:
                 isinstance(e, Dim)
                 and e.is_symbol
                 and e not in self.liveness.defined_at
+                and (at < 0 or e not in self.around)
                 and v.type.dtype in ELEMENT_CODE
             ):
                 self.liveness.defined_at[e] = at
@@ -268,6 +271,11 @@ class _Analysis:
             return False
         symbols = {s for e in v.contents for s in free_symbols(e)}
         return all(self.liveness.defined_at.get(s, at) < at and bounds(s)[0] is not None for s in symbols)
+
+
+def _outer_symbols(params: Sequence[Value]) -> set[Dim]:
+    """The symbols that the shapes of a region's parameters mention."""
+    return {s for p in params for s in p.type.symbols()}
 
 
 def copied(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.callee import Callee, callees_of
 from anyshape.graph.function import Function
+from anyshape.graph.joining import unlike_ranks
 from anyshape.graph.retype import retype
 from anyshape.passes.factors import bytes_of_factors
 from anyshape.passes.steps import Schedule
@@ -169,7 +170,11 @@ class Compiler:
         """Generates the program of a function that is called; it assumes nothing of its dims, since a call has no other variant."""
         f = callee.defined()
         if undetermined(f):
-            inner = ", ".join(named(n) for n in f.nodes if n.is_open)
+            from anyshape.passes.unlike_ranks import in_called
+
+            f = self._optimise(in_called(f))
+        if undetermined(f):
+            inner = unlike_ranks(f.nodes) or ", ".join(named(n) for n in f.nodes if n.is_open)
             raise UnsupportedError(
                 f"{callee.name}: {inner} depends on values known only at run time; make them constant, such as the axes of a squeeze"
             )

@@ -19,6 +19,8 @@ from anyshape.errors import OverflowedError
 
 _LADDER = (1, 512, 8, 128, 32, 64, 256, 16)
 """Typical values of a symbol: powers of two that occur as batches and lengths."""
+LARGE = 1 << 16
+"""A large value of a symbol, where what a size is in proportion to another one shows"""
 _MANY = 1500
 """Number of values from which on orders are not compared."""
 
@@ -63,9 +65,22 @@ def lay_out(tenants: Sequence[Tenant]) -> Layout:
 def at_typical_points(tenants: Sequence[Tenant]) -> Sizes:
     """Evaluates the sizes at a few assignments of the symbols, among them some where one symbol is large and the others are small."""
     symbols = sorted({s for t in tenants for s in free_symbols(t.bytes)}, key=lambda s: s.uid)
-    points = [
-        {s: _clamped(s, _LADDER[(k * (2 * j + 1) + j) % len(_LADDER)]) for j, s in enumerate(symbols)} for k in range(8)
-    ]
+    return at_points(
+        tenants,
+        [{s: _LADDER[(k * (2 * j + 1) + j) % len(_LADDER)] for j, s in enumerate(symbols)} for k in range(8)],
+    )
+
+
+def at_large_points(tenants: Sequence[Tenant], symbols: Sequence[Dim]) -> Sizes:
+    """Evaluates the sizes where all of these symbols are large, and where one of them is; others are 1."""
+    others = {s: 1 for t in tenants for s in free_symbols(t.bytes)}
+    large = [dict.fromkeys(symbols, LARGE), *({s: LARGE} for s in symbols)]
+    return at_points(tenants, [{**others, **point} for point in large])
+
+
+def at_points(tenants: Sequence[Tenant], values: Sequence[Mapping[Dim, int]]) -> Sizes:
+    """Evaluates the sizes at assignments of the symbols, each as near as its bounds allow."""
+    points = [{s: _clamped(s, n) for s, n in point.items()} for point in values]
     known: dict[Size, list[float]] = {}
     for t in tenants:
         if t.bytes not in known:

@@ -10,9 +10,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from anyshape.dims import Dim, bounds, free_symbols
+from anyshape.dims import Dim, bounds, free_symbols, legible
 from anyshape.graph.function import Function
+from anyshape.graph.joining import unlike_ranks
 from anyshape.graph.value import Node, Value
+from anyshape.passes.unlike_ranks import first_run
 
 
 class Causes:
@@ -97,7 +99,7 @@ class Causes:
         low, high = bounds(s)
         limits = f"; {low} to {high}" if low is not None and high is not None else ""
         if v is None:
-            return f"{s}, decided while the program runs{limits}"
+            return f"a size that is decided while the program runs{limits}"
         if v.contents is not None and s in v.contents:
             k = v.contents.index(s)
             if v.node is None:
@@ -118,7 +120,7 @@ class Causes:
     def _places(self, symbols: set[Dim]) -> list[str]:
         places: dict[str, None] = {}
         for s in sorted(symbols, key=str):
-            known = self.shapes.get(s, [str(s)]) if s in self.entry else [self.of_dim(s).partition(";")[0]]
+            known = self.shapes.get(s, [legible(s)]) if s in self.entry else [self.of_dim(s).partition(";")[0]]
             places.update((place, None) for place in known)
         return list(places)
 
@@ -180,6 +182,17 @@ def symbols_of(v: Value) -> set[Dim]:
 def named(node: Node) -> str:
     """dyn.reshape (Reshape 'encoder/Reshape_3')"""
     return f"{node.op.full_name} ({node.source})" if node.source else node.op.full_name
+
+
+def undecided(node: Node) -> str:
+    """Says what inside of a node leaves it open, and what would not: branches of unlike ranks with their types, else the nodes."""
+    unlike = unlike_ranks(n for r in first_run(node) for n in r.nodes)
+    if unlike:
+        return f"{unlike}: code is compiled for one rank; make the ranks equal, as by a reshape in each branch"
+    return (
+        f"{', '.join(map(named, open_inside(node)))} depends on values that may differ between iterations, and code is compiled for one "
+        "case; make them constant, such as the axes of a squeeze"
+    )
 
 
 def open_inside(node: Node) -> Iterator[Node]:

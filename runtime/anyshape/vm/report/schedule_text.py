@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anyshape.graph.text import value_names
+from anyshape.graph.text import spelled_type, symbol_names, value_names
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, TableStep, step_name
 
 
@@ -11,24 +11,25 @@ def spell_schedule(schedule: Schedule) -> str:
     for step in schedule.steps:
         if isinstance(step, KernelStep):  # what one kernel of a node makes for another is no result of the node
             names |= {v: f"%{v.name}" for v in step.outputs if v not in names}
+    sizes = symbol_names(schedule.function, names)
     lines: list[str] = []
     for step in schedule.steps:
         if isinstance(step, KernelStep):
-            outputs = ", ".join(f"{names[v]}: {v.type}" for v in step.outputs)
+            outputs = ", ".join(f"{names[v]}: {spelled_type(v.type, sizes)}" for v in step.outputs)
             lines.append(f"{outputs} = kernel {step_name(step)}({', '.join(names[v] for v in step.inputs)})")
             lines += [f"    joined by {', '.join(step.joined_by)}"] if step.joined_by else []
             lines += [f"    apart from {names[v]}: {why}" for v, why in step.apart_from.items()]
             lines += [f"    {q}" for q in step.equations]
         elif isinstance(step, RegionStep):
-            outputs = ", ".join(f"{names[v]}: {v.type}" for v in step.node.outputs)
+            outputs = ", ".join(f"{names[v]}: {spelled_type(v.type, sizes)}" for v in step.node.outputs)
             lines.append(f"{outputs} = {step.node.op.full_name} {{")
             for body in step.bodies:
                 lines += [f"  {body.function.name}:", *(f"    {line}" for line in spell_schedule(body).splitlines())]
             lines.append("}")
         elif isinstance(step, TableStep):
-            outputs = ", ".join(f"{names[v]}: {v.type}" for v in step.node.outputs)
+            outputs = ", ".join(f"{names[v]}: {spelled_type(v.type, sizes)}" for v in step.node.outputs)
             inputs = ", ".join(names[v] for v in step.node.inputs if v is not None)
             lines.append(f"{outputs} = {step.node.op.full_name}({inputs})")
         else:
-            lines.append(f"{names[step.output]}: {step.output.type} = view {names[step.input]}")
+            lines.append(f"{names[step.output]}: {spelled_type(step.output.type, sizes)} = view {names[step.input]}")
     return "\n".join(lines)
