@@ -162,12 +162,12 @@ def tell_json(
 ) -> None:
     """Prints findings, and files that differ or were written, as one JSON object. A finding of no place in a file has null for it."""
     findings = []
-    for severity, found in (("error", errors), ("warning", warnings)):
-        for f in found:
+    for severity, group in (("error", errors), ("warning", warnings)):
+        for f in group:
             file, line, col = (None, None, None) if f.span == NOWHERE else (f.span.file, f.span.line, f.span.col)
             findings.append({"file": file, "line": line, "col": col, "severity": severity, "message": f.text})
-    told = {"findings": findings, "files": [{"path": path.as_posix(), "state": state} for state, path in files]}
-    print(json.dumps(told, indent=1))
+    answer = {"findings": findings, "files": [{"path": path.as_posix(), "state": state} for state, path in files]}
+    print(json.dumps(answer, indent=1))
 
 
 def read(path: Path) -> str | None:

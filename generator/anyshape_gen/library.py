@@ -39,8 +39,8 @@ def read_library(contents: Mapping[str, str], findings: Findings, memo: Memo) ->
     for path, text in texts.items():
         if "library" not in text:  # most files have none, and YAML takes long to parse
             continue
-        of_file, found = memo.get(path, ("library", text), (), partial(_loaded, path, text))
-        findings.take(found)
+        of_file, noted = memo.get(path, ("library", text), (), partial(_loaded, path, text))
+        findings.take(noted)
         for f in of_file:
             other = functions.setdefault(f.name, f)
             if other is not f:

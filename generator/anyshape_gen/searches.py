@@ -96,9 +96,9 @@ def with_searches(spec: OpSpec, kinds: Mapping[str, ValueKind], findings: Findin
             findings.add(domain.span, f"a search goes over the positions of one dim, {FORM}, and this is no size")
             continue
         known = {*kinds, *tensors, *CONSTANTS}
-        found = list(_recurrence(e, e.value, known))
-        tensors |= {q.target.tensor for q in found}
-        expanded += found
+        recurrence = list(_recurrence(e, e.value, known))
+        tensors |= {q.target.tensor for q in recurrence}
+        expanded += recurrence
     return replace(spec.kernel, equations=tuple(expanded))
 
 

@@ -12,7 +12,7 @@ Reverse accumulation, after "Evaluating Derivatives" by Griewank and Walther (20
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from math import prod
 
 from anyshape import dims
@@ -80,6 +80,7 @@ class _Adjoint:
     active: set[Tensor]
     """Tensors of floats that depend on an input whose gradient is required."""
     ordered: list[Equation]
+    _: KW_ONLY
     terms: dict[Tensor, list[_Term]] = field(default_factory=dict)
     waiting: dict[tuple[Expr, tuple[Var, ...], tuple[Expr, ...]], Expr] = field(default_factory=dict)
     """The seed of each expression that is not differentiated yet, by the variables and conditions around it."""
@@ -205,10 +206,10 @@ class _Adjoint:
         for q in reversed(unit):
             own = {v: Var(v.name, v.extent) for v in q.variables}
             index = tuple(substitute(i, own) for i in q.index)
-            (axis, terms), given, wide = self.starting[q.target], ahead[q.target], whole[q.target].dtype
+            (axis, terms), seed_after, wide = self.starting[q.target], ahead[q.target], whole[q.target].dtype
             parts = [_gathered(term, index, wide, axis, everywhere=True) for term in terms]
-            if given is not None:
-                parts.insert(0, _where(self.not_replaced(self.later(q), index), cast(given[index], wide)))
+            if seed_after is not None:
+                parts.insert(0, _where(self.not_replaced(self.later(q), index), cast(seed_after[index], wide)))
             value = _total((e for e in parts if e is not None), wide)
             self.eqs.step(whole[q.target][index], value, own[_along(q)], backward, cycle, q.source)
 

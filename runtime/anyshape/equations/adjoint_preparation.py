@@ -88,8 +88,10 @@ def _with_reductions_apart(unit: Unit) -> Unit:
     apart: Unit = []
     for q in unit:
         assert isinstance(q.form, Step)
-        found = outermost_reductions(q, lambda r: r.dtype is not None and r.dtype.is_float and reads_any(r, written))
-        for k, (r, guard) in enumerate(found.items()):
+        outermost = outermost_reductions(
+            q, lambda r: r.dtype is not None and r.dtype.is_float and reads_any(r, written)
+        )
+        for k, (r, guard) in enumerate(outermost.items()):
             assert r.dtype is not None
             wide = accum(r.dtype)
             value = cast(r, wide) if guard is None else apply("select", guard, cast(r, wide), const(0.0, wide))

@@ -113,14 +113,14 @@ def _moved_out(equations: list[Equation]) -> list[Equation]:
 
 def _without_waiting(q: Equation, written: Container[Tensor]) -> list[tuple[Reduce, Expr | None]]:
     """The outermost reductions that read nothing of a recurrence, nor do the conditions under which they are evaluated."""
-    found = outermost_reductions(q, lambda r: not reads_any(r, written))
-    return [(r, guard) for r, guard in found.items() if guard is None or not reads_any(guard, written)]
+    outermost = outermost_reductions(q, lambda r: not reads_any(r, written))
+    return [(r, guard) for r, guard in outermost.items() if guard is None or not reads_any(guard, written)]
 
 
-def outermost_reductions(q: Equation, wanted: Callable[[Reduce], bool]) -> dict[Reduce, Expr | None]:
-    """The outermost of the wanted reductions of an equation, those that read no variable that another reduction binds, each with the
+def outermost_reductions(q: Equation, selected: Callable[[Reduce], bool]) -> dict[Reduce, Expr | None]:
+    """The outermost of the selected reductions of an equation, those that read no variable that another reduction binds, each with the
     condition under which it is evaluated: what it reads may be out of range elsewhere. None: always, or its reads are in range anyway."""
-    found: dict[Reduce, Expr | None] = {}
+    guards: dict[Reduce, Expr | None] = {}
     stack: list[tuple[Expr, Expr | None]] = [(q.value, None)]
     seen: set[tuple[Expr, Expr | None]] = set()
     variables = set(q.variables)
@@ -129,10 +129,10 @@ def outermost_reductions(q: Equation, wanted: Callable[[Reduce], bool]) -> dict[
         if part in seen:
             continue
         seen.add(part)
-        if isinstance(e, Reduce) and e.free <= variables and wanted(e):
+        if isinstance(e, Reduce) and e.free <= variables and selected(e):
             guard = None if _is_in_range(e) else guard
-            known = found.get(e, guard)
-            found[e] = (
+            known = guards.get(e, guard)
+            guards[e] = (
                 None if known is None or guard is None else guard if known is guard else apply("or", known, guard)
             )
         elif isinstance(e, Apply) and e.op == "select":
@@ -142,7 +142,7 @@ def outermost_reductions(q: Equation, wanted: Callable[[Reduce], bool]) -> dict[
             stack += [(e.where, guard), (e.body, _both(guard, e.where))]
         else:
             stack += [(c, guard) for c in children(e)]
-    return {r: guard for r, guard in found.items() if guard is None or guard.free <= variables}
+    return {r: guard for r, guard in guards.items() if guard is None or guard.free <= variables}
 
 
 def _both(guard: Expr | None, condition: Expr) -> Expr:

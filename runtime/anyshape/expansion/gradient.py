@@ -230,22 +230,22 @@ class _Call:
     def known_sizes(self, rule: Rule, arguments: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
         """The sizes that the op's data decide, by their names in the rule: dims of the seeds tell them, for the gradient finds none."""
         node = self.node
-        given = {s for v in node.inputs if v is not None for n in v.type.shape or () for s in free_symbols(n)}
+        of_operands = {s for v in node.inputs if v is not None for n in v.type.shape or () for s in free_symbols(n)}
         of_results = {s for k in self.floats for n in node.outputs[k].type.shape or () for s in free_symbols(n)}
-        found = [name for name, n in vars(node.bound).items() if isinstance(n, Dim) and n in of_results - given]
-        if not found:
+        counted = [name for name, n in vars(node.bound).items() if isinstance(n, Dim) and n in of_results - of_operands]
+        if not counted:
             return {}
         trial = Rule(node.op.full_name, node.source)
         trial.choices = rule.choices
         forward = node.op.relation(trial, **self.grouped(arguments.__getitem__), **params)
         shapes = self.shapes(forward)
         passed = {s for v in arguments.values() if isinstance(v, list | tuple) for n in v for s in free_symbols(n)}
-        told = definitions((((k, axis), n) for k in self.floats for axis, n in enumerate(shapes[k])), passed)
+        defined = definitions((((k, axis), n) for k in self.floats for axis, n in enumerate(shapes[k])), passed)
         values: dict[Dim, Size] = {}
-        for s, definition in told.items():
+        for s, definition in defined.items():
             k, axis = definition.place
             values[s] = definition.of(arguments[f"{self.seed}{k}"][axis], values)
-        return {name: values[n] for name in found if (n := getattr(forward, name)) in values}
+        return {name: values[n] for name in counted if (n := getattr(forward, name)) in values}
 
     def kernel(self, eqs: Equations, bound: Any) -> None:
         node, forward = self.node, bound.forward
