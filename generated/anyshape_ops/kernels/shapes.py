@@ -69,35 +69,35 @@ def range_length_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/shapes.yaml:116
+# specs/shapes.yaml:119
 def full_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     value, y = eqs.tensor("value"), eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], value[()], "specs/shapes.yaml:125")
+    eqs.define(y[*i], value[()], "specs/shapes.yaml:128")
 
 
-# specs/shapes.yaml:133
+# specs/shapes.yaml:136
 def zeros_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:136")
+    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:139")
 
 
-# specs/shapes.yaml:144
+# specs/shapes.yaml:147
 def ones_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:147")
+    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:150")
 
 
-# specs/shapes.yaml:155
+# specs/shapes.yaml:158
 def eye_like_kernel(eqs: Equations, bound: Bound) -> None:
     m, n, k = bound.m, bound.n, bound.k
     y = eqs.tensor("y")
     i, j = eqs.index("i", m), eqs.index("j", n)
     eqs.define(
-        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:163"
+        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:166"
     )

@@ -59,12 +59,12 @@ def range_11(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/shapes.yaml:127
+# specs/shapes.yaml:130
 def constant_of_shape_9(n: OnnxNode) -> Sequence[Value]:
     return [api.full(scalar(n.attr("value", 0.0)), needed(n, n.input(0), "shape"), source=n.source)]
 
 
-# specs/shapes.yaml:165
+# specs/shapes.yaml:168
 def eye_like_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.eye_like(

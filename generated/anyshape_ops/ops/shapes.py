@@ -185,7 +185,7 @@ RANGE_LENGTH = OpDef(
     source="specs/shapes.yaml:95",
 )
 
-# specs/shapes.yaml:116
+# specs/shapes.yaml:119
 STATIC_FULL = OpDef(
     name="full",
     variant="static",
@@ -222,7 +222,7 @@ STATIC_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:116",
+    source="specs/shapes.yaml:119",
     moves=("T",),
 )
 DYN_FULL = OpDef(
@@ -261,12 +261,12 @@ DYN_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:116",
+    source="specs/shapes.yaml:119",
     shaping=("shape",),
     moves=("T",),
 )
 
-# specs/shapes.yaml:133
+# specs/shapes.yaml:136
 STATIC_ZEROS = OpDef(
     name="zeros",
     variant="static",
@@ -280,7 +280,7 @@ STATIC_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:133",
+    source="specs/shapes.yaml:136",
 )
 DYN_ZEROS = OpDef(
     name="zeros",
@@ -295,11 +295,11 @@ DYN_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:133",
+    source="specs/shapes.yaml:136",
     shaping=("shape",),
 )
 
-# specs/shapes.yaml:144
+# specs/shapes.yaml:147
 STATIC_ONES = OpDef(
     name="ones",
     variant="static",
@@ -313,7 +313,7 @@ STATIC_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:144",
+    source="specs/shapes.yaml:147",
 )
 DYN_ONES = OpDef(
     name="ones",
@@ -328,11 +328,11 @@ DYN_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:144",
+    source="specs/shapes.yaml:147",
     shaping=("shape",),
 )
 
-# specs/shapes.yaml:155
+# specs/shapes.yaml:158
 # eye_like: no dyn variant, it has no parameters that are operands
 EYE_LIKE = OpDef(
     name="eye_like",
@@ -347,6 +347,6 @@ EYE_LIKE = OpDef(
     relation=relations.eye_like_relation,
     kernel=kernels.eye_like_kernel,
     summary="A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.",
-    source="specs/shapes.yaml:155",
+    source="specs/shapes.yaml:158",
     moves=("V",),
 )

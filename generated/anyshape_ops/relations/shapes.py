@@ -53,26 +53,26 @@ def range_length_relation(rule: Rule, *, start: Vec, stop: Vec, step: Vec) -> Bo
     return rule.bind(outputs={"y": Vec(())})
 
 
-# specs/shapes.yaml:116
+# specs/shapes.yaml:119
 def full_relation(rule: Rule, *, value: Vec, shape: Any) -> Bound:
     rule.require(eq(len(value), 0), lambda: f"value must have rank 0, got rank {len(value)}")
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape)
 
 
-# specs/shapes.yaml:133
+# specs/shapes.yaml:136
 def zeros_relation(rule: Rule, *, shape: Any, dtype: Any) -> Bound:
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape, dtype=dtype)
 
 
-# specs/shapes.yaml:144
+# specs/shapes.yaml:147
 def ones_relation(rule: Rule, *, shape: Any, dtype: Any) -> Bound:
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape, dtype=dtype)
 
 
-# specs/shapes.yaml:155
+# specs/shapes.yaml:158
 def eye_like_relation(rule: Rule, *, x: Vec, k: Any, dtype: Any) -> Bound:
     rule.require(eq(len(x), 2), lambda: f"x must have rank 2, got rank {len(x)}")
     m = x[0]

@@ -209,20 +209,53 @@ RANGE_LENGTH = Property(
             "less than 9e18",
             "specs/shapes.yaml:114",
         ),
+        Example(
+            {
+                "start": Given(value=-1e+19, dtype="f64"),
+                "stop": Given(value=0, dtype="f64"),
+                "step": Given(value=1, dtype="f64"),
+            },
+            {},
+            {},
+            "less than 9e18",
+            "specs/shapes.yaml:115",
+        ),
+        Example(
+            {
+                "start": Given(value=0, dtype="f64"),
+                "stop": Given(value=9e+18, dtype="f64"),
+                "step": Given(value=1, dtype="f64"),
+            },
+            {},
+            {},
+            "less than 9e18",
+            "specs/shapes.yaml:116",
+        ),
+        Example(
+            {
+                "start": Given(value=0, dtype="f64"),
+                "stop": Given(value=5e+18, dtype="f64"),
+                "step": Given(value=1, dtype="f64"),
+            },
+            {},
+            {"y": Given(value=5000000000000000000)},
+            None,
+            "specs/shapes.yaml:117",
+        ),
     ),
     "specs/shapes.yaml:95",
     reference_source="specs/shapes.yaml:106",
 )
 
 
-# specs/shapes.yaml:116
+# specs/shapes.yaml:119
 def full_case(d: Draw) -> Case:
     r = d.length(3)
     shape = Vec(d.sizes(r))
     return Case({"value": Vec(())}, {"shape": shape})
 
 
-# specs/shapes.yaml:126
+# specs/shapes.yaml:129
 def full_reference(value: Any, shape: Any) -> Any:
     return np.full(tuple(shape), value, value.dtype)
 
@@ -232,17 +265,17 @@ FULL = Property(
     full_case,
     full_reference,
     (
-        Example({"value": Given(())}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:129"),
-        Example({"value": Given(value=7)}, {"shape": (2,)}, {"y": Given(value=(7, 7))}, None, "specs/shapes.yaml:130"),
-        Example({"value": Given(())}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:131"),
+        Example({"value": Given(())}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:132"),
+        Example({"value": Given(value=7)}, {"shape": (2,)}, {"y": Given(value=(7, 7))}, None, "specs/shapes.yaml:133"),
+        Example({"value": Given(())}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:134"),
     ),
-    "specs/shapes.yaml:116",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:124"),),
-    reference_source="specs/shapes.yaml:126",
+    "specs/shapes.yaml:119",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:127"),),
+    reference_source="specs/shapes.yaml:129",
 )
 
 
-# specs/shapes.yaml:133
+# specs/shapes.yaml:136
 def zeros_case(d: Draw) -> Case:
     r = d.length(3)
     shape = Vec(d.sizes(r))
@@ -250,7 +283,7 @@ def zeros_case(d: Draw) -> Case:
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:137
+# specs/shapes.yaml:140
 def zeros_reference(shape: Any, dtype: Any) -> Any:
     return np.zeros(tuple(shape), dtype)
 
@@ -260,18 +293,18 @@ ZEROS = Property(
     zeros_case,
     zeros_reference,
     (
-        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:139"),
-        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:140"),
-        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:141"),
-        Example({}, {"shape": (1, 2)}, {"y": Given(value=((0.0, 0.0),))}, None, "specs/shapes.yaml:142"),
+        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:142"),
+        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:143"),
+        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:144"),
+        Example({}, {"shape": (1, 2)}, {"y": Given(value=((0.0, 0.0),))}, None, "specs/shapes.yaml:145"),
     ),
-    "specs/shapes.yaml:133",
+    "specs/shapes.yaml:136",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
-    reference_source="specs/shapes.yaml:137",
+    reference_source="specs/shapes.yaml:140",
 )
 
 
-# specs/shapes.yaml:144
+# specs/shapes.yaml:147
 def ones_case(d: Draw) -> Case:
     r = d.length(3)
     shape = Vec(d.sizes(r))
@@ -279,7 +312,7 @@ def ones_case(d: Draw) -> Case:
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:148
+# specs/shapes.yaml:151
 def ones_reference(shape: Any, dtype: Any) -> Any:
     return np.ones(tuple(shape), dtype)
 
@@ -289,24 +322,24 @@ ONES = Property(
     ones_case,
     ones_reference,
     (
-        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:150"),
-        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:151"),
-        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:152"),
+        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:153"),
+        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:154"),
+        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:155"),
         Example(
             {},
             {"shape": (1, 2), "dtype": "i64"},
             {"y": Given(value=((1, 1),), dtype="i64")},
             None,
-            "specs/shapes.yaml:153",
+            "specs/shapes.yaml:156",
         ),
     ),
-    "specs/shapes.yaml:144",
+    "specs/shapes.yaml:147",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
-    reference_source="specs/shapes.yaml:148",
+    reference_source="specs/shapes.yaml:151",
 )
 
 
-# specs/shapes.yaml:155
+# specs/shapes.yaml:158
 def eye_like_case(d: Draw) -> Case:
     m = d.dim("m")
     n = d.dim("n")
@@ -315,7 +348,7 @@ def eye_like_case(d: Draw) -> Case:
     return Case({"x": Vec((m, n))}, {"k": d.default(k), "dtype": dtype})
 
 
-# specs/shapes.yaml:164
+# specs/shapes.yaml:167
 def eye_like_reference(x: Any, k: Any, dtype: Any) -> Any:
     return np.eye(x.shape[0], x.shape[1], k).astype(dtype)
 
@@ -325,12 +358,12 @@ EYE_LIKE = Property(
     eye_like_case,
     eye_like_reference,
     (
-        Example({"x": Given((3, 4))}, {"dtype": "bool"}, {"y": Given((3, 4))}, None, "specs/shapes.yaml:167"),
-        Example({"x": Given((3, 2))}, {"k": -1, "dtype": "i64"}, {"y": Given((3, 2))}, None, "specs/shapes.yaml:168"),
+        Example({"x": Given((3, 4))}, {"dtype": "bool"}, {"y": Given((3, 4))}, None, "specs/shapes.yaml:170"),
+        Example({"x": Given((3, 2))}, {"k": -1, "dtype": "i64"}, {"y": Given((3, 2))}, None, "specs/shapes.yaml:171"),
         Example(
-            {"x": Given((2, 2))}, {"dtype": "i64"}, {"y": Given(value=((1, 0), (0, 1)))}, None, "specs/shapes.yaml:169"
+            {"x": Given((2, 2))}, {"dtype": "i64"}, {"y": Given(value=((1, 0), (0, 1)))}, None, "specs/shapes.yaml:172"
         ),
     ),
-    "specs/shapes.yaml:155",
-    reference_source="specs/shapes.yaml:164",
+    "specs/shapes.yaml:158",
+    reference_source="specs/shapes.yaml:167",
 )
