@@ -30,7 +30,7 @@ PLACES: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
 @pytest.mark.parametrize("place", PLACES)
 def test_index_dtypes(place: str) -> None:
     """Each dtype is compiled, or refused where the value is made."""
-    build, wanted = PLACES[place]
+    build, expected = PLACES[place]
     accepted = set()
     for dtype in (*ALL, *NARROW, CHAR):
         at = anyshape.input("at", f"{dtype}[]")
@@ -40,4 +40,4 @@ def test_index_dtypes(place: str) -> None:
             continue
         anyshape.compile(anyshape.function([X, at], made))
         accepted.add(str(dtype))
-    assert accepted == wanted
+    assert accepted == expected

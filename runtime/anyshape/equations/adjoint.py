@@ -87,7 +87,7 @@ class _Adjoint:
     gradients: dict[Tensor, Tensor | None] = field(default_factory=dict)
     """What equations that follow all of those that define a tensor make of it; None where none makes anything."""
     starting: dict[Tensor, tuple[int, list[_Term]]] = field(default_factory=dict)
-    """Of each tensor of a recurrence, the axis along which that goes, and the terms of its own equations: what its start counts in it."""
+    """The axis of its recurrence for each tensor of one, and the terms of its own equations, in which its start counts."""
     winners: dict[Equation, Tensor] = field(default_factory=dict)
     ties: dict[Equation, Tensor] = field(default_factory=dict)
 

@@ -27,7 +27,7 @@ def moved_into_branches(f: Function) -> Function:
 
 
 def in_called(f: Function) -> Function:
-    """The same for the body of a function that is called."""
+    """Moves the readers of values of unknown rank into branches, in the body of a function that is called."""
     moved = _moved(f)
     return moved if _copies(moved) <= LIMIT else f
 
