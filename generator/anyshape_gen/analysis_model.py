@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TypeAlias
 
-from anyshape_gen.body_nodes import Step, Store
+from anyshape_gen.body_nodes import Step, Store, iterated
 from anyshape_gen.model import OnnxMapping, OnnxRefusal, OpSpec, ParamSpec
-from anyshape_gen.nodes import Assert, Expr, Function, Node, Part, Statement
+from anyshape_gen.nodes import Assert, Expr, Function, Generator, Node, Part, Statement
 
 
 class ValueKind(StrEnum):
@@ -173,11 +173,20 @@ class ResolvedEquation(Node):
     op: str
     value: Expr
     conditions: tuple[Expr, ...]
+    generators: tuple[Generator, ...] = ()
+    """of an update, its variables that have an extent of their own, after `vars`"""
+    filters: tuple[Expr, ...] = ()
+    """of an update with generators: where one does not hold, it is not made"""
     recurrence: str | None = None
     """the variable of a recurrence: this equation and those of the same `cycle` read earlier positions of each other"""
     backward: bool = False
     """whether positions are computed from the last to the first"""
     cycle: int = -1
+
+    @property
+    def right(self) -> Expr:
+        """All that stands on the right side: the value, under its generators and filters if it has some."""
+        return iterated(self.value, self.generators, self.filters)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ def _pieces(a: OpAnalysis) -> Iterator[tuple[tuple[Expr, ...], list[Node], dict[
     if a.kernel is not None:
         for q in a.kernel.equations:
             variables = {v.name: WEAK if v.role is Role.ELEMENT else PLACE for v in q.vars}
-            yield q.conditions, [*q.parts, q.value], variables
+            variables |= {t.name: PLACE for g in q.generators for t in g.targets}
+            yield q.conditions, [*q.parts, q.right], variables
         for born in a.kernel.born:
             yield (), [born.value], {}
     if a.procedure is not None:

@@ -44,7 +44,7 @@ def in_order(
 
 
 def _tensors_read(e: ResolvedEquation) -> set[str]:
-    return {node.tensor for node in walk_all((e.value, *e.parts)) if isinstance(node, TensorRead)}
+    return {node.tensor for node in walk_all((e.right, *e.parts)) if isinstance(node, TensorRead)}
 
 
 def _needs(equations: Sequence[ResolvedEquation]) -> list[set[int]]:

@@ -98,7 +98,7 @@ def _only_moves(a: OpAnalysis, var: str, equations: Sequence[ResolvedEquation]) 
 
 
 def _beside(equation: ResolvedEquation) -> Iterable[Node]:
-    return (*equation.parts, *equation.conditions)
+    return (*equation.parts, *equation.conditions, *equation.filters)
 
 
 def _is_moved(e: Expr, moving: set[str]) -> bool:

@@ -34,7 +34,7 @@ def emit_update(ctx: KernelContext, o: Ordered, op: str) -> None:
 class _Update:
     def __init__(self, ctx: KernelContext, o: Ordered, op: str) -> None:
         self.ctx, self.o, self.op = ctx, o, op
-        self.spans = Spans(ctx, o.store.variables)
+        self.spans = Spans(ctx, o.store.variables, where=o.where)
         self.lanes = ctx.lanes
         self.ahead = self._tested_ahead()
         self.row = self._row()
@@ -61,7 +61,7 @@ class _Update:
         checks = self.o.store.access.checks
         inner = [v for v in self.o.store.variables if any(v in b.index.domain for b in checks)]
         if not inner or any(b.guard is not None or b.index.terms for b in checks):
-            return None
+            return None  # under a condition an index is tested where it is used, behind the branch that there is in any case
         indices = walk([n for b in checks for n, _ in b.index.lets])
         loads = [n.access for n in indices if isinstance(n, Load)]
         written = any(a.tensor in self.ctx.levels.written or a.checks for a in loads)
@@ -70,11 +70,14 @@ class _Update:
         return None if written or small else inner[-1]
 
     def _row(self) -> LoopVar | None:
-        """The innermost variable, if it goes along the elements of the target, and no element read is one that is written."""
+        """The innermost variable, if it goes along the elements of the target, no element read is one that is written, and the condition
+        of the update is one of the whole row."""
         variables, access = self.o.store.variables, self.o.store.access
         if not variables or access.address.coefficient(variables[-1]) != 1:
             return None
         v = variables[-1]
+        if self.o.where is not None and v in self.o.where.domain:
+            return None
         loads = [n.access for n in walk([self.o.store.value]) if isinstance(n, Load)]
         apart = all(a.tensor is not access.tensor for a in loads)
         side_by_side = all(a.address.coefficient(v) in (0, 1) and not _lets_vary(a, v) for a in loads)
@@ -90,7 +93,8 @@ class _Update:
             self._element()
             return
         v, range_ = variables[0], self.spans.of(variables[0])
-        surely = v is not self.o.store.variables[0]  # a loop further out has no iteration where this one has none
+        # Unless a condition cuts ranges, a loop further out has no iteration where this one has none.
+        surely = v is not self.o.store.variables[0] and self.o.where is None
         if v is self.ahead:
             range_, surely = self._blocks(v, range_, variables[1:]), False
         elif v is self.row:
@@ -145,6 +149,13 @@ class _Update:
     # one element, or vectors of them
 
     def _element(self, copies: int = 1) -> None:
+        if self.o.where is None:
+            self._update(copies)
+            return
+        with self.ctx.levels.when(self.ctx.values.of(self.o.where)):
+            self._update(copies)
+
+    def _update(self, copies: int) -> None:
         ctx, store = self.ctx, self.o.store
         values = [ctx.values.of(store.value, copy) for copy in range(copies)]
         for copy, value in enumerate(values):
