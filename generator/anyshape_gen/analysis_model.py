@@ -14,6 +14,7 @@ from typing import TypeAlias
 from anyshape_gen.body_nodes import Step, Store, iterated
 from anyshape_gen.model import OnnxMapping, OnnxRefusal, OpSpec, ParamSpec
 from anyshape_gen.nodes import Assert, Expr, Function, Generator, Node, Part, Statement
+from anyshape_gen.traverse import free_names
 
 
 class ValueKind(StrEnum):
@@ -182,6 +183,18 @@ class ResolvedEquation(Node):
     backward: bool = False
     """whether positions are computed from the last to the first"""
     cycle: int = -1
+
+    @property
+    def around(self) -> tuple[IndexVar, ...]:
+        """The variables outside of the generators: of an update, the tensors' numbers, and those that the extent of a generator reads."""
+        read = {name for g in self.generators for name in free_names(g.domain)}
+        return tuple(v for v in self.vars if not self.generators or v.role is Role.ELEMENT or v.name in read)
+
+    @property
+    def within(self) -> tuple[IndexVar, ...]:
+        """The variables within the generators."""
+        around = self.around
+        return tuple(v for v in self.vars if v not in around)
 
     @property
     def right(self) -> Expr:

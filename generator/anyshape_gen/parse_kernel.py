@@ -73,9 +73,8 @@ class KernelReader(RuleReader):
         op, right = _extremum(store, op, self.expr(of_extreme))
         if of_extreme is not inner.elt and op not in ("max", "min"):
             self.reject(inner, f"the update is of what the first argument reads: `{to_text(store)} = max({to_text(store)}, (… for …))`")
-        for item in store.items or (None,):
-            if item is None or isinstance(item, Slice):
-                self.reject(target, "the left side of an update is an element, `t[e]`")
+        if store.items is None or any(isinstance(item, Slice) for item in store.items):
+            self.reject(target, "the left side of an update is an element, `t[e]`")
         return Equation(store, op, right, annotation, conditions, generators, filters, span=self.span(target))
 
     def _annotation(self, node: ast.expr) -> Annotation | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from anyshape.dtypes import from_numpy, highest, lowest, parse_dtype
 from anyshape.equations.philox import numbers
-from anyshape_gen.analysis_model import ResolvedEquation, Role
+from anyshape_gen.analysis_model import IndexVar, ResolvedEquation, Role
 from anyshape_gen.nodes import (
     Along,
     BinOp,
@@ -26,6 +26,7 @@ from anyshape_gen.nodes import (
     Expr,
     Fit,
     Flat,
+    Int,
     Item,
     Name,
     Offset,
@@ -143,7 +144,7 @@ class KernelEvaluation(Evaluation):
                 self.equation(equation, {equation.recurrence: at})
 
     def equation(self, equation: ResolvedEquation, fixed: Env | None = None) -> None:
-        for env in self._positions(equation):
+        for env in list(self._positions(equation)):  # all are known before the first is updated
             if fixed is not None and any(env[name] != at for name, at in fixed.items()):
                 continue
             tensor = self.tensors[equation.target.tensor]
@@ -189,11 +190,20 @@ class KernelEvaluation(Evaluation):
         )
 
     def _positions(self, equation: ResolvedEquation) -> Iterator[Env]:
-        turns = [self.env]
         # Extents may depend on element variables (`n[v]`), so these come first.
-        for var in sorted(equation.vars, key=lambda v: v.role != Role.ELEMENT):
+        turns = self._with(sorted(equation.around, key=lambda v: v.role != Role.ELEMENT), [self.env])
+        if equation.generators:
+            turns = [inner for env in turns for inner in self._turns(Reduction("", Int(0), equation.generators), env)]
+        kept = [env for env in self._with(equation.within, turns) if self._is_made(equation, env)]
+        yield from kept
+
+    def _with(self, variables: Iterable[IndexVar], turns: list[Env]) -> list[Env]:
+        for var in variables:
             turns = [{**env, var.name: at} for env in turns for at in self._range(self.expr(var.extent, env), var.run)]
-        yield from turns
+        return turns
+
+    def _is_made(self, equation: ResolvedEquation, env: Env) -> bool:
+        return all(self.truth(self.expr(c, env)) for c in equation.filters)
 
     @staticmethod
     def _range(extent: Any, run: bool) -> list[Any]:

@@ -191,13 +191,14 @@ class KernelEmitter:
         text.variables = {}
         self._scratches([e for e in self.kernel.equations if e.cycle == q.cycle] if q.cycle >= 0 else [q])
         elements = [v for v in q.vars if v.role is Role.ELEMENT]
-        loops = [v for v in q.vars if v.role is Role.LOOP]
         for v in elements:
             self.code.add(f"for {kernel_name(v.name)} in {self._numbers(v)}:")
             self.code.indent()
         text.numbers = {v.name for v in elements}
-        self._variables(loops)
-        own = self._own_variables(q)
+        self._variables([v for v in q.around if v.role is Role.LOOP])
+        inside = self._own_variables(q.generators)
+        self._variables([*q.within])
+        own = self._over(q, inside)
         target = text.name(q.target.tensor)
         if q.target.element is not None:
             target = f"{target}[{text.text(q.target.element)}]"
@@ -277,22 +278,26 @@ class KernelEmitter:
             self.text.variables[v.name] = v.run
         unpack(self.code, [(kernel_name(v.name), m) for v, m in zip(loops, makers)])
 
-    def _own_variables(self, q: ResolvedEquation) -> str:
-        """Emits the variables of an update's generators. Returns the arguments that say what it goes over, and where it is made."""
-        if not q.generators:
-            return ""
-        text, inside = self.text, list[str]()
-        for g in q.generators:
+    def _own_variables(self, generators: Iterable[Generator]) -> list[str]:
+        """Emits the variables of an update's generators. Returns the conditions that those over ranges are inside."""
+        inside = []
+        for g in generators:
             (target,) = g.targets
             if g.over is Over.RANGE:
                 inside.append(self._range(g, target.name))
             else:
                 self._variables([IndexVar(target.name, target.run, g.domain)])
-        own = ", ".join(f"{'*' if t.run else ''}{kernel_name(t.name)}" for g in q.generators for t in g.targets)
-        where = all_of(text, "and", q.filters) if q.filters else inside.pop() if inside else ""
+        return inside
+
+    def _over(self, q: ResolvedEquation, inside: list[str]) -> str:
+        """Emits the arguments that say what an update goes over, and where it is made."""
+        if not q.generators:
+            return ""
+        own = tuple_text(f"{'*' if t.run else ''}{kernel_name(t.name)}" for g in q.generators for t in g.targets)
+        where = all_of(self.text, "and", q.filters) if q.filters else inside.pop() if inside else ""
         for test in reversed(inside):
             where = f"{use('where')}({test}, lambda: {where}, False)"
-        return f", over=({own},)" + (f", where={where}" if where else "")
+        return f", over={own}" + (f", where={where}" if where else "")
 
     def _range(self, g: Generator, name: str) -> str:
         """Emits a variable over a range; returns the name of the condition that it is inside, where the ends depend on other variables."""

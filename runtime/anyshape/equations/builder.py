@@ -311,11 +311,18 @@ class Equations:
         if op not in UPDATES:
             raise SpecError(f"{self.op}: {op} is not an update; the updates are {', '.join(UPDATES)}")
         tensor, index = self._left(target)
-        if all(q.target is not tensor for q in self.equations):
-            self.define(tensor[self.indices("z", tensor.shape)], 0, source)
         keep = None if where is None else as_expr(where)
         form = Update(op, None if isinstance(keep, Const) and keep.value is True else keep, _variables_of(over))
+        if all(q.target is not tensor for q in self.equations) and not self._sets_all(form, index):
+            self.define(tensor[self.indices("z", tensor.shape)], 0, source)
         self.equations.append(Equation(tensor, index, _adapted(value, tensor.dtype), source, form))
+
+    def _sets_all(self, form: Update, index: tuple[Expr, ...]) -> bool:
+        """Whether an update sets every element, since its index is that of an argsort, whose positions are all different."""
+        match index:
+            case (Read(tensor=order, index=(Var(),)),) if form.op == "set" and form.where is None and not form.over:
+                return any(q.target is order and isinstance(q.form, Sorting) for q in self.equations)
+        return False
 
     def _left(self, target: Expr) -> tuple[Tensor, tuple[Expr, ...]]:
         if not isinstance(target, Read):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from anyshape import dims
 from anyshape.lower.emit import elementwise
@@ -60,8 +61,8 @@ class _Update:
         reads."""
         checks = self.o.store.access.checks
         inner = [v for v in self.o.store.variables if any(v in b.index.domain for b in checks)]
-        if not inner or any(b.guard is not None or b.index.terms for b in checks):
-            return None  # under a condition an index is tested where it is used, behind the branch that there is in any case
+        if not inner or self.o.where is not None or any(b.guard is not None or b.index.terms for b in checks):
+            return None  # under a condition an index is tested where it is used, behind a branch that there is in any case
         indices = walk([n for b in checks for n, _ in b.index.lets])
         loads = [n.access for n in indices if isinstance(n, Load)]
         written = any(a.tensor in self.ctx.levels.written or a.checks for a in loads)
@@ -70,15 +71,12 @@ class _Update:
         return None if written or small else inner[-1]
 
     def _row(self) -> LoopVar | None:
-        """The innermost variable, if it goes along the elements of the target, no element read is one that is written, and the condition
-        of the update is one of the whole row."""
+        """The innermost variable, if it goes along the elements of the target, and no element read is one that is written."""
         variables, access = self.o.store.variables, self.o.store.access
         if not variables or access.address.coefficient(variables[-1]) != 1:
             return None
-        v = variables[-1]
-        if self.o.where is not None and v in self.o.where.domain:
-            return None
-        loads = [n.access for n in walk([self.o.store.value]) if isinstance(n, Load)]
+        v, roots = variables[-1], [self.o.store.value] if self.o.where is None else [self.o.store.value, self.o.where]
+        loads = [n.access for n in walk(roots) if isinstance(n, Load)]
         apart = all(a.tensor is not access.tensor for a in loads)
         side_by_side = all(a.address.coefficient(v) in (0, 1) and not _lets_vary(a, v) for a in loads)
         plain = not any(a.bounds or a.checks for a in loads)
@@ -88,7 +86,13 @@ class _Update:
 
     # loops
 
-    def _loops(self, variables: Sequence[LoopVar]) -> None:
+    def _loops(self, variables: Sequence[LoopVar], made: bool = False) -> None:
+        """Emits the loops of the variables. `made`: the condition of the update is known to hold, which is tested as soon as it is known."""
+        where = self.o.where
+        if where is not None and not made and where.domain.isdisjoint(variables):
+            with self.ctx.levels.when(self.ctx.values.of(where)):
+                self._loops(variables, True)
+            return
         if not variables:
             self._element()
             return
@@ -101,7 +105,7 @@ class _Update:
             range_, surely = self._vectors(v, range_), False
         with self.ctx.levels.loop(*range_, 1, surely=surely) as iteration:
             self.ctx.levels.bind_iteration(v, iteration.index)
-            self._loops(variables[1:])
+            self._loops(variables[1:], made)
 
     def _vectors(self, v: LoopVar, range_: Range) -> Range:
         """Emits whole vectors of a row; returns the range of the elements that are left."""
@@ -149,10 +153,13 @@ class _Update:
     # one element, or vectors of them
 
     def _element(self, copies: int = 1) -> None:
-        if self.o.where is None:
+        values, where = self.ctx.values, self.o.where
+        if where is None or not values.varies(where):
             self._update(copies)
             return
-        with self.ctx.levels.when(self.ctx.values.of(self.o.where)):
+        assert values.vector is not None
+        masks = tuple(values.of(where, copy) for copy in range(copies))
+        with values.along(replace(values.vector, masks=masks)):
             self._update(copies)
 
     def _update(self, copies: int) -> None:
@@ -168,13 +175,17 @@ class _Update:
         ctx, f, access = self.ctx, self.ctx.f, self.o.store.access
         dtype, element = access.tensor.dtype, elementwise.memory_type(access.tensor.dtype)
         ctx.values.check(access, copy)
-        pointer = ctx.values.pointer(access.tensor, access.address)
+        pointer, mask = ctx.values.pointer(access.tensor, access.address), ctx.values.mask(copy)
         if ctx.values.vector is not None:
             pointer, element = f.gep(pointer, copy * self.lanes, element), element.vector(self.lanes)
             value = f.splat(value, self.lanes)
-        old = elementwise.load_value(f, dtype, f.load(pointer, element))
-        new = elementwise.apply(f, self.op, dtype, [old, value], [dtype, dtype])
-        f.store(elementwise.store_value(f, dtype, new), pointer)
+        raw = f.load(pointer, element) if mask is None else f.masked_load(pointer, element, mask)
+        new = elementwise.apply(f, self.op, dtype, [elementwise.load_value(f, dtype, raw), value], [dtype, dtype])
+        raw = elementwise.store_value(f, dtype, new)
+        if mask is None:
+            f.store(raw, pointer)
+        else:
+            f.masked_store(raw, pointer, mask)
 
 
 def _lets_vary(access: Access, v: LoopVar) -> bool:

@@ -220,7 +220,7 @@ class _Inliner(InlinedValues):
         value = self.value(q.value, env, keep)
         made = keep if isinstance(q.form, Update) else None
         index = [self.index(i, env, made) for i in q.index]
-        access = Access(q.target, flatten(q.target, index), (), self.checks(q.target, index, made, (q.target, q.index)))
+        access = Access(q.target, flatten(q.target, index), (), self.checks(q.target, index, None, (q.target, q.index)))
         demanded = None
         if isinstance(q.form, Demand):
             demanded = self._demanded(value, q.form.message)
