@@ -83,7 +83,13 @@ def _defined_twice(kernel: Kernel, findings: Findings) -> None:
     whole: dict[str, Equation] = {}
     for equation in kernel.equations:
         plain = all(isinstance(_bare(item), Name) for item in equation.target.items or ())
-        if equation.op != "=" or equation.conditions or equation.generators or not plain or equation.target.element is not None:
+        if (
+            equation.op != "="
+            or equation.conditions
+            or equation.generators
+            or not plain
+            or equation.target.element is not None
+        ):
             continue
         first = whole.setdefault(equation.target.tensor, equation)
         if first is not equation:

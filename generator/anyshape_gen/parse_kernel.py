@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from anyshape_gen.body_nodes import Annotation, Branch, Break, Equation, For, Kernel, Procedure, Set, Step, Store, While
 from anyshape_gen.nodes import Assert, Call, Expr, Index, Name, Slice, Star, Unary
-from anyshape_gen.printer import to_text
 from anyshape_gen.parse_rules import BROKEN, RuleReader, parse_expression
+from anyshape_gen.printer import to_text
 from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
 
@@ -72,7 +72,10 @@ class KernelReader(RuleReader):
         generators, filters = self._generators(inner.generators)
         op, right = _extremum(store, op, self.expr(of_extreme))
         if of_extreme is not inner.elt and op not in ("max", "min"):
-            self.reject(inner, f"the update is of what the first argument reads: `{to_text(store)} = max({to_text(store)}, (… for …))`")
+            self.reject(
+                inner,
+                f"the update is of what the first argument reads: `{to_text(store)} = max({to_text(store)}, (… for …))`",
+            )
         if store.items is None or any(isinstance(item, Slice) for item in store.items):
             self.reject(target, "the left side of an update is an element, `t[e]`")
         return Equation(store, op, right, annotation, conditions, generators, filters, span=self.span(target))

@@ -302,9 +302,9 @@ class KernelResolver:
     def _check_order(self, generators: Sequence[Generator], elements: Collection[str]) -> None:
         """Checks that variables of an update that select tensors are the outermost: each of their values has an equation of its own."""
         names = [g.targets[0].name for g in generators]
-        for g, after in zip(generators[1:], names):
-            if g.targets[0].name in elements and after not in elements:
-                text = f"'{g.targets[0].name}' selects a tensor, and so comes before '{after}': `for {g.targets[0].name} in … for {after} in …`"
+        for g, before, name in zip(generators[1:], names, names[1:]):
+            if name in elements and before not in elements:
+                text = f"'{name}' selects a tensor, and so comes before '{before}': `for {name} in … for {before} in …`"
                 self.findings.add(g.span, text)
 
     def _check_numbers(self, nodes: Iterable[Node], numbers: Collection[str] = ()) -> None:

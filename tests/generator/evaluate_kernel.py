@@ -144,7 +144,7 @@ class KernelEvaluation(Evaluation):
                 self.equation(equation, {equation.recurrence: at})
 
     def equation(self, equation: ResolvedEquation, fixed: Env | None = None) -> None:
-        for env in list(self._positions(equation)):  # all are known before the first is updated
+        for env in self._positions(equation):
             if fixed is not None and any(env[name] != at for name, at in fixed.items()):
                 continue
             tensor = self.tensors[equation.target.tensor]
@@ -194,8 +194,7 @@ class KernelEvaluation(Evaluation):
         turns = self._with(sorted(equation.around, key=lambda v: v.role != Role.ELEMENT), [self.env])
         if equation.generators:
             turns = [inner for env in turns for inner in self._turns(Reduction("", Int(0), equation.generators), env)]
-        kept = [env for env in self._with(equation.within, turns) if self._is_made(equation, env)]
-        yield from kept
+        yield from [env for env in self._with(equation.within, turns) if self._is_made(equation, env)]
 
     def _with(self, variables: Iterable[IndexVar], turns: list[Env]) -> list[Env]:
         for var in variables:

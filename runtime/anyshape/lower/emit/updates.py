@@ -61,8 +61,12 @@ class _Update:
         reads."""
         checks = self.o.store.access.checks
         inner = [v for v in self.o.store.variables if any(v in b.index.domain for b in checks)]
-        if not inner or self.o.where is not None or any(b.guard is not None or b.index.terms for b in checks):
-            return None  # under a condition an index is tested where it is used, behind a branch that there is in any case
+        if (
+            self.o.where is not None
+        ):  # then an index is tested where it is used, behind a branch that there is in any case
+            return None
+        if not inner or any(b.guard is not None or b.index.terms for b in checks):
+            return None
         indices = walk([n for b in checks for n, _ in b.index.lets])
         loads = [n.access for n in indices if isinstance(n, Load)]
         written = any(a.tensor in self.ctx.levels.written or a.checks for a in loads)
@@ -87,7 +91,7 @@ class _Update:
     # loops
 
     def _loops(self, variables: Sequence[LoopVar], made: bool = False) -> None:
-        """Emits the loops of the variables. `made`: the condition of the update is known to hold, which is tested as soon as it is known."""
+        """Emits the loops of the variables. The condition of the update is tested as soon as it is known; `made`: it is known to hold."""
         where = self.o.where
         if where is not None and not made and where.domain.isdisjoint(variables):
             with self.ctx.levels.when(self.ctx.values.of(where)):
