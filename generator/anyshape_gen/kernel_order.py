@@ -85,6 +85,13 @@ def _is_whole(e: ResolvedEquation) -> bool:
 def _recurrence(
     cycle: list[ResolvedEquation], positive: Sequence[Expr], number: int, findings: Findings
 ) -> list[ResolvedEquation]:
+    update = next((e for e in cycle if e.op != "="), None)
+    if update is not None:
+        findings.add(
+            update.target.span,
+            f"an update of '{update.target.tensor}' cannot be part of a recurrence: define it by `=`",
+        )
+        return cycle
     resolved = Cycle(cycle, positive).resolve(number)
     if resolved is None:
         names = " and ".join(f"'{t}'" for t in dict.fromkeys(e.target.tensor for e in cycle))

@@ -113,6 +113,9 @@ class KernelReader(RuleReader):
     def _step(self, node: ast.stmt, limits: dict[int, Expr]) -> Step | None:
         span = self.span(node)
         match node:
+            case ast.Assign(value=ast.GeneratorExp() as inner) | ast.AugAssign(value=ast.GeneratorExp() as inner):
+                self.reject(inner, "a step has no iteration of its own; write a loop around it, `for j in n:`")
+                return None
             case ast.Assign(targets=[target], value=value):
                 elements = target.elts if isinstance(target, ast.Tuple) else [target]
                 stores = tuple(store for element in elements if (store := self.store(element)))

@@ -296,7 +296,7 @@ class KernelResolver:
     def _check_generators(self, generators: Iterable[Generator]) -> None:
         for g in generators:
             if g.over is Over.ITEMS:
-                text = "a variable of an update goes over a dim, a run of dims or a range: `for k in n`, `for *j in d`, `for k in range(a, b)`"
+                text = "a variable of an update goes over a dim, a run or a range: `for k in n`, `for *j in d`, `for k in range(a, b)`"
                 self.findings.add(g.span, text)
 
     def _check_order(self, generators: Sequence[Generator], elements: Collection[str]) -> None:
