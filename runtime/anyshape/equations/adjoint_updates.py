@@ -64,14 +64,14 @@ def other_factors(eqs: Equations, q: Equation, cycle: int) -> Expr:
     def at(e: Expr, u: Expr) -> Expr:
         return substitute(e, point(q.variables, u))
 
-    def made(e: Expr, otherwise: Expr) -> Expr:
+    def guarded(e: Expr, otherwise: Expr) -> Expr:
         return e if q.where is None else apply("select", q.where, e, otherwise)
 
     (u,) = eqs.indices("u", many)
-    eqs.define(element[u], at(made(ravelled(q.index, q.target.shape), const(-1, I64)), u))
+    eqs.define(element[u], at(guarded(ravelled(q.index, q.target.shape), const(-1, I64)), u))
     eqs.argsort(order[:], many, lambda k: element[k])
     (u,) = eqs.indices("u", many)
-    eqs.define(value[u], cast(at(made(q.value, const(1.0, q.value.dtype)), order[u]), value.dtype))
+    eqs.define(value[u], cast(at(guarded(q.value, const(1.0, q.value.dtype)), order[u]), value.dtype))
     (u,) = eqs.indices("u", many)
     eqs.update(rank[order[u]], "set", u)
     for k, (running, backward) in enumerate(((before, False), (after, True))):

@@ -90,10 +90,10 @@ class _Update:
 
     # loops
 
-    def _loops(self, variables: Sequence[LoopVar], made: bool = False) -> None:
-        """Emits the loops of the variables. The condition of the update is tested as soon as it is known; `made`: it is known to hold."""
+    def _loops(self, variables: Sequence[LoopVar], tested: bool = False) -> None:
+        """Emits the loops of the variables. The condition of the update is tested as soon as it is known; `tested`: it is known to hold."""
         where = self.o.where
-        if where is not None and not made and where.domain.isdisjoint(variables):
+        if where is not None and not tested and where.domain.isdisjoint(variables):
             with self.ctx.levels.when(self.ctx.values.of(where)):
                 self._loops(variables, True)
             return
@@ -109,7 +109,7 @@ class _Update:
             range_, surely = self._vectors(v, range_), False
         with self.ctx.levels.loop(*range_, 1, surely=surely) as iteration:
             self.ctx.levels.bind_iteration(v, iteration.index)
-            self._loops(variables[1:], made)
+            self._loops(variables[1:], tested)
 
     def _vectors(self, v: LoopVar, range_: Range) -> Range:
         """Emits whole vectors of a row; returns the range of the elements that are left."""
@@ -157,26 +157,25 @@ class _Update:
     # one element, or vectors of them
 
     def _element(self, copies: int = 1) -> None:
-        values, where = self.ctx.values, self.o.where
+        values, where, access = self.ctx.values, self.o.where, self.o.store.access
         if where is None or not values.varies(where):
-            self._update(copies)
+            self._update(access, copies)
             return
         assert values.vector is not None
         masks = tuple(values.of(where, copy) for copy in range(copies))
         with values.along(replace(values.vector, masks=masks)):
-            self._update(copies)
+            self._update(replace(access, checks=tuple(replace(b, guard=where) for b in access.checks)), copies)
 
-    def _update(self, copies: int) -> None:
-        ctx, store = self.ctx, self.o.store
-        values = [ctx.values.of(store.value, copy) for copy in range(copies)]
+    def _update(self, access: Access, copies: int) -> None:
+        values = [self.ctx.values.of(self.o.store.value, copy) for copy in range(copies)]
         for copy, value in enumerate(values):
             if self.op == "set":
-                ctx.values.store(store.access, value, copy)
+                self.ctx.values.store(access, value, copy)
             else:
-                self._combine(value, copy)
+                self._combine(access, value, copy)
 
-    def _combine(self, value: Val, copy: int) -> None:
-        ctx, f, access = self.ctx, self.ctx.f, self.o.store.access
+    def _combine(self, access: Access, value: Val, copy: int) -> None:
+        ctx, f = self.ctx, self.ctx.f
         dtype, element = access.tensor.dtype, elementwise.memory_type(access.tensor.dtype)
         ctx.values.check(access, copy)
         pointer, mask = ctx.values.pointer(access.tensor, access.address), ctx.values.mask(copy)

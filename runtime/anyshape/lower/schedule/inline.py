@@ -218,8 +218,8 @@ class _Inliner(InlinedValues):
             env[q.form.along] = Affine(((position, 1),))
         keep = None if q.where is None else self.value(q.where, env, None)
         value = self.value(q.value, env, keep)
-        made = keep if isinstance(q.form, Update) else None
-        index = [self.index(i, env, made) for i in q.index]
+        of_index = keep if isinstance(q.form, Update) else None
+        index = [self.index(i, env, of_index) for i in q.index]
         access = Access(q.target, flatten(q.target, index), (), self.checks(q.target, index, None, (q.target, q.index)))
         demanded = None
         if isinstance(q.form, Demand):
