@@ -103,6 +103,7 @@ class KernelEvaluation(Evaluation):
         said = {s.name: np.dtype(dtypes[s.dtype]) for s in kernel.scratch if s.dtype in dtypes}
         self.whole = {name: dtype for name, dtype in said.items() if dtype.kind in "iu"}
         waiting = [e.target.tensor for e in kernel.equations]
+        begun: set[str] = set()
         for cycle, members in itertools.groupby(kernel.equations, lambda e: (e.cycle, id(e) if e.cycle < 0 else 0)):
             self.born(waiting)
             own = list(members)
@@ -111,6 +112,10 @@ class KernelEvaluation(Evaluation):
                 name = equation.target.tensor
                 if name not in self.tensors:
                     self.tensors[name] = np.full(self.expr(scratch[name], self.env), np.nan, object)
+                if equation.op != "=" and name not in begun:  # what updates alone define is zero before them
+                    for tensor in found if isinstance(found := self.tensors[name], list) else [found]:
+                        tensor[...] = 0
+                begun.add(name)
             held = [e for e in own if all(self.truth(self.expr(condition, self.env)) for condition in e.conditions)]
             if cycle[0] < 0:
                 for equation in held:
