@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anyshape.dims import Dim
+from anyshape.dims import Dim, evaluate
 from anyshape.dtypes import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, DType
 from anyshape.equations.expr import Expr
-from anyshape.equations.functions import and_, cast, checked, ge, lt, range_index
+from anyshape.equations.functions import and_, cast, checked, ge, lt, not_, range_index
 from anyshape.equations.interpret import interpret
+from anyshape.equations.operations import operations
 from anyshape.errors import AnyshapeError
-from anyshape.lower import host_target, lower_group
+from anyshape.lower import Group, host_target, lower_group
+from anyshape.lower.structural_key import StructuralKeyWriter
 from tests.lower.groups import Builder, K, M, N
 from tests.lower.native import Native
 
@@ -130,6 +132,10 @@ def test_a_range_of_data_is_a_loop_from_one_end_to_the_other() -> None:
     rng = np.random.default_rng(3)
     offsets = np.array([0, 300, 300, 260, 700, 700])
     same(ranges(), offsets, rng.integers(0, 9, 700), np.ones(700, np.float32), sizes={M: 5, N: 700, K: 9})
+    cut, whole = (
+        lower_group(b.group(), host_target()).text.count("llvm.smax.i64(") for b in (ranges(), elements("add"))
+    )
+    assert cut > whole == 0
     native, n = Native(ranges().group()), 1 << 18
     given = (np.full(n + 1, 5), np.zeros(n, np.int64), np.ones(n, np.float32))
     status, (got,) = native.run(dict(zip(native.group.inputs, given, strict=True)), {M: n, N: n, K: 1})
@@ -223,3 +229,30 @@ def test_an_index_of_what_is_inlined_is_checked(of_condition: bool) -> None:
         given = dict(zip(native.group.inputs, (np.array([0, index]),), strict=True))
         assert (native.run(given, {N: 2, M: 2, K: 9})[0] != 0) == refused
         assert not refused or f"index {index} is out of range for axis 0 of" in native.refusal
+
+
+def test_a_condition_is_part_of_the_structural_key() -> None:
+    """Groups that differ in it alone, or in what they go over, have kernels of their own."""
+
+    def group(where: str, over: bool = False) -> Group:
+        b = Builder("keyed")
+        kept, y = b.input([N], BOOL), b.tensor([N])
+        i, j = b.eqs.index("i", N), b.eqs.index("j", N)
+        tests = {"": None, "kept": kept[j], "left out": not_(kept[j])}
+        b.eqs.update(y[j], "add", 1.0, over=(i,) if over else (), where=tests[where])
+        b.output(y)
+        return b.group()
+
+    keys = [
+        StructuralKeyWriter().group(g)
+        for g in (group(""), group("kept"), group("left out"), group("", True), group("kept", True))
+    ]
+    assert len(set(keys)) == len(keys)
+    assert StructuralKeyWriter().group(group("kept")) == StructuralKeyWriter().group(group("kept"))
+
+
+def test_operations_of_a_condition_count() -> None:
+    eqs = elements("add").eqs.equations
+    assert (
+        evaluate(operations(eqs), {N: 7, K: 5}) == 7 * 3
+    )  # two comparisons, and both of them together; adding is the update's own
