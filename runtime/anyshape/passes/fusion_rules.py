@@ -14,7 +14,7 @@ from enum import Enum
 
 from anyshape.equations.expr import Var
 from anyshape.graph.value import Node, Value
-from anyshape.kernel_model.forms import Kind, classify, contiguous_axes, is_cheap, looks_up, own_axes, permutation, puts_rows
+from anyshape.kernel_model.forms import Kind, classify, is_cheap, looks_up, puts_rows
 from anyshape.kernel_model.left_operand import MOST_BESIDE
 from anyshape.kernel_model.rows import by_rows, has_own_rows, multiplies_rows
 from anyshape.passes.group_equations import GroupEquations
@@ -124,28 +124,6 @@ def _stores_by_rows(e: Edge) -> bool:
     return all(isinstance(i, Var) for i in definition.index)
 
 
-def _stores_by_columns(e: Edge) -> bool:
-    """Whether the node only permutes the axes, so that results are contiguous along one that a constant factor has alone: the columns."""
-    axes = _permuted(e)
-    if axes is None:
-        return False
-    inputs = (v for n in e.producer.nodes for v in n.inputs if v is not None and v.constant is not None)
-    return axes[-1] in own_axes(e.producer.equations, {e.stated.tensors[v] for v in inputs if v in e.stated.tensors})
-
-
-def _stores_along_reads(e: Edge) -> bool:
-    """Whether the node only permutes the axes, so that results are contiguous along one in which what the rows read is."""
-    axes = _permuted(e)
-    return axes is not None and axes[-1] in contiguous_axes(e.producer.equations)
-
-
-def _permuted(e: Edge) -> tuple[int, ...] | None:
-    """The axis of a private value that each axis of the node is, if it is a permutation that ends with another than the value's last."""
-    (q, *others) = e.stated.equations[e.node]
-    axes = None if others or not e.is_private else permutation(q, e.stated.tensors[e.value])
-    return None if axes is None or axes[-1] == len(axes) - 1 else axes
-
-
 def _is_one_move(e: Edge) -> bool:
     """A permutation or slice folds into strides, a move of an epilogue's operand too; gathers do not come here."""
     return e.is_private and len(e.producer.nodes) == 1
@@ -221,22 +199,10 @@ RULES = (
         _stores_by_rows,
     ),
     _pair(
-        "channels last",
-        "a permutation of a contraction's axes that ends with one of a constant factor is how the sums are stored",
-        ("contraction", "map move"),
-        _stores_by_columns,
-    ),
-    _pair(
         "epilogue of rows",
         "a map of the domain of a reduction's result follows it row by row",
         ("row", "map"),
         lambda e: e.has_same_domain,
-    ),
-    _pair(
-        "rows of channels",
-        "a permutation of the axes of rows that ends with one along which what they read is contiguous is how they are stored",
-        ("row", "map move"),
-        _stores_along_reads,
     ),
     _pair(
         "maps of one domain",

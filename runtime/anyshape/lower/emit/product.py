@@ -65,6 +65,8 @@ class _Emission:
         self.a_type, self.b_type = (elementwise.memory_type(x.tensor.dtype) for x in (p.a, p.b))
         if p.computed is not None:
             self.b_type = self.element
+        if p.gathered is not None:
+            self.a_type = self.element
         self.segment: tuple[Val, Val] | None = None
         """The row of results and the vector's start in it, inside of `segments`."""
         self.open = ExitStack()
