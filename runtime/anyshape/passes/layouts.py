@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Expr, Read, Reduce, Var, read
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Var, read
 from anyshape.equations.recurrences import as_steps, without_units
 from anyshape.equations.traversal import replace_node, walk
 from anyshape.graph.function import Function
@@ -144,7 +144,7 @@ class _Layouts:
             for e in (e for e in walk(q.value) if isinstance(e, Read) and channel in e.free):
                 at = [k for k, i in enumerate(e.index) if channel in i.free]
                 v = stated[1].get(e.tensor)
-                if len(at) != 1 or e.index[at[0]] is not channel or v is None or operands.setdefault(v, at[0]) != at[0]:
+                if len(at) != 1 or not _is_at(e.index[at[0]], channel) or v is None or operands.setdefault(v, at[0]) != at[0]:
                     return None
         return _Roles(result, operands)
 
@@ -156,8 +156,7 @@ class _Layouts:
         axes = set()
         for q in stated[0]:
             for e in (e for e in walk(q.value) if isinstance(e, Read) and stated[1].get(e.tensor) is operand):
-                i = e.index[axis]
-                axes.add(next((k for k, j in enumerate(q.index) if isinstance(i, Var) and j.free == {i}), None))
+                axes.add(next((k for k, j in enumerate(q.index) if len(j.free) == 1 and _is_at(e.index[axis], *j.free)), None))
         return axes.pop() if len(axes) == 1 else None
 
     def groups(self) -> Iterator[_Group]:
@@ -209,6 +208,13 @@ class _Layouts:
         ahead += self.readers.get(v, ())
         if v.node is not None:
             ahead.append(v.node)
+
+
+def _is_at(i: Expr, v: Var) -> bool:
+    """Whether an index is a variable, or that plus one of a single value: the channel of a group that has no other."""
+    if isinstance(i, Apply) and i.op == "add":
+        return any(a is v for a in i.args) and all(a is v or (isinstance(a, Var) and a.extent == 1) for a in i.args)
+    return i is v
 
 
 def _rank(v: Value) -> int:
