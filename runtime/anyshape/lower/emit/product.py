@@ -93,7 +93,7 @@ class _Emission:
             widens = spec.widens_b(ctx.f.target)
             sizes, computes = (m, p.n.extent, p.k.extent), p.computed is not None or widens
             packs = spec.packs_b or widens
-            gathers = p.gathered is not None
+            gathers = p.gathered is not None and p.windows is None
             bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, computes, gathers)
             gemm.emit_contraction(
                 ctx.f, spec, self.ctx.memory.take(bytes_), ctx.parts.part, ctx.parts.nparts, ctx.levels.poll
@@ -138,13 +138,15 @@ class _Emission:
         size = ctx.sizes.of
         a, b = p.a.address, p.b.address
         left = (
-            gemm.Gathered(self.gather)
+            gemm.Packed(self.pack_places, self.stage)
+            if p.gathered is not None and p.windows is not None
+            else gemm.Gathered(self.gather)
             if p.gathered is not None
             else gemm.Strided(start(p.a.tensor, a), stride(a, p.m), stride(a, p.k))
         )
         right: gemm.Strided | gemm.Prepacked | gemm.Packed = (
             gemm.Packed(self.pack_windows, self.stage)
-            if p.windows is not None
+            if p.windows is not None and p.gathered is None
             else gemm.Packed(self.pack)
             if p.computed is not None
             else gemm.Prepacked(self.panels_of(prepacked))
@@ -188,7 +190,7 @@ class _Emission:
     @property
     def merges(self) -> bool:
         """Whether columns are the places of a copy, in rows longer than those of the results."""
-        return self.p.windows is not None and len(self.p.windows.staged.moving) > 1
+        return self.p.gathered is None and self.p.windows is not None and len(self.p.windows.staged.moving) > 1
 
     def panels_of(self, prepacked: Tensor) -> Val:
         """The address of the panels for the values of variables around."""
@@ -299,6 +301,45 @@ class _Emission:
             self.bind_row(f.add(first, iteration.index))
             nest(ctx, p.over, body, vector=p.over[-1], tiers=(4, 1))
 
+    def pack_places(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
+        """Packs rows of a that are places of the copy of windows: of every channel and tap a vector of places, past the last one too."""
+        ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
+        windows = p.windows
+        assert windows is not None
+
+        def body() -> None:
+            step = const(I64, 0)
+            for v in windows.staged.channels:
+                step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
+            place = f.gep(to, f.mul(f.mul(step, len(windows.taps)), width), self.element)
+            for k, tap in enumerate(windows.taps):
+                f.store(f.splat(ctx.values.of(tap, 0), lanes), place, f.mul(width, k))
+
+        with self.inside(tile), ctx.values.along(Vector(p.m, lanes, (None,))):
+            ctx.levels.bind(p.m, first)
+            nest(ctx, windows.staged.channels, body)
+
+    @contextmanager
+    def at_row(self, row: Val) -> Iterator[None]:
+        """Code of the epilogue for one row; for none that is a place without a result."""
+        ctx, p, f = self.ctx, self.p, self.ctx.f
+        if p.windows is None or p.gathered is None or len(p.windows.staged.moving) == 1:
+            if p.rows:
+                self.bind_row(row)
+            else:
+                ctx.levels.bind(p.m, row)
+            yield
+            return
+        across, along = p.windows.staged.moving
+        pitch = ctx.sizes.of(p.windows.staged.pitches[0])
+        quotient = f.binary("udiv", row, pitch)
+        position = f.sub(row, f.mul(quotient, pitch))
+        is_result = f.compare("lt", position, ctx.sizes.of(along.position.extent))
+        with ctx.levels.when(is_result):
+            ctx.levels.bind(across.position, quotient)
+            ctx.levels.bind(along.position, position)
+            yield
+
     def bind_row(self, row: Val) -> None:
         """Binds the variables that the rows of a gathered operand count."""
         ctx, f = self.ctx, self.ctx.f
@@ -343,11 +384,7 @@ class _Emission:
 
     def row(self, f: FunctionBuilder, row: Val, sums: Sequence[Val]) -> None:
         ctx, p = self.ctx, self.p
-        with self.open.pop_all(), ctx.levels.inner():
-            if p.rows:
-                self.bind_row(row)
-            else:
-                ctx.levels.bind(p.m, row)
+        with self.open.pop_all(), ctx.levels.inner(), self.at_row(row):
             for copy, vector in enumerate(sums):
                 ctx.levels.define(p.sum, copy, vector)
             for s in p.stores:

@@ -214,8 +214,9 @@ class _Driver:
 
     def _batch(self, ops: Operands, rows: BlockRows, block_tiles: Val, n0: Val, n1: Val, step: Val) -> None:
         f = self.f
-        if isinstance(self.spec.b, Packed) and self.spec.b.prepare is not None:
-            self.spec.b.prepare(f, ops.tile)
+        for operand in (self.spec.a, self.spec.b):
+            if isinstance(operand, Packed) and operand.prepare is not None:
+                operand.prepare(f, ops.tile)
         if not self.spec.packs_b:
             step = f.smax(f.sub(n1, n0), 1)
         with f.for_range(n0, n1, step, at_least_once=True) as columns:

@@ -172,10 +172,15 @@ class _Splitter:
             if not columns or not rows or len(along) != 1:
                 continue
             over = (*(v for v in reduction.variables if v is not along[0]), along[0])
+            m, windows = self.counting(rows), None
+            seen = product_windows(self.dag, reduction, x, stores, stored_along=False)
+            if seen is not None:  # its channels are not adjacent: a row of them is gathered for many places at once
+                windows, m = seen
+                over, rows = reduction.variables, tuple(p.position for p in windows.staged.moving)
             batch = tuple(v for v in stores[0].variables if v is not columns[0] and v not in rows)
             return Product(
-                sum=reduction, a=b, b=b, m=self.counting(rows), n=columns[0], k=self.counting(over), batch=batch,
-                stores=tuple(stores), packed=b.tensor, gathered=x, over=over, rows=rows,
+                sum=reduction, a=b, b=b, m=m, n=columns[0], k=self.counting(over), batch=batch,
+                stores=tuple(stores), packed=b.tensor, gathered=x, over=over, rows=rows, windows=windows,
             )  # fmt: skip
         return None
 
