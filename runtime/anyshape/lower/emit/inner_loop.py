@@ -33,23 +33,15 @@ class Fetch:
     to_write: bool
 
 
-def emit_loop(
-    ctx: KernelContext,
-    step: Loop,
-    keeps: Keeps | None = None,
-    fetched: Iterable[Fetch] = (),
-    written_out: bool = False,
-) -> None:
-    """Accumulates, stores and keeps, in scratch of its own unless `keeps` says where; prefetches `fetched` meanwhile. `written_out`: a
-    vertical loop, whose extents are numbers, is its iterations one after the other."""
+def emit_loop(ctx: KernelContext, step: Loop, keeps: Keeps | None = None, fetched: Iterable[Fetch] = ()) -> None:
+    """Accumulates, stores and keeps, in scratch of its own unless `keeps` says where; prefetches `fetched` meanwhile."""
     values, levels = ctx.values, ctx.levels
     if keeps is None:
         keeps = [(n, allocate(ctx, n, step.variables)) for n in step.keep]
     if values.vector is not None or step.vector is None:
         sums = [_start(ctx, r, len(values.copies)) for r in step.reductions]
-        spans = None if written_out else spans_of(ctx, step)
         sums = nest_carrying(
-            ctx, step.variables, sums, lambda s: _iteration(ctx, step, s, keeps, fetched), spans=spans, written_out=written_out
+            ctx, step.variables, sums, lambda s: _iteration(ctx, step, s, keeps, fetched), spans=spans_of(ctx, step)
         )
         for r, accumulators in zip(step.reductions, sums, strict=True):
             for copy, value in enumerate(accumulators):

@@ -49,10 +49,8 @@ def nest_carrying(
     tiers: Sequence[int] = (),
     split: bool = False,
     spans: Spans | None = None,
-    written_out: bool = False,
 ) -> Sums:
-    """Loops over the variables around a body with accumulators, which are carried through all of the loops. `written_out`: iterations one
-    after the other in place of loops."""
+    """Loops over the variables around a body with accumulators, which are carried through all of the loops."""
     if not variables:
         return body(sums)
     v, levels = variables[0], ctx.levels
@@ -60,12 +58,12 @@ def nest_carrying(
         range_ = vector_share(ctx, v, tiers, split) if spans is None else spans.of(v)
         return _blocks_and_rest(ctx, v, tiers, range_, sums, body)
     whole = (const(I64, 0), ctx.sizes.of(v.extent)) if spans is None else spans.of(v)
-    few = int(whole[1].number or 0) if written_out else 0 if split or len(variables) > 1 else _written_out(ctx, whole)
+    few = 0 if split or len(variables) > 1 else _written_out(ctx, whole)
     if few:
         for index in range(few):
             with levels.section():
                 levels.bind(v, const(I64, index))
-                sums = nest_carrying(ctx, variables[1:], sums, body, vector=vector, tiers=tiers, spans=spans, written_out=written_out)
+                sums = body(sums)
         return sums
     first, last = ctx.parts.share(whole[1]) if split else whole
     with levels.loop(first, last, 1, _flat(sums)) as iteration:

@@ -1,32 +1,40 @@
 """Reductions over short windows of which the lanes are no part: per place of a result one test whether all of its window is inside.
 
-In: a `Scope` that runs over places and, along the lanes, over channels. Out: its loops twice: the taps one after the other, without any mask,
-for places whose window is inside of what it reads, and masked for those at edges. Places are the inner loop, for a few channels at a time.
+In: a `Scope` that runs over places and, along the lanes, over channels. Out: its loops, in which the taps are
+one after the other, twice: without any mask for places whose window is inside of what it reads, and masked for those at edges. Places are
+the inner loop, for a few channels at a time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import product
 
+from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext
-from anyshape.lower.emit.inner_loop import emit_loop
+from anyshape.lower.emit.inner_loop import accumulate, emit_loop
 from anyshape.lower.emit.nest import nest
 from anyshape.lower.emit.windows import over_planes
-from anyshape.lower.ir.dag import Bound, Load, LoopVar, walk
+from anyshape.lower.ir.dag import Bound, DagNode, Load, LoopVar, Reduction, walk
+from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.types import I1, I64, Val, const
 from anyshape.lower.schedule.tree import Loop, Scope
 
 WRITTEN_OUT = 25
 """The most taps that are written out."""
-TIERS = (2, 1)
-"""Vectors of channels at once: their factors of all taps stay in registers from place to place."""
+IN_REGISTERS = 20
+"""The most factors, of all taps and vectors of channels, that stay in registers from place to place."""
 
 
 def has_taps(scope: Scope) -> bool:
     """Whether the scope has one reduction over a few taps, at edges of which reads are masked alike for all lanes."""
     loops = [s for s in scope.steps if isinstance(s, Loop)]
     summing = [s for s in loops if s.reductions]
+    if any(len(s.reductions) > 1 for s in summing):
+        return False
     if len(loops) != len(scope.steps) or len(summing) != 1 or scope.fills or any(s.keep for s in loops):
         return False
     if scope.vector is None or len(scope.variables) < 3 or any(s.variables for s in loops if s is not summing[0]):
@@ -52,25 +60,81 @@ def _is_monotonic(b: Bound, vector: LoopVar, taps: Sequence[LoopVar]) -> bool:
 def emit_taps(ctx: KernelContext, scope: Scope) -> None:
     """Emits a scope that `has_taps`."""
     *outer, place, channels = scope.variables
-    taps = next(s.variables for s in scope.steps if isinstance(s, Loop) and s.reductions)
-    bounds = _bounds(scope, taps)
-
-    def steps() -> None:
-        for step in scope.steps:
-            assert isinstance(step, Loop)
-            emit_loop(ctx, step, written_out=bool(step.variables))
-
-    def at_place() -> None:
-        inside = _all_inside(ctx, taps, bounds)
-        with ctx.levels.when(inside), ctx.values.held(bounds):
-            steps()
-        with ctx.levels.when(ctx.f.not_(inside)):
-            steps()
+    (red,) = next(s.reductions for s in scope.steps if isinstance(s, Loop) and s.reductions)
+    fixed = [n for n in walk([red.body]) if isinstance(n, Load) and scope.vector in n.domain and not n.domain & {*outer, place}]
+    bounds = _bounds(scope, red.variables)
 
     def of_channels() -> None:
-        nest(ctx, [place], at_place)
+        nest(ctx, [place], _Places(ctx, scope, red, bounds, _factors(ctx, red, fixed), moving).emit)
 
-    over_planes(ctx, outer, lambda: nest(ctx, [channels], of_channels, vector=channels, tiers=TIERS))
+    tiers = (2, 1) if 2 * len(_iterations(red)) <= IN_REGISTERS else (1,)
+    over_planes(ctx, outer, lambda: nest(ctx, [channels], of_channels, vector=channels, tiers=tiers))
+
+
+Factors = Mapping[tuple[int, ...], Mapping[tuple[DagNode, int], Val]]
+"""By tap: the values of nodes that are the same for all places, by vector."""
+
+
+def _iterations(red: Reduction) -> list[tuple[int, ...]]:
+    return list(product(*(range(v.extent) for v in red.variables if isinstance(v.extent, int))))
+
+
+def _factors(ctx: KernelContext, red: Reduction, nodes: Sequence[Load]) -> Factors:
+    """Loads the factors of all taps, if that many vectors may stay in registers."""
+    factors: dict[tuple[int, ...], dict[tuple[DagNode, int], Val]] = {}
+    taps = _iterations(red)
+    copies = ctx.values.copies
+    if len(taps) * len(copies) * len(nodes) > IN_REGISTERS:
+        return factors
+    for numbers in taps:
+        with _at_tap(ctx, red, numbers):
+            factors[numbers] = {(n, copy): ctx.values.of(n, copy) for n in nodes for copy in copies}
+    return factors
+
+
+@contextmanager
+def _at_tap(ctx: KernelContext, red: Reduction, numbers: tuple[int, ...]) -> Iterator[None]:
+    with ctx.levels.section():
+        for v, k in zip(red.variables, numbers, strict=True):
+            ctx.levels.bind(v, const(I64, k))
+        yield
+
+
+@dataclass(frozen=True)
+class _Places:
+    """One place of the results: all that is summed, and what is stored of it."""
+
+    ctx: KernelContext
+    scope: Scope
+    red: Reduction
+    bounds: set[Bound]
+    factors: Factors
+
+    def emit(self) -> None:
+        ctx = self.ctx
+        inside = _all_inside(ctx, self.red.variables, self.bounds)
+        with ctx.levels.when(inside), ctx.values.held(self.bounds):
+            self.results()
+        with ctx.levels.when(ctx.f.not_(inside)):
+            self.results()
+
+    def results(self) -> None:
+        for copy, total in enumerate(self.totals()):
+            self.ctx.levels.define(self.red, copy, total)
+        for step in self.scope.steps:
+            if isinstance(step, Loop) and step.stores:
+                emit_loop(self.ctx, replace(step, variables=(), reductions=()))
+
+    def totals(self) -> list[Val]:
+        ctx, red = self.ctx, self.red
+        start = elementwise.literal(red.dtype, neutral(red.kind, red.dtype))
+        totals = [ctx.f.splat(start, ctx.values.lanes_of(True))] * len(ctx.values.copies)
+        for numbers in _iterations(red):
+            with _at_tap(ctx, red, numbers):
+                for (node, copy), value in self.factors.get(numbers, {}).items():
+                    ctx.levels.define(node, copy, value)
+                totals = [accumulate(ctx, red, total, copy) for copy, total in enumerate(totals)]
+        return totals
 
 
 def _all_inside(ctx: KernelContext, taps: Sequence[LoopVar], bounds: set[Bound]) -> Val:
