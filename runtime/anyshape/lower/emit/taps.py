@@ -150,7 +150,7 @@ class _Places:
             step = next((k for k in range(1, 5) if along == n.access.address.coefficient(tap) * k), 1)
             if isinstance(tap.extent, int) and numbers[-1] >= tap.extent - step:
                 element = elementwise.memory_type(n.access.tensor.dtype)
-                further = f.mul(ctx.sizes.coefficient(along), AHEAD)
+                further = f.mul(ctx.sizes.of(along), AHEAD)
                 pointer = f.gep(ctx.values.pointer(n.access.tensor, n.access.address), further, element)
                 for at in range(0, len(ctx.values.copies) * ctx.lanes, f.target.line_bytes // element.bytes):
                     f.prefetch(f.gep(pointer, at, element), False)
