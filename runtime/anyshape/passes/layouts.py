@@ -108,7 +108,9 @@ class _Layouts:
         if stated is None or len(stated[0]) != 1:
             return None
         ((q,), values) = stated
-        products = [p for e in walk(q.value) if isinstance(e, Reduce) and (p := contraction_of(EXPRESSIONS, e)) is not None]
+        products = [
+            p for e in walk(q.value) if isinstance(e, Reduce) and (p := contraction_of(EXPRESSIONS, e)) is not None
+        ]
         if len(products) != 1:
             return None
         (product,) = products
@@ -144,7 +146,12 @@ class _Layouts:
             for e in (e for e in walk(q.value) if isinstance(e, Read) and channel in e.free):
                 at = [k for k, i in enumerate(e.index) if channel in i.free]
                 v = stated[1].get(e.tensor)
-                if len(at) != 1 or not _is_at(e.index[at[0]], channel) or v is None or operands.setdefault(v, at[0]) != at[0]:
+                if (
+                    len(at) != 1
+                    or not _is_at(e.index[at[0]], channel)
+                    or v is None
+                    or operands.setdefault(v, at[0]) != at[0]
+                ):
                     return None
         return _Roles(result, operands)
 
@@ -156,7 +163,11 @@ class _Layouts:
         axes = set()
         for q in stated[0]:
             for e in (e for e in walk(q.value) if isinstance(e, Read) and stated[1].get(e.tensor) is operand):
-                axes.add(next((k for k, j in enumerate(q.index) if len(j.free) == 1 and _is_at(e.index[axis], *j.free)), None))
+                axes.add(
+                    next(
+                        (k for k, j in enumerate(q.index) if len(j.free) == 1 and _is_at(e.index[axis], *j.free)), None
+                    )
+                )
         return axes.pop() if len(axes) == 1 else None
 
     def groups(self) -> Iterator[_Group]:
@@ -224,7 +235,7 @@ def _rank(v: Value) -> int:
 def _counts(v: Value, axis: int) -> bool:
     """Whether a value has channels enough to lie side by side."""
     shape = v.type.shape or ()
-    return not isinstance(shape[axis], int) or shape[axis] >= LEAST
+    return _number(shape, axis) >= LEAST
 
 
 def _number(shape: Sequence[Size] | None, axis: int) -> int:
@@ -357,10 +368,8 @@ def _reordered(step: KernelStep, moved: Mapping[Value, Value], axes: Mapping[Val
     def renamed(values: Iterable[Value]) -> tuple[Value, ...]:
         return tuple(moved.get(v, v) for v in values)
 
-    transposes = [moved[v].node for v in step.outputs if v in moved]
     return replace(
         step,
-        nodes=(*step.nodes, *(n for n in transposes if n is not None)),
         equations=tuple(_with_axes(q, orders) for q in step.equations),
         inputs=renamed(step.inputs),
         outputs=renamed(step.outputs),

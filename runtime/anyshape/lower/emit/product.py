@@ -22,6 +22,7 @@ from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.nest import nest
 from anyshape.lower.emit.rows import emit_versions
+from anyshape.lower.emit.taps import all_inside, are_few, at_taps, tap_bounds
 from anyshape.lower.emit.value import Vector
 from anyshape.lower.emit.windows import fill, prepare
 from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopVar
@@ -288,6 +289,9 @@ class _Emission:
         node = p.gathered
         assert node is not None
 
+        *taps, along = p.over
+        bounds = tap_bounds([node], taps, along) if are_few(taps) else set()
+
         def body() -> None:
             step = const(I64, 0)
             for v in p.over:
@@ -299,7 +303,15 @@ class _Emission:
         with self.inside(tile), ctx.levels.loop(0, count, 1) as iteration:
             place = f.gep(to, f.mul(iteration.index, pitch), self.element)
             self.bind_row(f.add(first, iteration.index))
-            nest(ctx, p.over, body, vector=p.over[-1], tiers=(4, 1))
+            if not bounds:
+                nest(ctx, p.over, body, vector=along, tiers=(4, 1))
+                return
+            inside = all_inside(ctx, taps, bounds)
+            with ctx.levels.when(inside), ctx.values.held(bounds):
+                for _ in at_taps(ctx, taps):
+                    nest(ctx, [along], body, vector=along, tiers=(4, 1))
+            with ctx.levels.when(f.not_(inside)):
+                nest(ctx, p.over, body, vector=along, tiers=(4, 1))
 
     def pack_places(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
         """Packs rows of a that are places of the copy of windows: of every channel and tap a vector of places, past the last one too."""
@@ -406,7 +418,9 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
     def pack(constant: NDArray[Any]) -> NDArray[Any]:
         flat = np.ascontiguousarray(constant).reshape(-1)
         view = np.lib.stride_tricks.as_strided(flat, extents, [n * flat.itemsize for n in steps])
-        packed: NDArray[Any] = gemm.prepack_b(view.reshape(shape), tiles, lambda b: gemm.packer_of(b.dtype, tiles, target))
+        packed: NDArray[Any] = gemm.prepack_b(
+            view.reshape(shape), tiles, lambda b: gemm.packer_of(b.dtype, tiles, target)
+        )
         return packed
 
     return Packed(p.packed, f"panels {tiles.columns}", pack(array), pack)

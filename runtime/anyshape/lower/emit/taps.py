@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -39,17 +38,20 @@ def has_taps(scope: Scope) -> bool:
         return False
     if scope.vector is None or len(scope.variables) < 3 or any(s.variables for s in loops if s is not summing[0]):
         return False
-    extents = [v.extent for v in summing[0].variables]
-    taps = [n for n in extents if isinstance(n, int)]
-    return len(taps) == len(extents) and 1 < math.prod(taps) <= WRITTEN_OUT and bool(_bounds(scope, summing[0].variables))
+    (red,) = summing[0].reductions
+    return are_few(red.variables) and bool(tap_bounds([red.body], red.variables, scope.vector))
 
 
-def _bounds(scope: Scope, taps: Sequence[LoopVar]) -> set[Bound]:
+def are_few(taps: Sequence[LoopVar]) -> bool:
+    """Whether so many taps may be written out one after the other."""
+    extents = [v.extent for v in taps if isinstance(v.extent, int)]
+    return len(extents) == len(taps) and 1 < math.prod(extents) <= WRITTEN_OUT
+
+
+def tap_bounds(values: Sequence[DagNode], taps: Sequence[LoopVar], vector: LoopVar) -> set[Bound]:
     """The bounds of reads that a tap decides with the place, each with one tap, so that it holds between two taps for which it does."""
-    assert scope.vector is not None
-    reads = (n for s in scope.steps if isinstance(s, Loop) for r in s.reductions for n in walk([r.body]) if isinstance(n, Load))
-    found = {b for n in reads for b in n.access.bounds}
-    return {b for b in found if _is_monotonic(b, scope.vector, taps)}
+    bounds = {b for n in walk(values) if isinstance(n, Load) for b in n.access.bounds}
+    return {b for b in bounds if _is_monotonic(b, vector, taps)}
 
 
 def _is_monotonic(b: Bound, vector: LoopVar, taps: Sequence[LoopVar]) -> bool:
@@ -61,13 +63,17 @@ def emit_taps(ctx: KernelContext, scope: Scope) -> None:
     """Emits a scope that `has_taps`."""
     *outer, place, channels = scope.variables
     (red,) = next(s.reductions for s in scope.steps if isinstance(s, Loop) and s.reductions)
-    fixed = [n for n in walk([red.body]) if isinstance(n, Load) and scope.vector in n.domain and not n.domain & {*outer, place}]
-    bounds = _bounds(scope, red.variables)
+    fixed = [
+        n
+        for n in walk([red.body])
+        if isinstance(n, Load) and scope.vector in n.domain and not n.domain & {*outer, place}
+    ]
+    bounds = tap_bounds([red.body], red.variables, channels)
 
     def of_channels() -> None:
         nest(ctx, [place], _Places(ctx, scope, red, bounds, _factors(ctx, red, fixed)).emit)
 
-    tiers = (2, 1) if 2 * len(_iterations(red)) <= IN_REGISTERS else (1,)
+    tiers = (2, 1) if 2 * len(_numbers(red.variables)) <= IN_REGISTERS else (1,)
     over_planes(ctx, outer, lambda: nest(ctx, [channels], of_channels, vector=channels, tiers=tiers))
 
 
@@ -77,29 +83,28 @@ Factors = Mapping[tuple[int, ...], Mapping[tuple[DagNode, int], Val]]
 """By tap: the values of nodes that are the same for all places, by vector."""
 
 
-def _iterations(red: Reduction) -> list[tuple[int, ...]]:
-    return list(product(*(range(v.extent) for v in red.variables if isinstance(v.extent, int))))
+def _numbers(taps: Sequence[LoopVar]) -> list[tuple[int, ...]]:
+    return list(product(*(range(v.extent) for v in taps if isinstance(v.extent, int))))
+
+
+def at_taps(ctx: KernelContext, taps: Sequence[LoopVar]) -> Iterator[tuple[int, ...]]:
+    """Code for each tap, one after the other."""
+    for numbers in _numbers(taps):
+        with ctx.levels.section():
+            for v, k in zip(taps, numbers, strict=True):
+                ctx.levels.bind(v, const(I64, k))
+            yield numbers
 
 
 def _factors(ctx: KernelContext, red: Reduction, nodes: Sequence[Load]) -> Factors:
     """Loads the factors of all taps, if that many vectors may stay in registers."""
     factors: dict[tuple[int, ...], dict[tuple[DagNode, int], Val]] = {}
-    taps = _iterations(red)
     copies = ctx.values.copies
-    if len(taps) * len(copies) * len(nodes) > IN_REGISTERS:
+    if len(_numbers(red.variables)) * len(copies) * len(nodes) > IN_REGISTERS:
         return factors
-    for numbers in taps:
-        with _at_tap(ctx, red, numbers):
-            factors[numbers] = {(n, copy): ctx.values.of(n, copy) for n in nodes for copy in copies}
+    for numbers in at_taps(ctx, red.variables):
+        factors[numbers] = {(n, copy): ctx.values.of(n, copy) for n in nodes for copy in copies}
     return factors
-
-
-@contextmanager
-def _at_tap(ctx: KernelContext, red: Reduction, numbers: tuple[int, ...]) -> Iterator[None]:
-    with ctx.levels.section():
-        for v, k in zip(red.variables, numbers, strict=True):
-            ctx.levels.bind(v, const(I64, k))
-        yield
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ class _Places:
 
     def emit(self) -> None:
         ctx = self.ctx
-        inside = _all_inside(ctx, self.red.variables, self.bounds)
+        inside = all_inside(ctx, self.red.variables, self.bounds)
         with ctx.levels.when(inside), ctx.values.held(self.bounds):
             self.results(ahead=True)
         with ctx.levels.when(ctx.f.not_(inside)):
@@ -131,17 +136,16 @@ class _Places:
         ctx, red = self.ctx, self.red
         start = elementwise.literal(red.dtype, neutral(red.kind, red.dtype))
         totals = [ctx.f.splat(start, ctx.values.lanes_of(True))] * len(ctx.values.copies)
-        for numbers in _iterations(red):
-            with _at_tap(ctx, red, numbers):
-                for (node, copy), value in self.factors.get(numbers, {}).items():
-                    ctx.levels.define(node, copy, value)
-                totals = [accumulate(ctx, red, total, copy) for copy, total in enumerate(totals)]
-                if ahead:
-                    self.fetch(numbers)
+        for numbers in at_taps(ctx, red.variables):
+            for (node, copy), value in self.factors.get(numbers, {}).items():
+                ctx.levels.define(node, copy, value)
+            totals = [accumulate(ctx, red, total, copy) for copy, total in enumerate(totals)]
+            if ahead:
+                self.fetch(numbers)
         return totals
 
     def fetch(self, numbers: tuple[int, ...]) -> None:
-        """Prefetches what places further on see first at this tap: a row of which these channels are a part is no stream of adjacent lines."""
+        """Prefetches what places further on see first at this tap: a row of which these are a few channels is no stream of adjacent lines."""
         ctx, f, place, tap = self.ctx, self.ctx.f, self.scope.variables[-2], self.red.variables[-1]
         for n in walk([self.red.body]):
             if not isinstance(n, Load) or place not in n.domain:
@@ -156,7 +160,7 @@ class _Places:
                     f.prefetch(f.gep(pointer, at, element), False)
 
 
-def _all_inside(ctx: KernelContext, taps: Sequence[LoopVar], bounds: set[Bound]) -> Val:
+def all_inside(ctx: KernelContext, taps: Sequence[LoopVar], bounds: set[Bound]) -> Val:
     """Tests the bounds for the first taps and for the last ones."""
     result = const(I1, 1)
     for index in (lambda v: 0, lambda v: v.extent - 1):

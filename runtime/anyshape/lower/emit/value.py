@@ -310,7 +310,9 @@ class Values:
                 raw = f.gather(pointer, type_, f.splat(0, lanes, I64), mask)
         elif form == "contiguous":
             at = copy * lanes
-            if bounded is not None and not bounded.type.lanes:  # a masked load far from any memory takes as long as a fault
+            if (
+                bounded is not None and not bounded.type.lanes
+            ):  # a masked load far from any memory takes as long as a fault
                 pointer = f.select(bounded, pointer, self.memory.base(access.tensor))
             raw = f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
         else:

@@ -334,7 +334,7 @@ class _Driver:
             to = f.gep(self.a_scratch, f.mul(f.sub(start, row), self.k), spec.element)
             if isinstance(spec.a, Packed):
                 spec.a.emit(f, ops.tile, start, height, height, to)
-            else:
+            elif isinstance(spec.a, Strided):
                 assert ops.a is not None
                 outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
                 source = f.gep(ops.a, f.mul(start, outer), self.a_type)

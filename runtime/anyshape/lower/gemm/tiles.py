@@ -80,8 +80,8 @@ class Tiles:
         return 4096 // self.element.bytes
 
     def pitch(self, k: Any) -> Any:
-        """How far apart gathered rows of k elements are, as an int or a dim: an odd number of lines, since rows whose distance is a power of
-        two map to few sets of L1."""
+        """How far apart gathered rows of k elements are, as an int or a dim: an odd number of lines, since rows whose distance is a power
+        of two map to few sets of L1."""
         line = self.line // self.element.bytes
         return (k + (2 * line - 1)) // (2 * line) * (2 * line) + line
 

@@ -164,7 +164,12 @@ class _Splitter:
         inner = {v for v, c in stores[0].access.address.terms if c == 1}
         for x, factor in (reduction.body.inputs, reduction.body.inputs[::-1]):
             b = _plain_access(factor)
-            if b is None or b.tensor not in self.constants or not _covers(b, self.constants[b.tensor]) or not _is_free(x):
+            if (
+                b is None
+                or b.tensor not in self.constants
+                or not _covers(b, self.constants[b.tensor])
+                or not _is_free(x)
+            ):
                 continue
             columns = [v for v in stores[0].variables if v in inner & (b.domain - x.domain)]
             rows = tuple(v for v in stores[0].variables if v in x.domain - b.domain)
