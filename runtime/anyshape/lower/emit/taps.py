@@ -145,7 +145,7 @@ class _Places:
         return totals
 
     def fetch(self, numbers: tuple[int, ...]) -> None:
-        """Prefetches what places further on see first at this tap: a row of which these are a few channels is no stream of adjacent lines."""
+        """Prefetches what places further on see first at this tap: a row of which these are few channels is no stream of adjacent lines."""
         ctx, f, place, tap = self.ctx, self.ctx.f, self.scope.variables[-2], self.red.variables[-1]
         for n in walk([self.red.body]):
             if not isinstance(n, Load) or place not in n.domain:
