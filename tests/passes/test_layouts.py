@@ -98,7 +98,9 @@ class Network:
         pads = [1] * 2 * self.rank
         if name == "max":
             return ops.max_pool(self.h, kernel=[size] * self.rank, pads=pads, strides=self.each([1, 2]))[0]
-        return ops.average_pool(self.h, kernel=[size] * self.rank, pads=pads, count_include_pad=self.random.random() < 0.5)
+        return ops.average_pool(
+            self.h, kernel=[size] * self.rank, pads=pads, count_include_pad=self.random.random() < 0.5
+        )
 
     def gated(self) -> Value:
         axes = list(range(2, 2 + self.rank))
@@ -163,7 +165,9 @@ def test_networks_are_what_they_are_without_layouts(seed: int, always: None) -> 
 
 def test_a_wrong_layout_is_noticed(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
     order = layouts._order
-    monkeypatch.setattr(layouts, "_order", lambda axis, rank: [0, *reversed(order(axis, rank)[1:])] if rank == 4 else order(axis, rank))
+    monkeypatch.setattr(
+        layouts, "_order", lambda axis, rank: [0, *reversed(order(axis, rank)[1:])] if rank == 4 else order(axis, rank)
+    )
     network, x = chain(16, 16), np.random.RandomState(0).randn(1, 16, 3, 4).astype(np.float32)
     with pytest.raises((AssertionError, anyshape.AnyshapeError)):
         assert agree(outcome(anyshape.compile(network), x), outcome(anyshape.compile(network, fuse=False), x), 1e-4)

@@ -319,11 +319,11 @@ class _Rewriting:
                 self.convert(v)
             if v in self.stored and (self.storage.is_stored(v) or _is_of(step, self.nodes)):
                 moved[v] = self.stored[v]
-        made = [v for v in step.outputs if v in self.axes and self.storage.is_stored(v)]
-        for v in made:
+        stored_last = [v for v in step.outputs if v in self.axes and self.storage.is_stored(v)]
+        for v in stored_last:
             moved[v] = self.stored[v] = make("transpose", [v], {"axes": _order(self.axes[v], _rank(v))}, _source(v))
         self.steps.append(_reordered(step, moved, {v: self.axes[v] for v in moved}) if moved else step)
-        self.steps += [self.back(v) for v in made if self.storage.is_read_elsewhere(v)]
+        self.steps += [self.back(v) for v in stored_last if self.storage.is_read_elsewhere(v)]
 
     def convert(self, v: Value) -> None:
         """Stores as its transpose what lies in memory as it is."""
@@ -341,13 +341,13 @@ class _Rewriting:
         return _transposing(make("transpose", [self.stored[v]], {"axes": order}, _source(v)), self.stored[v], v)
 
 
-def _transposing(made: Value, source: Value, result: Value) -> KernelStep:
-    """The step that computes `result` as the transpose `made`."""
-    node = made.node
+def _transposing(transpose: Value, source: Value, result: Value) -> KernelStep:
+    """The step that computes `result` as the transpose `transpose`."""
+    node = transpose.node
     assert node is not None
     known: dict[Value, Tensor] = {}
     equations = equations_of(node, *tensors_of(node, known)).equations
-    tensors = {source: known[source], result: known[made]}
+    tensors = {source: known[source], result: known[transpose]}
     return KernelStep(
         nodes=(node,), equations=tuple(equations), inputs=(source,), outputs=(result,), tensors=tensors, results=(result,)
     )  # fmt: skip
@@ -383,8 +383,8 @@ def _with_axes(q: Equation, orders: Mapping[Tensor, tuple[Tensor, list[int]]]) -
     """The equation of tensors with their axes in other orders."""
     done: dict[Expr, Expr] = {}
 
-    def index(t: Tensor, given: Sequence[Expr]) -> tuple[Expr, ...]:
-        replaced = tuple(replace_node(i, done) for i in given)
+    def index(t: Tensor, position: Sequence[Expr]) -> tuple[Expr, ...]:
+        replaced = tuple(replace_node(i, done) for i in position)
         return tuple(replaced[k] for k in orders[t][1]) if t in orders else replaced
 
     reads = dict.fromkeys(e for part in q.expressions for e in walk(part) if isinstance(e, Read) and e.tensor in orders)
