@@ -1,15 +1,17 @@
-"""Channels last: networks of convolutions and what stands between them, drawn from a table, with values stored as transposes and without."""
+"""Channels last: networks of convolutions, drawn from a table, with values stored as transposes and without."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyshape
 import numpy as np
 import pytest
+
+import anyshape
 from anyshape import ops
 from anyshape.dtypes import parse_dtype
 from anyshape.graph.function import Function
@@ -177,7 +179,7 @@ def chain(*channels: int, kernel: int = 3) -> Function:
     """Convolutions of the same places, one after the other."""
     numbers = np.random.RandomState(0)
     x = h = anyshape.input("x", f"f32[b, {channels[0]}, h, w]")
-    for c, m in zip(channels, channels[1:], strict=False):
+    for c, m in itertools.pairwise(channels):
         w = numbers.randn(m, c, kernel, kernel).astype(np.float32) / np.float32(kernel * c**0.5)
         h = ops.relu(ops.conv(h, anyshape.constant(w), pads=[kernel // 2] * 4))
     return anyshape.function([x], h)
