@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from anyshape_gen.analysis_model import ResolvedEquation
-from anyshape_gen.nodes import Expr, Name, Star, TensorRead, Unary
+from anyshape_gen.nodes import Compare, Expr, Name, Star, Str, TensorRead, Unary
 from anyshape_gen.recurrences import Cycle
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import walk_all
@@ -102,8 +102,18 @@ def _recurrence(
 
 
 def _exclusive(a: ResolvedEquation, b: ResolvedEquation) -> bool:
-    """Whether no call computes both equations, since one has a condition and the other its negation."""
-    return any(c == Unary("not", d) or d == Unary("not", c) for c in a.conditions for d in b.conditions)
+    """Whether no call computes both equations: one has a condition and the other its negation, or they are of two members of an
+    enumeration."""
+    return any(
+        c == Unary("not", d) or d == Unary("not", c) or _of_two_members(c, d) for c in a.conditions for d in b.conditions
+    )
+
+
+def _of_two_members(c: Expr, d: Expr) -> bool:
+    match c, d:
+        case Compare(Name(one), (("==", Str(member)),)), Compare(Name(two), (("==", Str(other)),)):
+            return one == two and member != other
+    return False
 
 
 def _closure(needs: list[set[int]]) -> list[set[int]]:

@@ -17,6 +17,7 @@ from anyshape.dtypes import parse_dtype
 from anyshape.errors import AnyshapeError, SpecError
 from anyshape_gen.analysis import analyse
 from anyshape_gen.bounds.check_op import How, verdicts
+from anyshape_gen.moving import Moved, moved_dtypes
 from anyshape_gen.mutants import mutants
 from anyshape_gen.printer import equation_text
 from anyshape_testing.profile import load_profile
@@ -157,6 +158,15 @@ def test_an_index_that_is_wrong_although_guarded_is_refused(
     ):
         pass
     assert "specs/ops.yaml:7:7: this store of 'y' is out of bounds for {x: [" in capsys.readouterr().err
+
+
+def test_what_a_condition_reads_is_not_only_moved() -> None:
+    assert moved_dtypes(OPS["put_if"]) == Moved(("T",), {"how": ("set",)})
+    assert moved_dtypes(OPS["rows_if"]) == Moved()
+    assert moved_dtypes(OPS["own"]) == Moved()
+    text = spec("y[at[j]] = (x[j] for j in m if CONDITION)").replace("f32", "T")
+    for condition, moved in (("at[j] > 0", ("T",)), ("x[j] > 0", ())):
+        assert moved_dtypes(analyse({"specs/m.yaml": text.replace("CONDITION", condition)}).op("an_op")).dtypes == moved
 
 
 def test_a_filter_is_a_mutant() -> None:
