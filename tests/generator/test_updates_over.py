@@ -111,6 +111,31 @@ def test_a_gradient_of_what_is_weighted_and_filtered(api: Any) -> None:
             np.testing.assert_allclose(g, differences(forward, given, k), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("at", [[1, 5, 1, 0, -1, 0], [-1, -1, 9], []])
+def test_a_gradient_of_factors_that_are_picked_under_the_condition(at: list[int], api: Any) -> None:
+    x = anyshape.input("x", "f64[n]")
+    y = api.factors(x, np.array(at, np.int64), np.array([0, 2, 2])) ** 2
+    forward = anyshape.compile(anyshape.function([x], y))
+    found = anyshape.compile(anyshape.function([x], anyshape.gradients(y, [x])))
+    for given in (X, np.array([0.0, 2.0, 0.0])):
+        np.testing.assert_allclose(found(given), differences(forward, [given], 0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["set", "add", "mul", "max"])
+def test_a_gradient_where_the_condition_reads_what_was_there(how: str, api: Any) -> None:
+    """Afterwards it does not hold of the second element, or of the third."""
+    x, v = anyshape.input("x", "f64[n]"), anyshape.input("v", "f64[m]")
+    y = api.own(x, np.array([1, 1, 2]), v, how=how) ** 2
+    forward = anyshape.compile(anyshape.function([x, v], y))
+    found = anyshape.compile(anyshape.function([x, v], anyshape.gradients(y, [x, v])))
+    for given in (
+        [np.array([1.0, 2.0, -1.0]), np.array([-3.0, 5.0, 2.0])],
+        [np.array([1.0, 2.0, 0.5]), np.array([3.0, -5.0, -2.0])],
+    ):
+        for k, g in enumerate(found(*given)):
+            np.testing.assert_allclose(g, differences(forward, given, k), rtol=1e-5, atol=1e-6)
+
+
 def test_a_filter_of_the_values_stops_a_gradient(api: Any) -> None:
     w = anyshape.input("w", "f64[m]")
     y = api.tally(np.array([0, 1, 0, 9]), w, n=2)

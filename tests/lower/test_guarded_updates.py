@@ -11,6 +11,7 @@ from anyshape.equations.expr import Expr
 from anyshape.equations.functions import and_, cast, checked, ge, lt, not_, range_index
 from anyshape.equations.interpret import interpret
 from anyshape.equations.operations import operations
+from anyshape.equations.symbolic import Unknown
 from anyshape.errors import AnyshapeError
 from anyshape.lower import Group, host_target, lower_group
 from anyshape.lower.structural_key import StructuralKeyWriter
@@ -195,6 +196,31 @@ def test_ranges_of_positions(low: int, high: int) -> None:
         for i in range(n):
             wanted[[p for p in range(i + low, n - i + high) if 0 <= p < n]] += i + 1
         np.testing.assert_array_equal(same(b, np.arange(1, n + 1, dtype=np.float32), sizes={N: n}), wanted)
+
+
+def test_a_range_that_is_empty_at_the_end_of_an_extent() -> None:
+    """The condition holds beyond the end, where there are no iterations."""
+    b = Builder("ahead")
+    y = b.tensor([N])
+    j = b.eqs.index("j", N)
+    k, within = range_index("k", j + 1, N)
+    b.eqs.update(y[j], "add", 1.0, over=(j, k), where=within)
+    b.output(y)
+    for n in (0, 1, 2, 7, 300):
+        np.testing.assert_array_equal(same(b, sizes={N: n}), np.arange(n)[::-1])
+
+
+def test_places_of_symbols_are_not_needed_where_the_condition_does_not_hold() -> None:
+    """The symbolic reading knows what is put in place of what is known, and nothing where a place or a condition is a symbol."""
+    b = Builder("symbolic")
+    at, values, y = b.input([2], I64), b.input([2], I64), b.tensor([2], I64)
+    (j,) = b.eqs.indices("j", [2])
+    b.eqs.update(y[at[j]], "set", values[j], where=lt(values[j], 5))
+    known = {at: np.array([1, N], object), values: np.array([3, 7], object)}
+    assert interpret(b.eqs.equations, known, symbolic=True)[y].tolist() == [0, 3]
+    for unknown in ({**known, values: np.array([3, 4], object)}, {**known, values: np.array([3, N], object)}):
+        with pytest.raises(Unknown):
+            interpret(b.eqs.equations, unknown, symbolic=True)
 
 
 @pytest.mark.parametrize("dtype", [F32, F16, I8, BOOL], ids=str)

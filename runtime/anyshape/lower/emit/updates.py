@@ -58,14 +58,10 @@ class _Update:
 
     def _tested_ahead(self) -> LoopVar | None:
         """The innermost variable of the indices, if every iteration of its loop has a test, and the kernel does not write what that
-        reads."""
+        reads. Under a condition an index is tested where it is used, behind a branch that there is in any case."""
         checks = self.o.store.access.checks
         inner = [v for v in self.o.store.variables if any(v in b.index.domain for b in checks)]
-        if (
-            self.o.where is not None
-        ):  # then an index is tested where it is used, behind a branch that there is in any case
-            return None
-        if not inner or any(b.guard is not None or b.index.terms for b in checks):
+        if not inner or self.o.where is not None or any(b.guard is not None or b.index.terms for b in checks):
             return None
         indices = walk([n for b in checks for n, _ in b.index.lets])
         loads = [n.access for n in indices if isinstance(n, Load)]
