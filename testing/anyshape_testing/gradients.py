@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from anyshape import ops
 from anyshape.dtypes import F64
 from anyshape.equations.expr import Const
-from anyshape.equations.traversal import walk
 from anyshape.equations.refusing import Refused
+from anyshape.equations.traversal import walk
 from anyshape.errors import UnsupportedError
 from anyshape.expansion.gradient import gradients
 from anyshape.graph.call import call
