@@ -23,6 +23,8 @@ from anyshape.lower.llvm.types import I32, I64, Type, Val, const
 
 SHORT = 40
 """Rows up to this length are sorted by counting."""
+ONE_BY_ONE = 8
+"""Among so many keys in order the place of another is counted, among more it is bisected."""
 FEW, PART = 256, 4
 """So many positions, and a row that is so many times as long, are found by selection: rows that go down insert every element."""
 _DIGITS = 256
@@ -139,12 +141,15 @@ class Row:
 
 def _insert(f: FunctionBuilder, keys: Val, places: Val, count: Val, key: Val, place: Val) -> None:
     """Puts a key behind those of `count` keys in order that are not greater, which moves the others by one."""
-    at, step = const(I64, 0), FEW
-    while step:
-        further = f.add(at, step)
-        found = f.load(keys, I64, f.smax(f.sub(f.smin(further, count), 1), 0))
-        behind = f.and_(f.compare("le", further, count), f.compare("le", found, key, unsigned=True))
-        at, step = f.select(behind, further, at), step // 2
+    with f.if_else(f.compare("le", count, ONE_BY_ONE)) as branch:
+        with branch.then():
+            with f.for_range(0, count, carried=(const(I64, 0),)) as loop:
+                not_greater = f.compare("le", f.load(keys, I64, loop.index), key, unsigned=True)
+                loop.next(f.add(loop.carried[0], f.convert("zext", not_greater, I64)))
+            branch.give(loop.results[0])
+        with branch.otherwise():
+            branch.give(_bisected(f, keys, count, key))
+    (at,) = branch.results
     with f.if_(f.compare("lt", at, count)):
         size = f.mul(f.sub(count, at), I64.bytes)
         for array in (keys, places):
@@ -152,6 +157,17 @@ def _insert(f: FunctionBuilder, keys: Val, places: Val, count: Val, key: Val, pl
             f.memmove(f.gep(start, 1, I64), start, size)
     f.store(key, keys, at)
     f.store(place, places, at)
+
+
+def _bisected(f: FunctionBuilder, keys: Val, count: Val, key: Val) -> Val:
+    """How many of 1 to `FEW` keys in order are not greater than a key."""
+    at, step = const(I64, 0), FEW
+    while step:
+        further = f.add(at, step)
+        other = f.load(keys, I64, f.sub(f.smin(further, count), 1))
+        behind = f.and_(f.compare("le", further, count), f.compare("le", other, key, unsigned=True))
+        at, step = f.select(behind, further, at), step // 2
+    return at
 
 
 def _sortable(f: FunctionBuilder, dtype: DType, value: Val, descending: bool) -> Val:
