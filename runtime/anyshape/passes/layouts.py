@@ -9,6 +9,7 @@ over and shares with the constant. From there channels are followed through all 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -27,8 +28,9 @@ from anyshape.passes.steps import KernelStep, Schedule, Step, ViewStep, stands_a
 
 LEAST = 8
 """Channels of a value that are worth being adjacent: of fewer, vectors would be half empty."""
-FASTER = 16
-"""A product of gathered rows saves one of so many cycles of a convolution, which takes `LANES` products in each."""
+FASTER, FASTER_PLAIN = 8, 32
+"""A product of gathered rows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one with a single tap, which
+is a product of the image as it lies, less."""
 LANES = 32
 
 
@@ -48,12 +50,12 @@ def _may_convolve(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """Where a node has its channels: `result`, the axis of its result, and of each operand that has them; `work`: products for an element
-    of the result, if it is a contraction."""
+    """Where a node has its channels: `result`, the axis of its result, and of each operand that has them; `saved`: the cycles that they save
+    an element of the result, if it is a contraction."""
 
     result: int
     operands: dict[Value, int]
-    work: int = 0
+    saved: float = 0
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class _Group:
     axes: dict[Value, int] = field(default_factory=dict)
     nodes: dict[Node, Value] = field(default_factory=dict)
     """With the result that each has."""
-    saved: int = 0
+    saved: float = 0
 
 
 class _Layouts:
@@ -125,11 +127,14 @@ class _Layouts:
             operand = values.get(reads[0].tensor)
             if len(own) != 1 or len(shared) != 1 or operand is None or own[0] == len(q.index) - 1:
                 continue
-            work = 1
-            for v in product.summed:
-                work *= v.extent if isinstance(v.extent, int) else 1
+            work = math.prod(v.extent for v in product.summed if isinstance(v.extent, int))
+            taps = math.prod(
+                v.extent
+                for v in product.summed
+                if isinstance(v.extent, int) and v not in reads[0].index[shared[0]].free
+            )
             axes = {operand: shared[0]} if _counts(operand, shared[0]) and shared[0] < _rank(operand) - 1 else {}
-            return _Roles(own[0], axes, work)
+            return _Roles(own[0], axes, work / (LANES * (FASTER if taps > 1 else FASTER_PLAIN)))
         return None
 
     def roles(self, node: Node, result: int) -> _Roles | None:
@@ -197,7 +202,7 @@ class _Layouts:
         for n, result in group.nodes.items():
             roles = self.convolution(n)
             if roles is not None:
-                group.saved += roles.work * _number(result.type.shape, roles.result) // (LANES * FASTER)
+                group.saved += roles.saved * _number(result.type.shape, roles.result)
         return group
 
     def at(self, node: Node, group: _Group) -> _Roles | None:
