@@ -29,8 +29,8 @@ from anyshape.passes.steps import KernelStep, Schedule, Step, ViewStep, stands_a
 LEAST = 8
 """Channels of a value that are worth being adjacent: of fewer, vectors would be half empty."""
 FASTER, FASTER_PLAIN = 8, 32
-"""A product of gathered rows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one with a single tap, which
-is a product of the image as it lies, less."""
+"""A product of gathered rows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one with a single tap,
+which is a product of the image as it lies, less."""
 LANES = 32
 
 
@@ -50,8 +50,8 @@ def _may_convolve(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """Where a node has its channels: `result`, the axis of its result, and of each operand that has them; `saved`: the cycles that they save
-    an element of the result, if it is a contraction."""
+    """Where a node has its channels: `result`, the axis of its result, and of each operand that has them; `saved`: the cycles that they
+    save an element of the result, if it is a contraction."""
 
     result: int
     operands: dict[Value, int]
