@@ -17,13 +17,13 @@ from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
 from anyshape.equations.expr import Apply, Expr, Read, Reduce, Var, read
-from anyshape.equations.recurrences import as_steps, without_units
 from anyshape.equations.traversal import replace_node, walk
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.matching import make
 from anyshape.graph.value import Node, Value, constant
 from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
+from anyshape.passes.group_equations import GroupEquations
 from anyshape.passes.steps import KernelStep, Schedule, Step, ViewStep, stands_alone
 
 LEAST = 8
@@ -34,13 +34,14 @@ which is a product of the image as it lies, less."""
 LANES = 32
 
 
-def channels_last(schedule: Schedule) -> Schedule:
-    """The schedule with the channels of values last where convolutions gain more than the transposes cost at which that begins and ends."""
+def channels_last(schedule: Schedule, stated: GroupEquations) -> Schedule:
+    """The schedule with the channels of values last where convolutions gain more than the transposes cost at which that begins and ends.
+    `stated`: the equations of the nodes."""
     f = schedule.function
     if not any(_may_convolve(n) for n in f.nodes):
         return schedule
     storage = _Storage(schedule)
-    gaining = [group for group in _Layouts(f).groups() if storage.pays(group)]
+    gaining = [group for group in _Layouts(f, stated).groups() if storage.pays(group)]
     return _Rewriting(storage, gaining).run() if gaining else schedule
 
 
@@ -71,33 +72,25 @@ class _Group:
 class _Layouts:
     """The channels of all values, as convolutions begin them and other nodes continue them."""
 
-    def __init__(self, f: Function) -> None:
-        self.f = f
+    def __init__(self, f: Function, stated: GroupEquations) -> None:
+        self.f, self.stated = f, stated
         self.readers: dict[Value, list[Node]] = {}
         for n in f.nodes:
             for v in dict.fromkeys(n.inputs):
                 if v is not None:
                     self.readers.setdefault(v, []).append(n)
-        self.stated: dict[Node, tuple[list[Equation], dict[Tensor, Value]] | None] = {}
         self.results = set(f.results)
 
     def equations(self, node: Node) -> tuple[list[Equation], dict[Tensor, Value]] | None:
         """What a node computes, and the operands that its tensors are; None for one without equations of a single plain result."""
-        if node not in self.stated:
-            self.stated[node] = self._equations(node)
-        return self.stated[node]
-
-    def _equations(self, node: Node) -> tuple[list[Equation], dict[Tensor, Value]] | None:
-        result = self.result(node)
-        if stands_alone(node) or node.op.view or result is None or node.op.kernel is None:
+        result, stated = self.result(node), self.stated.equations.get(node)
+        if result is None or stated is None or stands_alone(node):
             return None
-        known: dict[Value, Tensor] = {}
-        ins, outs = tensors_of(node, known)
-        stated = (q for q in as_steps(equations_of(node, ins, outs).equations) if q.target is known[result])
-        equations = [without_units(q) for q in stated]
+        tensors = self.stated.tensors
+        equations = [q for q in stated if q.target is tensors[result]]
         if any(q.form is not None or q.born is not None for q in equations):
             return None
-        return equations, {t: v for v, t in known.items()}
+        return equations, {tensors[v]: v for v in (*node.inputs, result) if v is not None and v in tensors}
 
     def result(self, node: Node) -> Value | None:
         """The only output of a node that is read."""
