@@ -22,7 +22,7 @@ from anyshape_gen.traverse import free_names, rebuild, walk
 
 KNOWN = {
     **RULE_NAMES,
-    **dict.fromkeys(("element_of", "given", "is_default", "make", "producer", "shape_of"), "anyshape.graph.matching"),
+    **dict.fromkeys(("element_of", "given", "is_default", "is_finite", "make", "producer", "shape_of"), "anyshape.graph.matching"),
     "RewriteDef": "anyshape.graph.opdef",
     "GraphNode": "anyshape.graph.value",
     "Node": "anyshape.graph.value",
@@ -160,14 +160,21 @@ class _Rewriter:
         self._leave(f"rule.decide({text.text(cond)}) is not True")
 
     def _elements(self, cond: Expr) -> Expr:
-        """Replaces every `r[()]`, the only element of an operand, by a local; where it is not known, the rewrite does not apply."""
+        """Replaces what the condition asks of elements by locals: `r[()]`, the only element of an operand, without which the rewrite does
+        not apply, and `finite(x)`."""
         read: dict[str, None] = {}
+        finite: dict[str, None] = {}
 
         def replace(node: Any) -> Any:
             match node:
                 case Index(Name(id), ()) if id in self.scope.values:
                     read[id] = None
                     return Name(f"element_{id}", span=node.span)
+                case Call("finite", (Name(id),), ()) if id in self.scope.values:
+                    finite[id] = None
+                    return Name(f"finite_{id}", span=node.span)
+                case Call("finite"):
+                    raise NotExecuted(node, "`finite` of what is no operand")
             return rebuild(node, replace)
 
         condition: Expr = replace(cond)
@@ -175,6 +182,8 @@ class _Rewriter:
             self.code.add(f"element_{id} = {use('element_of')}({self.scope.values[id]})")
         if read:
             self._leave(" or ".join(f"element_{id} is None" for id in read))
+        for id in finite:
+            self.code.add(f"finite_{id} = {use('is_finite')}({self.scope.values[id]})")
         return condition
 
     def _value(self, e: Node) -> str:
