@@ -189,3 +189,31 @@ INTERLEAVE_PHASES = Composition(
         "begin + size": lambda rule, bound: bound.begin + bound.size,
     },
 )
+
+
+# specs/window.yaml:737
+def col2im_body(c: Composing) -> list[Any]:
+    from anyshape_ops import api
+
+    x = c.input("x")
+    y = api.overlap_add(
+        api.reshape(x, newshape=c.size("[b, c, *block, *rows]"), allowzero=True, source=c.source),
+        size=c.size("image"),
+        strides=c.size("strides"),
+        dilations=c.size("dilations"),
+        begin=c.size("begin"),
+        source=c.source,
+    )
+    return [y]
+
+
+COL2IM = Composition(
+    build=col2im_body,
+    sizes={
+        "[b, c, *block, *rows]": lambda rule, bound: rules.Vec((bound.b, bound.c, *bound.block, *bound.rows)),
+        "image": lambda rule, bound: bound.image,
+        "strides": lambda rule, bound: bound.strides,
+        "dilations": lambda rule, bound: bound.dilations,
+        "begin": lambda rule, bound: bound.begin,
+    },
+)

@@ -14,7 +14,6 @@ from anyshape.equations import Equations
 from anyshape.equations.expr import as_expr
 from anyshape.equations.functions import (
     abs_,
-    and_,
     cast,
     checked,
     clamp,
@@ -25,9 +24,7 @@ from anyshape.equations.functions import (
     maximum,
     pad,
     quotient,
-    ravel,
     reduce_,
-    remainder,
     round_even,
     saturate,
     unravel,
@@ -475,59 +472,4 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         x[n, h, *p],
         "specs/window.yaml:717: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
         "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
-    )
-
-
-# specs/window.yaml:737
-def col2im_kernel(eqs: Equations, bound: Bound) -> None:
-    b = bound.b
-    c = bound.c
-    image = bound.image
-    block = bound.block
-    begin = bound.begin
-    dilations = bound.dilations
-    strides = bound.strides
-    rows = bound.rows
-    x, y = eqs.tensor("x"), eqs.tensor("y")
-    n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", image)
-    eqs.define(
-        y[n, h, *p],
-        reduce_(
-            "sum",
-            block,
-            lambda *q: checked(x)[
-                n,
-                h * rules.prod(block) + ravel(q, block),
-                ravel(
-                    (
-                        quotient(p_ + begin_ - q_ * dilations_, strides_)
-                        for p_, begin_, q_, dilations_, strides_ in zip(p, begin, q, dilations, strides)
-                    ),
-                    rows,
-                ),
-            ],
-            where=lambda *q: and_(
-                fold(
-                    "all",
-                    (
-                        eq(remainder(v, t), 0)
-                        for v, t in zip(
-                            (
-                                p_ + begin_ - q_ * dilations_
-                                for p_, begin_, q_, dilations_ in zip(p, begin, q, dilations)
-                            ),
-                            strides,
-                        )
-                    ),
-                ),
-                inside(
-                    (
-                        quotient(p_ + begin_ - q_ * dilations_, strides_)
-                        for p_, begin_, q_, dilations_, strides_ in zip(p, begin, q, dilations, strides)
-                    ),
-                    rows,
-                ),
-            ),
-        ),
-        "specs/window.yaml:758: x[n, h, ravel(q, block), ravel((p + begin - q * " "dilations) // strides, rows)]",
     )

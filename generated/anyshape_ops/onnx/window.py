@@ -154,7 +154,7 @@ def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:762
+# specs/window.yaml:760
 def col2_im_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.col2im(

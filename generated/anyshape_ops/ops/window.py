@@ -713,7 +713,7 @@ STATIC_COL2IM = OpDef(
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.col2im_relation,
-    kernel=kernels.col2im_kernel,
+    composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
     source="specs/window.yaml:737",
 )
@@ -731,7 +731,7 @@ DYN_COL2IM = OpDef(
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.col2im_relation,
-    kernel=kernels.col2im_kernel,
+    composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
     source="specs/window.yaml:737",
 )
