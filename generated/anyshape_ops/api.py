@@ -3482,7 +3482,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:201
+# specs/window.yaml:203
 @called
 def conv(
     x: Operand,
@@ -3514,7 +3514,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:234
+# specs/window.yaml:236
 @called
 def max_pool(
     x: Operand,
@@ -3552,7 +3552,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:271
+# specs/window.yaml:273
 @called
 def average_pool(
     x: Operand,
@@ -3590,7 +3590,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:307
+# specs/window.yaml:309
 @called
 def lp_pool(
     x: Operand,
@@ -3628,7 +3628,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:341
+# specs/window.yaml:343
 @called
 def conv_transpose(
     x: Operand,
@@ -3670,7 +3670,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:380
+# specs/window.yaml:383
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -3686,8 +3686,7 @@ def conv_transpose_by_phase(
     *,
     source: str = "",
 ) -> Value:
-    """A transposed convolution as a convolution for each position modulo the strides, of which windows are
-    multiples; x is among zeros, of which infinite weights make NaN.
+    """A transposed convolution as a convolution for each position modulo the strides, which divide the windows.
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
     pads, output_padding, output_shape, groups.
@@ -3712,7 +3711,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:424
+# specs/window.yaml:425
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -3725,7 +3724,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:445
+# specs/window.yaml:446
 @called
 def overlap_add(
     x: Operand,
@@ -3736,8 +3735,8 @@ def overlap_add(
     *,
     source: str = "",
 ) -> Value:
-    """Windows laid into a tensor, a stride apart, and added up where they overlap; elements of a window are a
-    dilation apart.
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation
+    apart.
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, strides,
     dilations, begin.
@@ -3753,7 +3752,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:480
+# specs/window.yaml:481
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -3780,7 +3779,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:508
+# specs/window.yaml:509
 @called
 def phase_sums(
     x: Operand,
@@ -3790,8 +3789,7 @@ def phase_sums(
     *,
     source: str = "",
 ) -> Value:
-    """Windows laid a stride apart and added up where they overlap, in tensors of their own for each position
-    modulo the strides, from the stride `first` on.
+    """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, count,
     first.
@@ -3803,7 +3801,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:538
+# specs/window.yaml:537
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -3817,7 +3815,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:561
+# specs/window.yaml:560
 @called
 def interleave_phases(
     x: Operand,
@@ -3835,7 +3833,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:584
+# specs/window.yaml:583
 @called
 def conv_integer(
     x: Operand,
@@ -3868,7 +3866,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:621
+# specs/window.yaml:620
 @called
 def qlinear_conv(
     x: Operand,
@@ -3907,7 +3905,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:696
+# specs/window.yaml:695
 @called
 def max_unpool(
     x: Operand,
@@ -3936,7 +3934,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:737
+# specs/window.yaml:736
 @called
 def col2im(
     x: Operand,

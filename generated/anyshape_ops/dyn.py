@@ -1256,7 +1256,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:201
+# specs/window.yaml:203
 @called
 def conv(
     x: Operand,
@@ -1286,7 +1286,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:234
+# specs/window.yaml:236
 @called
 def max_pool(
     x: Operand,
@@ -1322,7 +1322,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:271
+# specs/window.yaml:273
 @called
 def average_pool(
     x: Operand,
@@ -1358,7 +1358,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:307
+# specs/window.yaml:309
 @called
 def lp_pool(
     x: Operand,
@@ -1394,7 +1394,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:341
+# specs/window.yaml:343
 @called
 def conv_transpose(
     x: Operand,
@@ -1434,7 +1434,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:380
+# specs/window.yaml:383
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1450,8 +1450,7 @@ def conv_transpose_by_phase(
     *,
     source: str = "",
 ) -> Value:
-    """A transposed convolution as a convolution for each position modulo the strides, of which windows are
-    multiples; x is among zeros, of which infinite weights make NaN.
+    """A transposed convolution as a convolution for each position modulo the strides, which divide the windows.
 
     Operands, which may be computed at run time: strides, dilations, pads, output_padding, output_shape, groups.
 
@@ -1474,7 +1473,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:424
+# specs/window.yaml:425
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1487,7 +1486,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:445
+# specs/window.yaml:446
 @called
 def overlap_add(
     x: Operand,
@@ -1498,8 +1497,8 @@ def overlap_add(
     *,
     source: str = "",
 ) -> Value:
-    """Windows laid into a tensor, a stride apart, and added up where they overlap; elements of a window are a
-    dilation apart.
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation
+    apart.
 
     Operands, which may be computed at run time: size, strides, dilations, begin.
 
@@ -1510,7 +1509,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:480
+# specs/window.yaml:481
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -1525,11 +1524,10 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:508
+# specs/window.yaml:509
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
-    """Windows laid a stride apart and added up where they overlap, in tensors of their own for each position
-    modulo the strides, from the stride `first` on.
+    """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
 
     Operands, which may be computed at run time: strides, count, first.
 
@@ -1538,7 +1536,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:538
+# specs/window.yaml:537
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1550,7 +1548,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:561
+# specs/window.yaml:560
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -1562,7 +1560,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:584
+# specs/window.yaml:583
 @called
 def conv_integer(
     x: Operand,
@@ -1593,7 +1591,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:621
+# specs/window.yaml:620
 @called
 def qlinear_conv(
     x: Operand,
@@ -1630,7 +1628,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:696
+# specs/window.yaml:695
 @called
 def max_unpool(
     x: Operand,
@@ -1657,7 +1655,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:737
+# specs/window.yaml:736
 @called
 def col2im(
     x: Operand,

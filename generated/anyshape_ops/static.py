@@ -1335,7 +1335,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:201
+# specs/window.yaml:203
 @called
 def conv(
     x: Operand,
@@ -1365,7 +1365,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:234
+# specs/window.yaml:236
 @called
 def max_pool(
     x: Operand,
@@ -1401,7 +1401,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:271
+# specs/window.yaml:273
 @called
 def average_pool(
     x: Operand,
@@ -1437,7 +1437,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:307
+# specs/window.yaml:309
 @called
 def lp_pool(
     x: Operand,
@@ -1473,7 +1473,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:341
+# specs/window.yaml:343
 @called
 def conv_transpose(
     x: Operand,
@@ -1513,7 +1513,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:380
+# specs/window.yaml:383
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1529,8 +1529,7 @@ def conv_transpose_by_phase(
     *,
     source: str = "",
 ) -> Value:
-    """A transposed convolution as a convolution for each position modulo the strides, of which windows are
-    multiples; x is among zeros, of which infinite weights make NaN.
+    """A transposed convolution as a convolution for each position modulo the strides, which divide the windows.
 
     Attributes, known when the call is built: strides, dilations, pads, output_padding, output_shape, groups.
 
@@ -1553,7 +1552,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:424
+# specs/window.yaml:425
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1566,7 +1565,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:445
+# specs/window.yaml:446
 @called
 def overlap_add(
     x: Operand,
@@ -1577,8 +1576,8 @@ def overlap_add(
     *,
     source: str = "",
 ) -> Value:
-    """Windows laid into a tensor, a stride apart, and added up where they overlap; elements of a window are a
-    dilation apart.
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation
+    apart.
 
     Attributes, known when the call is built: size, strides, dilations, begin.
 
@@ -1589,7 +1588,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:480
+# specs/window.yaml:481
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -1609,13 +1608,12 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:508
+# specs/window.yaml:509
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
 ) -> Value:
-    """Windows laid a stride apart and added up where they overlap, in tensors of their own for each position
-    modulo the strides, from the stride `first` on.
+    """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
 
     Attributes, known when the call is built: strides, count, first.
 
@@ -1624,7 +1622,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:538
+# specs/window.yaml:537
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1636,7 +1634,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:561
+# specs/window.yaml:560
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -1650,7 +1648,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:584
+# specs/window.yaml:583
 @called
 def conv_integer(
     x: Operand,
@@ -1681,7 +1679,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:621
+# specs/window.yaml:620
 @called
 def qlinear_conv(
     x: Operand,
@@ -1718,7 +1716,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:696
+# specs/window.yaml:695
 @called
 def max_unpool(
     x: Operand,
@@ -1745,7 +1743,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:737
+# specs/window.yaml:736
 @called
 def col2im(
     x: Operand,

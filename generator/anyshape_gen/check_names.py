@@ -133,7 +133,9 @@ class NameChecker:
             self.findings.unknown(node.span, "function", node.func, [*allowed, *self.functions, *self.spec.functions])
             return
         if known.where not in ALLOWED[where]:
-            what = {"kernel": "computes elements", "rewrite": "is for conditions of rewrites"}.get(known.where, "makes a shape")
+            what = {"kernel": "computes elements", "rewrite": "is for conditions of rewrites"}.get(
+                known.where, "makes a shape"
+            )
             self.findings.add(node.span, f"'{node.func}' {what}; it cannot stand in a {where}")
         if (count < known.least or (known.most is not None and count > known.most)) and not starred:
             self.findings.add(node.span, arity_text(node.func, known.least, known.most, count))

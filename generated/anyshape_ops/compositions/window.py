@@ -12,7 +12,7 @@ from anyshape import rules
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/window.yaml:341
+# specs/window.yaml:343
 def conv_transpose_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -57,7 +57,7 @@ CONV_TRANSPOSE = Composition(
 )
 
 
-# specs/window.yaml:380
+# specs/window.yaml:383
 def conv_transpose_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -129,7 +129,7 @@ CONV_TRANSPOSE_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:480
+# specs/window.yaml:481
 def overlap_add_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -159,7 +159,7 @@ OVERLAP_ADD_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:561
+# specs/window.yaml:560
 def interleave_phases_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -191,7 +191,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:737
+# specs/window.yaml:736
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

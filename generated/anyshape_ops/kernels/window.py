@@ -34,7 +34,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound, Rule
 
 
-# specs/window.yaml:201
+# specs/window.yaml:203
 def conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -66,11 +66,11 @@ def conv_kernel(eqs: Equations, bound: Bound) -> None:
             * cast(w[h * m + i, j, *q], eqs.dtypes["U"]),
         )
         + cast(bias[h * m + i], eqs.dtypes["U"]),
-        "specs/window.yaml:208",
+        "specs/window.yaml:210",
     )
 
 
-# specs/window.yaml:234
+# specs/window.yaml:236
 def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -100,14 +100,14 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ],
         ),
-        "specs/window.yaml:242",
+        "specs/window.yaml:244",
     )
     seen = eqs.scratch("seen", parse_dtype("i64"), s)
     p = eqs.indices("p", s)
     eqs.define(
         seen[*p],
         fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-        "specs/window.yaml:243",
+        "specs/window.yaml:245",
     )
     first = eqs.scratch("first", parse_dtype("i64"), rules.Vec((b, c, *s)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
@@ -132,7 +132,7 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 d,
             ),
         ),
-        "specs/window.yaml:244",
+        "specs/window.yaml:246",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -159,11 +159,11 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/window.yaml:246",
+        "specs/window.yaml:248",
     )
 
 
-# specs/window.yaml:271
+# specs/window.yaml:273
 def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     count_include_pad = bound.count_include_pad
@@ -185,14 +185,14 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, 0) for u, m, k, t, r in zip(p, (d + both), kernel, strides, dilations))),
-            "specs/window.yaml:279",
+            "specs/window.yaml:281",
         )
     else:
         p = eqs.indices("p", s)
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-            "specs/window.yaml:281",
+            "specs/window.yaml:283",
         )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -212,11 +212,11 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 eqs.dtypes["U"],
             ),
         ) / cast(maximum(seen[*p], 1), eqs.dtypes["U"]),
-        "specs/window.yaml:283",
+        "specs/window.yaml:285",
     )
 
 
-# specs/window.yaml:307
+# specs/window.yaml:309
 def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -247,11 +247,11 @@ def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ) ** cast(p, eqs.dtypes["U"]),
         ) ** cast(as_expr(1) / p, eqs.dtypes["U"]),
-        "specs/window.yaml:316",
+        "specs/window.yaml:318",
     )
 
 
-# specs/window.yaml:424
+# specs/window.yaml:425
 def window_products_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, k, d, c = bound.b, bound.groups, bound.m, bound.k, bound.d, bound.c
     x, w, y = eqs.tensor("x"), eqs.tensor("w"), eqs.tensor("y")
@@ -267,11 +267,11 @@ def window_products_kernel(eqs: Equations, bound: Bound) -> None:
             [c],
             lambda j: cast(x[n, h * c + j, *p], eqs.dtypes["U"]) * cast(w[h * c + j, i, *q], eqs.dtypes["U"]),
         ),
-        "specs/window.yaml:433",
+        "specs/window.yaml:434",
     )
 
 
-# specs/window.yaml:445
+# specs/window.yaml:446
 def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -285,7 +285,7 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     x, y = eqs.tensor("x"), eqs.tensor("y")
     full = eqs.scratch("full", eqs.dtypes["T"], rules.Vec((b, c, *room)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", room)
-    eqs.define(full[n, h, *p], 0, "specs/window.yaml:463")
+    eqs.define(full[n, h, *p], 0, "specs/window.yaml:464")
     n, h, p, q = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d), eqs.indices("q", k)
     eqs.update(
         full[
@@ -293,13 +293,13 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "add",
         x[n, h, *q, *p],
-        "specs/window.yaml:464",
+        "specs/window.yaml:465",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", size)
-    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:465")
+    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:466")
 
 
-# specs/window.yaml:508
+# specs/window.yaml:509
 def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, strides, count, k, first = bound.b, bound.c, bound.strides, bound.count, bound.k, bound.first
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -317,11 +317,11 @@ def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
                 *(p_ + first_ - q_ for p_, first_, q_ in zip(p, first, q)),
             ],
         ),
-        "specs/window.yaml:525",
+        "specs/window.yaml:524",
     )
 
 
-# specs/window.yaml:538
+# specs/window.yaml:537
 def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, strides, c, taps = bound.groups, bound.m, bound.strides, bound.c, bound.taps
     w, y = eqs.tensor("w"), eqs.tensor("y")
@@ -333,11 +333,11 @@ def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, i, *a, j, *q],
         w[h * c + j, i, *((taps_ - 1 - q_) * strides_ + a_ for taps_, q_, strides_, a_ in zip(taps, q, strides, a))],
-        "specs/window.yaml:550",
+        "specs/window.yaml:549",
     )
 
 
-# specs/window.yaml:584
+# specs/window.yaml:583
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -376,11 +376,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:594",
+        "specs/window.yaml:593",
     )
 
 
-# specs/window.yaml:621
+# specs/window.yaml:620
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -430,7 +430,7 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         )
         + bias[h * m + i],
-        "specs/window.yaml:642",
+        "specs/window.yaml:641",
     )
     n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", s)
     eqs.define(
@@ -443,11 +443,11 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:645",
+        "specs/window.yaml:644",
     )
 
 
-# specs/window.yaml:696
+# specs/window.yaml:695
 def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     b = bound.b
@@ -459,7 +459,7 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     inner = bound.inner
     x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:716")
+    eqs.define(y[*i], 0, "specs/window.yaml:715")
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
     eqs.update(
         checked(y)[
@@ -470,6 +470,6 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:717: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
+        "specs/window.yaml:716: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
         "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )

@@ -12,7 +12,7 @@ import anyshape_ops.relations.window as relations
 import anyshape_ops.rewrites.window as rewrites
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/window.yaml:201
+# specs/window.yaml:203
 STATIC_CONV = OpDef(
     name="conv",
     variant="static",
@@ -36,7 +36,7 @@ STATIC_CONV = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.conv_kernel,
     summary="The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a bias.",
-    source="specs/window.yaml:201",
+    source="specs/window.yaml:203",
 )
 DYN_CONV = OpDef(
     name="conv",
@@ -61,11 +61,11 @@ DYN_CONV = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.conv_kernel,
     summary="The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a bias.",
-    source="specs/window.yaml:201",
+    source="specs/window.yaml:203",
     shaping=("groups",),
 )
 
-# specs/window.yaml:234
+# specs/window.yaml:236
 STATIC_MAX_POOL = OpDef(
     name="max_pool",
     variant="static",
@@ -89,7 +89,7 @@ STATIC_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:234",
+    source="specs/window.yaml:236",
 )
 DYN_MAX_POOL = OpDef(
     name="max_pool",
@@ -114,10 +114,10 @@ DYN_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:234",
+    source="specs/window.yaml:236",
 )
 
-# specs/window.yaml:271
+# specs/window.yaml:273
 STATIC_AVERAGE_POOL = OpDef(
     name="average_pool",
     variant="static",
@@ -139,7 +139,7 @@ STATIC_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:271",
+    source="specs/window.yaml:273",
 )
 DYN_AVERAGE_POOL = OpDef(
     name="average_pool",
@@ -162,10 +162,10 @@ DYN_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:271",
+    source="specs/window.yaml:273",
 )
 
-# specs/window.yaml:307
+# specs/window.yaml:309
 STATIC_LP_POOL = OpDef(
     name="lp_pool",
     variant="static",
@@ -187,7 +187,7 @@ STATIC_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:307",
+    source="specs/window.yaml:309",
 )
 DYN_LP_POOL = OpDef(
     name="lp_pool",
@@ -210,10 +210,10 @@ DYN_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:307",
+    source="specs/window.yaml:309",
 )
 
-# specs/window.yaml:341
+# specs/window.yaml:343
 STATIC_CONV_TRANSPOSE = OpDef(
     name="conv_transpose",
     variant="static",
@@ -239,7 +239,7 @@ STATIC_CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:341",
+    source="specs/window.yaml:343",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 DYN_CONV_TRANSPOSE = OpDef(
@@ -267,11 +267,11 @@ DYN_CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:341",
+    source="specs/window.yaml:343",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 
-# specs/window.yaml:380
+# specs/window.yaml:383
 STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
     variant="static",
@@ -296,8 +296,8 @@ STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     relation=relations.conv_transpose_by_phase_relation,
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE_BY_PHASE,
-    summary="A transposed convolution as a convolution for each position modulo the strides, of which windows are multiples; x is among zeros, of which infinite weights make NaN.",
-    source="specs/window.yaml:380",
+    summary="A transposed convolution as a convolution for each position modulo the strides, which divide the windows.",
+    source="specs/window.yaml:383",
 )
 DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
@@ -323,11 +323,11 @@ DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     relation=relations.conv_transpose_by_phase_relation,
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE_BY_PHASE,
-    summary="A transposed convolution as a convolution for each position modulo the strides, of which windows are multiples; x is among zeros, of which infinite weights make NaN.",
-    source="specs/window.yaml:380",
+    summary="A transposed convolution as a convolution for each position modulo the strides, which divide the windows.",
+    source="specs/window.yaml:383",
 )
 
-# specs/window.yaml:424
+# specs/window.yaml:425
 STATIC_WINDOW_PRODUCTS = OpDef(
     name="window_products",
     variant="static",
@@ -342,7 +342,7 @@ STATIC_WINDOW_PRODUCTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
     summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
-    source="specs/window.yaml:424",
+    source="specs/window.yaml:425",
 )
 DYN_WINDOW_PRODUCTS = OpDef(
     name="window_products",
@@ -358,11 +358,11 @@ DYN_WINDOW_PRODUCTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
     summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
-    source="specs/window.yaml:424",
+    source="specs/window.yaml:425",
     shaping=("groups",),
 )
 
-# specs/window.yaml:445
+# specs/window.yaml:446
 STATIC_OVERLAP_ADD = OpDef(
     name="overlap_add",
     variant="static",
@@ -377,8 +377,8 @@ STATIC_OVERLAP_ADD = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
-    summary="Windows laid into a tensor, a stride apart, and added up where they overlap; elements of a window are a dilation apart.",
-    source="specs/window.yaml:445",
+    summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
+    source="specs/window.yaml:446",
     rewrites=rewrites.OVERLAP_ADD,
 )
 DYN_OVERLAP_ADD = OpDef(
@@ -395,13 +395,13 @@ DYN_OVERLAP_ADD = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
-    summary="Windows laid into a tensor, a stride apart, and added up where they overlap; elements of a window are a dilation apart.",
-    source="specs/window.yaml:445",
+    summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
+    source="specs/window.yaml:446",
     shaping=("size",),
     rewrites=rewrites.OVERLAP_ADD,
 )
 
-# specs/window.yaml:480
+# specs/window.yaml:481
 STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
     variant="static",
@@ -416,7 +416,7 @@ STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
-    source="specs/window.yaml:480",
+    source="specs/window.yaml:481",
 )
 DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
@@ -432,10 +432,10 @@ DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
-    source="specs/window.yaml:480",
+    source="specs/window.yaml:481",
 )
 
-# specs/window.yaml:508
+# specs/window.yaml:509
 STATIC_PHASE_SUMS = OpDef(
     name="phase_sums",
     variant="static",
@@ -449,8 +449,8 @@ STATIC_PHASE_SUMS = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
-    summary="Windows laid a stride apart and added up where they overlap, in tensors of their own for each position modulo the strides, from the stride `first` on.",
-    source="specs/window.yaml:508",
+    summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
+    source="specs/window.yaml:509",
 )
 DYN_PHASE_SUMS = OpDef(
     name="phase_sums",
@@ -465,12 +465,12 @@ DYN_PHASE_SUMS = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
-    summary="Windows laid a stride apart and added up where they overlap, in tensors of their own for each position modulo the strides, from the stride `first` on.",
-    source="specs/window.yaml:508",
+    summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
+    source="specs/window.yaml:509",
     shaping=("count",),
 )
 
-# specs/window.yaml:538
+# specs/window.yaml:537
 STATIC_PHASE_FILTERS = OpDef(
     name="phase_filters",
     variant="static",
@@ -484,7 +484,7 @@ STATIC_PHASE_FILTERS = OpDef(
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
     summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
-    source="specs/window.yaml:538",
+    source="specs/window.yaml:537",
     moves=("F",),
 )
 DYN_PHASE_FILTERS = OpDef(
@@ -500,12 +500,12 @@ DYN_PHASE_FILTERS = OpDef(
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
     summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
-    source="specs/window.yaml:538",
+    source="specs/window.yaml:537",
     shaping=("groups",),
     moves=("F",),
 )
 
-# specs/window.yaml:561
+# specs/window.yaml:560
 STATIC_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
     variant="static",
@@ -519,7 +519,7 @@ STATIC_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:561",
+    source="specs/window.yaml:560",
 )
 DYN_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
@@ -534,10 +534,10 @@ DYN_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:561",
+    source="specs/window.yaml:560",
 )
 
-# specs/window.yaml:584
+# specs/window.yaml:583
 STATIC_CONV_INTEGER = OpDef(
     name="conv_integer",
     variant="static",
@@ -561,7 +561,7 @@ STATIC_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:584",
+    source="specs/window.yaml:583",
 )
 DYN_CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -586,11 +586,11 @@ DYN_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:584",
+    source="specs/window.yaml:583",
     shaping=("groups",),
 )
 
-# specs/window.yaml:621
+# specs/window.yaml:620
 STATIC_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
     variant="static",
@@ -619,7 +619,7 @@ STATIC_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:621",
+    source="specs/window.yaml:620",
 )
 DYN_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -649,11 +649,11 @@ DYN_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:621",
+    source="specs/window.yaml:620",
     shaping=("groups",),
 )
 
-# specs/window.yaml:696
+# specs/window.yaml:695
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -672,7 +672,7 @@ STATIC_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:696",
+    source="specs/window.yaml:695",
     moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
@@ -693,12 +693,12 @@ DYN_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:696",
+    source="specs/window.yaml:695",
     shaping=("output_shape",),
     moves=("T",),
 )
 
-# specs/window.yaml:737
+# specs/window.yaml:736
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -715,7 +715,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:737",
+    source="specs/window.yaml:736",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -733,5 +733,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:737",
+    source="specs/window.yaml:736",
 )

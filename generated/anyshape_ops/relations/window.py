@@ -11,7 +11,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, eq, fill, ge, gt, le, prod, range_
 
 
-# specs/window.yaml:201
+# specs/window.yaml:203
 def conv_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, strides: Any, dilations: Any, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -82,7 +82,7 @@ def conv_relation(
     )
 
 
-# specs/window.yaml:234
+# specs/window.yaml:236
 def max_pool_relation(
     rule: Rule,
     *,
@@ -157,7 +157,7 @@ def max_pool_relation(
     )
 
 
-# specs/window.yaml:271
+# specs/window.yaml:273
 def average_pool_relation(
     rule: Rule,
     *,
@@ -233,7 +233,7 @@ def average_pool_relation(
     )
 
 
-# specs/window.yaml:307
+# specs/window.yaml:309
 def lp_pool_relation(
     rule: Rule, *, x: Vec, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: str, ceil_mode: bool, p: Any
 ) -> Bound:
@@ -299,7 +299,7 @@ def lp_pool_relation(
     )
 
 
-# specs/window.yaml:341
+# specs/window.yaml:343
 def conv_transpose_relation(
     rule: Rule,
     *,
@@ -370,7 +370,7 @@ def conv_transpose_relation(
     )
 
 
-# specs/window.yaml:380
+# specs/window.yaml:383
 def conv_transpose_by_phase_relation(
     rule: Rule,
     *,
@@ -456,7 +456,7 @@ def conv_transpose_by_phase_relation(
     )
 
 
-# specs/window.yaml:424
+# specs/window.yaml:425
 def window_products_relation(rule: Rule, *, x: Vec, w: Vec, groups: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -470,7 +470,7 @@ def window_products_relation(rule: Rule, *, x: Vec, w: Vec, groups: Any) -> Boun
     return rule.bind(outputs={"y": Vec((b, groups * m, *k, *d))}, b=b, groups=groups, m=m, k=k, d=d, c=c)
 
 
-# specs/window.yaml:445
+# specs/window.yaml:446
 def overlap_add_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, dilations: Any, begin: Any) -> Bound:
     r = len(size)
     if strides is None:
@@ -507,7 +507,7 @@ def overlap_add_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, dilatio
     )
 
 
-# specs/window.yaml:480
+# specs/window.yaml:481
 def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, begin: Any) -> Bound:
     r = len(size)
     if strides is None:
@@ -529,7 +529,7 @@ def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any
     return rule.bind(outputs={"y": Vec((b, c, *size))}, strides=strides, low=low, begin=begin, size=size)
 
 
-# specs/window.yaml:508
+# specs/window.yaml:509
 def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: Any) -> Bound:
     r = len(strides)
     r = rule.equal(r, len(count), "the length of count")
@@ -552,7 +552,7 @@ def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: 
     )
 
 
-# specs/window.yaml:538
+# specs/window.yaml:537
 def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> Bound:
     rule.require(ge(len(w), 2), lambda: f"w must have at least rank 2, got rank {len(w)}")
     c = rule.exact_div(w[0], groups)
@@ -568,7 +568,7 @@ def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> 
     )
 
 
-# specs/window.yaml:561
+# specs/window.yaml:560
 def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> Bound:
     r = len(size)
     if begin is None:
@@ -586,7 +586,7 @@ def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> 
     return rule.bind(outputs={"y": Vec((b, c, *size))}, order=order, b=b, c=c, a=a, u=u, begin=begin, size=size)
 
 
-# specs/window.yaml:584
+# specs/window.yaml:583
 def conv_integer_relation(
     rule: Rule,
     *,
@@ -679,7 +679,7 @@ def conv_integer_relation(
     )
 
 
-# specs/window.yaml:621
+# specs/window.yaml:620
 def qlinear_conv_relation(
     rule: Rule,
     *,
@@ -789,7 +789,7 @@ def qlinear_conv_relation(
     )
 
 
-# specs/window.yaml:696
+# specs/window.yaml:695
 def max_unpool_relation(
     rule: Rule, *, x: Vec, indices: Vec, kernel: Any, strides: Any, pads: Any, output_shape: Any
 ) -> Bound:
@@ -835,7 +835,7 @@ def max_unpool_relation(
     )
 
 
-# specs/window.yaml:737
+# specs/window.yaml:736
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

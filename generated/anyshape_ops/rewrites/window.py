@@ -14,7 +14,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.rules import Rule, all_, eq
 
 
-# specs/window.yaml:351
+# specs/window.yaml:353
 def conv_transpose_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -58,14 +58,16 @@ def conv_transpose_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 CONV_TRANSPOSE = (
     RewriteDef(
-        "conv_transpose(x, w, bias, strides=s, dilations=d, pads=p, output_padding=o, output_shape=z, auto_pad=a, groups=g) >> conv_transpose_by_phase(x, w, bias, strides=s, dilations=d, pads=p, output_padding=o, output_shape=z, auto_pad=a, groups=g) if finite(w) and all(n % v == 0 and (r == 1 or v == 1) for n, v, r in zip(shape(w)[2:], s, d))",
-        conv_transpose_rewrite_1,
-        "specs/window.yaml:351",
+        "conv_transpose(x, w, bias, strides=s, dilations=d, pads=p, output_padding=o, output_shape=z, auto_pad=a, "
+        "groups=g) >> conv_transpose_by_phase(x, w, bias, strides=s, dilations=d, pads=p, output_padding=o, "
+        "output_shape=z, auto_pad=a, groups=g) if finite(w) and all(n % v == 0 and (r == 1 or v == 1) for n, v, r in "
+        "zip(shape(w)[2:], s, d))",
+        conv_transpose_rewrite_1, "specs/window.yaml:353",
     ),
 )
 
 
-# specs/window.yaml:467
+# specs/window.yaml:468
 def overlap_add_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -86,8 +88,8 @@ def overlap_add_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 OVERLAP_ADD = (
     RewriteDef(
-        "overlap_add(x, size, strides=s, dilations=d, begin=o) >> overlap_add_by_phase(x, size, strides=s, begin=o) if all(r == 1 for r in d)",
-        overlap_add_rewrite_1,
-        "specs/window.yaml:467",
+        "overlap_add(x, size, strides=s, dilations=d, begin=o) >> overlap_add_by_phase(x, size, strides=s, begin=o) "
+        "if all(r == 1 for r in d)",
+        overlap_add_rewrite_1, "specs/window.yaml:468",
     ),
 )

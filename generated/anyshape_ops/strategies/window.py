@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
-from anyshape.rules import Rule, Vec, fill, place, prod
+from anyshape.rules import Rule, Vec, fill, prod
 
 
 # specs/window.yaml:21
@@ -46,7 +46,7 @@ def convolution(found: Any, w: Any, groups: Any) -> Any:
     return y.reshape(b, groups * m, *y.shape[3:])
 
 
-# specs/window.yaml:127
+# specs/window.yaml:129
 def wide(x: Any) -> Any:
     return x.astype(np.promote_types(x.dtype, np.float32))
 
@@ -77,7 +77,7 @@ def largest(
 
 
 # specs/window.yaml:59
-def place(
+def framed(
     d: Any, k: Any, strides: Any, dilations: Any, pads: Any, output_padding: Any, output_shape: Any, auto_pad: Any
 ) -> Any:
     full = [(n - 1) * s + p + (t - 1) * r + 1 for n, s, p, t, r in zip(d, strides, output_padding, k, dilations)]
@@ -90,7 +90,8 @@ def place(
 
 
 # specs/window.yaml:67
-def transposed(x: Any, w: Any, strides: Any, dilations: Any, begin: Any, size: Any, groups: Any) -> Any:
+def transposed(x: Any, w: Any, strides: Any, dilations: Any, frame: Any, groups: Any) -> Any:
+    begin, size = frame
     b, m, (*d,), (*k,) = (x.shape[0], w.shape[1], x.shape[2:], w.shape[2:])
     full = [(n - 1) * s + (t - 1) * r + 1 for n, s, t, r in zip(d, strides, k, dilations)]
     y = np.zeros((b, groups * m, *[max(n, c + t) for n, c, t in zip(full, begin, size)]), x.dtype)
@@ -105,8 +106,9 @@ def transposed(x: Any, w: Any, strides: Any, dilations: Any, begin: Any, size: A
     return y[slice(None), slice(None), *[slice(c, c + n) for c, n in zip(begin, size)]]
 
 
-# specs/window.yaml:94
-def phased(x: Any, w: Any, strides: Any, dilations: Any, begin: Any, size: Any, groups: Any) -> Any:
+# specs/window.yaml:95
+def phased(x: Any, w: Any, strides: Any, dilations: Any, frame: Any, groups: Any) -> Any:
+    begin, size = frame
     b, (*d,), (*k,), m = (x.shape[0], x.shape[2:], w.shape[2:], w.shape[1])
     reach = [(n // s - 1) * r for n, s, r in zip(k, strides, dilations)]
     edge = [(r, max(-(-(c + e) // s) - n, 0) + 1) for r, n, s, c, e in zip(reach, d, strides, begin, size)]
@@ -126,7 +128,7 @@ def phased(x: Any, w: Any, strides: Any, dilations: Any, begin: Any, size: Any, 
     return y[slice(None), slice(None), *[slice(c, c + n) for c, n in zip(begin, size)]]
 
 
-# specs/window.yaml:77
+# specs/window.yaml:78
 def laid(x: Any, size: Any, strides: Any, dilations: Any, begin: Any) -> Any:
     r = len(size)
     k, d = (x.shape[2:2 + r], x.shape[2 + r:])
@@ -149,7 +151,7 @@ def laid(x: Any, size: Any, strides: Any, dilations: Any, begin: Any) -> Any:
     return y[slice(None), slice(None), *[slice(a, a + e) for a, e in zip(begin, size)]]
 
 
-# specs/window.yaml:86
+# specs/window.yaml:87
 def apart(y: Any, strides: Any, at: Any) -> Any:
     k = [n // s for n, s in zip(y.shape[at:], strides)]
     y = y.reshape(*y.shape[:at], *[n for pair in zip(k, strides) for n in pair])
@@ -157,13 +159,13 @@ def apart(y: Any, strides: Any, at: Any) -> Any:
     return y.transpose(*range(at), *[at + 2 * a + 1 for a in r], *[at + 2 * a for a in r])
 
 
-# specs/window.yaml:91
+# specs/window.yaml:92
 def together(x: Any, r: Any) -> Any:
     y = x.transpose(0, 1, *[2 + a + e for a in range(r) for e in (r, 0)])
     return y.reshape(*x.shape[:2], *[m * n for m, n in zip(x.shape[2:2 + r], x.shape[2 + r:])])
 
 
-# specs/window.yaml:108
+# specs/window.yaml:110
 def unpooled(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     r = len(kernel)
     inner = [(n - 1) * s + k - pads[i] - pads[r + i] for i, (n, s, k) in enumerate(zip(x.shape[2:], strides, kernel))]
@@ -175,7 +177,7 @@ def unpooled(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_
     return y
 
 
-# specs/window.yaml:117
+# specs/window.yaml:119
 def folded(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     r, taps = (len(image), int(np.prod(block)))
     padded = [n + pads[i] + pads[r + i] for i, n in enumerate(image)]
@@ -188,7 +190,7 @@ def folded(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: A
     return y[slice(None), slice(None), *[slice(pads[i], pads[i] + n) for i, n in enumerate(image)]]
 
 
-# specs/window.yaml:201
+# specs/window.yaml:203
 def conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -213,7 +215,7 @@ def conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:211
+# specs/window.yaml:213
 def conv_reference(
     x: Any, w: Any, bias: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -233,122 +235,122 @@ CONV = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/window.yaml:215",
+            "specs/window.yaml:217",
         ),
         Example(
             {"x": Given((2, 4, 5)), "w": Given((2, 2, 2)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0)},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/window.yaml:216",
+            "specs/window.yaml:218",
         ),
         Example(
             {"x": Given((1, 1, 5, 4, 3)), "w": Given((1, 1, 2, 2, 2))},
             {"dilations": (2, 1, 1)},
             {"y": Given((1, 1, 3, 3, 2))},
             None,
-            "specs/window.yaml:217",
+            "specs/window.yaml:219",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:218",
+            "specs/window.yaml:220",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:219",
+            "specs/window.yaml:221",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:220",
+            "specs/window.yaml:222",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:221",
+            "specs/window.yaml:223",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:222"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:224"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:223",
+            "specs/window.yaml:225",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:224",
+            "specs/window.yaml:226",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:225",
+            "specs/window.yaml:227",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:226"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:228"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:227"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:229"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:228",
+            "specs/window.yaml:230",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:229"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:231"
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((21.5, 42.5),),))},
             None,
-            "specs/window.yaml:230",
+            "specs/window.yaml:232",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"pads": (1, 0), "strides": (2,)},
             {"y": Given(value=(((10, 42),),))},
             None,
-            "specs/window.yaml:231",
+            "specs/window.yaml:233",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"dilations": (2,)},
             {"y": Given(value=(((41,),),))},
             None,
-            "specs/window.yaml:232",
+            "specs/window.yaml:234",
         ),
     ),
-    "specs/window.yaml:201",
+    "specs/window.yaml:203",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:160"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:161"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:162"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:163"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:164"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:167"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:162"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:163"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:164"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:165"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:166"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:169"),
     ),
-    reference_source="specs/window.yaml:211",
+    reference_source="specs/window.yaml:213",
 )
 
 
-# specs/window.yaml:234
+# specs/window.yaml:236
 def max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -374,7 +376,7 @@ def max_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:250
+# specs/window.yaml:252
 def max_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, column_major: Any
 ) -> Any:
@@ -391,102 +393,102 @@ MAX_POOL = Property(
             {"kernel": (3, 2)},
             {"y": Given((1, 2, 3, 5)), "indices": Given((1, 2, 3, 5))},
             None,
-            "specs/window.yaml:255",
+            "specs/window.yaml:257",
         ),
         Example(
             {"x": Given((1, 2, 5, 6))},
             {"kernel": (3, 3), "pads": (1, 1, 1, 1), "column_major": True},
             {"y": Given((1, 2, 5, 6)), "indices": Given((1, 2, 5, 6))},
             None,
-            "specs/window.yaml:256",
+            "specs/window.yaml:258",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:257",
+            "specs/window.yaml:259",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given(value=(((3, 3, 2),),)), "indices": Given(value=(((1, 1, 2),),))},
             None,
-            "specs/window.yaml:258",
+            "specs/window.yaml:260",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given(value=(((1, 3, 3),),)), "indices": Given(value=(((0, 1, 1),),))},
             None,
-            "specs/window.yaml:259",
+            "specs/window.yaml:261",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:260",
+            "specs/window.yaml:262",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:261"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:263"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:262",
+            "specs/window.yaml:264",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:263",
+            "specs/window.yaml:265",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:264",
+            "specs/window.yaml:266",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:265"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:267"),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:266",
+            "specs/window.yaml:268",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),))},
             {"kernel": (1, 1)},
             {"y": Given(value=((((1, 2), (3, 4)),),)), "indices": Given(value=((((0, 1), (2, 3)),),))},
             None,
-            "specs/window.yaml:267",
+            "specs/window.yaml:269",
         ),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:268"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:270"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:269",
+            "specs/window.yaml:271",
         ),
     ),
-    "specs/window.yaml:234",
+    "specs/window.yaml:236",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:141"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:142"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:143"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:144"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:147"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:143"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:144"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:145"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:146"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:149"),
     ),
-    reference_source="specs/window.yaml:250",
+    reference_source="specs/window.yaml:252",
 )
 
 
-# specs/window.yaml:271
+# specs/window.yaml:273
 def average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -512,7 +514,7 @@ def average_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:285
+# specs/window.yaml:287
 def average_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, count_include_pad: Any
 ) -> Any:
@@ -543,102 +545,102 @@ AVERAGE_POOL = Property(
     average_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:291"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:293"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1)},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:292",
+            "specs/window.yaml:294",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:293",
+            "specs/window.yaml:295",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:294",
+            "specs/window.yaml:296",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:295",
+            "specs/window.yaml:297",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:296",
+            "specs/window.yaml:298",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:297"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:299"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:298",
+            "specs/window.yaml:300",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:299",
+            "specs/window.yaml:301",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:300",
+            "specs/window.yaml:302",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:301"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:302"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:303"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:304"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:303",
+            "specs/window.yaml:305",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:304",
+            "specs/window.yaml:306",
         ),
         Example(
             {"x": Given(value=(((2.0, 4.0),),))},
             {"kernel": (2,), "pads": (1, 0)},
             {"y": Given(value=(((2.0, 3.0),),))},
             None,
-            "specs/window.yaml:305",
+            "specs/window.yaml:307",
         ),
     ),
-    "specs/window.yaml:271",
+    "specs/window.yaml:273",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:141"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:142"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:143"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:144"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:147"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:143"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:144"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:145"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:146"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:149"),
     ),
-    reference_source="specs/window.yaml:285",
+    reference_source="specs/window.yaml:287",
 )
 
 
-# specs/window.yaml:307
+# specs/window.yaml:309
 def lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -664,7 +666,7 @@ def lp_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:318
+# specs/window.yaml:320
 def lp_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, p: Any
 ) -> Any:
@@ -680,104 +682,104 @@ LP_POOL = Property(
     lp_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:324"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:326"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1), "p": 1.0},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:325",
+            "specs/window.yaml:327",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True, "p": 3.0},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:326",
+            "specs/window.yaml:328",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:327",
+            "specs/window.yaml:329",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:328",
+            "specs/window.yaml:330",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:329",
+            "specs/window.yaml:331",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:330"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:332"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:331",
+            "specs/window.yaml:333",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:332",
+            "specs/window.yaml:334",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:333",
+            "specs/window.yaml:335",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:334"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:335"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:336"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:337"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:336",
+            "specs/window.yaml:338",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:337",
+            "specs/window.yaml:339",
         ),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/window.yaml:338",
+            "specs/window.yaml:340",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:339"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:341"),
     ),
-    "specs/window.yaml:307",
+    "specs/window.yaml:309",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:141"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:142"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:143"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:144"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:147"),
-        Refusal(r"p must be positive, got .*", "specs/window.yaml:314"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:143"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:144"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:145"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:146"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:149"),
+        Refusal(r"p must be positive, got .*", "specs/window.yaml:316"),
     ),
-    reference_source="specs/window.yaml:318",
+    reference_source="specs/window.yaml:320",
 )
 
 
-# specs/window.yaml:341
+# specs/window.yaml:343
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -806,7 +808,7 @@ def conv_transpose_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:355
+# specs/window.yaml:357
 def conv_transpose_reference(
     x: Any,
     w: Any,
@@ -825,7 +827,7 @@ def conv_transpose_reference(
             wide(w),
             strides,
             dilations,
-            *place(x.shape[2:], w.shape[2:], strides, dilations, pads, output_padding, output_shape, auto_pad),
+            framed(x.shape[2:], w.shape[2:], strides, dilations, pads, output_padding, output_shape, auto_pad),
             groups,
         )
         + wide(np.reshape(bias, (-1, *[1] * (x.ndim - 2))))
@@ -842,133 +844,133 @@ CONV_TRANSPOSE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:361",
+            "specs/window.yaml:363",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 3)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 7))},
             None,
-            "specs/window.yaml:362",
+            "specs/window.yaml:364",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 2, 2))},
             {"dilations": (2, 1)},
             {"y": Given((1, 1, 5, 3))},
             None,
-            "specs/window.yaml:363",
+            "specs/window.yaml:365",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "output_shape": (8,)},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:364",
+            "specs/window.yaml:366",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:365",
+            "specs/window.yaml:367",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:366",
+            "specs/window.yaml:368",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:367",
+            "specs/window.yaml:369",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:368",
+            "specs/window.yaml:370",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:369"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:371"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:370",
+            "specs/window.yaml:372",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:371",
+            "specs/window.yaml:373",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:372",
+            "specs/window.yaml:374",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:373",
+            "specs/window.yaml:375",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:374",
+            "specs/window.yaml:376",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:375"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:377"
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:376",
+            "specs/window.yaml:378",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:377",
+            "specs/window.yaml:379",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:378",
+            "specs/window.yaml:380",
         ),
     ),
-    "specs/window.yaml:341",
+    "specs/window.yaml:343",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:184"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:185"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:186"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:187"),
-        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:188"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:189"),
-        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:198"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:186"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:187"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:188"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:189"),
+        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:190"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:191"),
+        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:200"),
     ),
-    reference_source="specs/window.yaml:355",
+    reference_source="specs/window.yaml:357",
 )
 
 
-# specs/window.yaml:380
+# specs/window.yaml:383
 def conv_transpose_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -997,7 +999,7 @@ def conv_transpose_by_phase_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:400
+# specs/window.yaml:401
 def conv_transpose_by_phase_reference(
     x: Any,
     w: Any,
@@ -1016,7 +1018,7 @@ def conv_transpose_by_phase_reference(
             wide(w),
             strides,
             dilations,
-            *place(x.shape[2:], w.shape[2:], strides, dilations, pads, output_padding, output_shape, auto_pad),
+            framed(x.shape[2:], w.shape[2:], strides, dilations, pads, output_padding, output_shape, auto_pad),
             groups,
         )
         + wide(np.reshape(bias, (-1, *[1] * (x.ndim - 2))))
@@ -1033,153 +1035,153 @@ CONV_TRANSPOSE_BY_PHASE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:403",
+            "specs/window.yaml:404",
         ),
         Example(
             {"x": Given((1, 2, 3, 3)), "w": Given((2, 3, 4, 2)), "bias": Given((3,))},
             {"strides": (2, 1), "pads": (1, 0, 1, 0)},
             {"y": Given((1, 3, 6, 4))},
             None,
-            "specs/window.yaml:404",
+            "specs/window.yaml:405",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 4)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 8))},
             None,
-            "specs/window.yaml:405",
+            "specs/window.yaml:406",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"dilations": (2,)},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:406",
+            "specs/window.yaml:407",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "output_shape": (9,)},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:407",
+            "specs/window.yaml:408",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:408",
+            "specs/window.yaml:409",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:409",
+            "specs/window.yaml:410",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:410",
+            "specs/window.yaml:411",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:411",
+            "specs/window.yaml:412",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:412"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:413"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:413",
+            "specs/window.yaml:414",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:414",
+            "specs/window.yaml:415",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:415",
+            "specs/window.yaml:416",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:416",
+            "specs/window.yaml:417",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:417",
+            "specs/window.yaml:418",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 3))},
             {"strides": (2,)},
             {},
             "no multiples of the strides",
-            "specs/window.yaml:418",
+            "specs/window.yaml:419",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 4))},
             {"strides": (2,), "dilations": (2,)},
             {},
             "with dilations",
-            "specs/window.yaml:419",
+            "specs/window.yaml:420",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:420",
+            "specs/window.yaml:421",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:421",
+            "specs/window.yaml:422",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:422",
+            "specs/window.yaml:423",
         ),
     ),
-    "specs/window.yaml:380",
+    "specs/window.yaml:383",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:184"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:185"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:186"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:187"),
-        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:188"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:189"),
-        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:198"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:386"),
-        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:387"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:186"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:187"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:188"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:189"),
+        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:190"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:191"),
+        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:200"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:387"),
+        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:388"),
     ),
-    reference_source="specs/window.yaml:400",
+    reference_source="specs/window.yaml:401",
 )
 
 
-# specs/window.yaml:424
+# specs/window.yaml:425
 def window_products_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1191,7 +1193,7 @@ def window_products_case(d: Draw) -> Case:
     return Case({"x": Vec((b, groups * c, *d_)), "w": Vec((groups * c, m, *k))}, {"groups": groups_given})
 
 
-# specs/window.yaml:435
+# specs/window.yaml:436
 def window_products_reference(x: Any, w: Any, groups: Any) -> Any:
     return np.einsum(
         "bgcd,gcmk->bgmkd",
@@ -1210,37 +1212,37 @@ WINDOW_PRODUCTS = Property(
             {},
             {"y": Given((1, 4, 2, 3))},
             None,
-            "specs/window.yaml:439",
+            "specs/window.yaml:440",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {},
             {"y": Given(value=((((21, 42), (43, 86)),),))},
             None,
-            "specs/window.yaml:440",
+            "specs/window.yaml:441",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {"groups": 2},
             {"y": Given(value=((((1, 2), (3, 6)), ((20, 40), (40, 80))),))},
             None,
-            "specs/window.yaml:441",
+            "specs/window.yaml:442",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:443",
+            "specs/window.yaml:444",
         ),
     ),
-    "specs/window.yaml:424",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:432"),),
-    reference_source="specs/window.yaml:435",
+    "specs/window.yaml:425",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:433"),),
+    reference_source="specs/window.yaml:436",
 )
 
 
-# specs/window.yaml:445
+# specs/window.yaml:446
 def overlap_add_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1257,7 +1259,7 @@ def overlap_add_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:468
+# specs/window.yaml:469
 def overlap_add_reference(x: Any, size: Any, strides: Any, dilations: Any, begin: Any) -> Any:
     return laid(x, size, strides, dilations, begin)
 
@@ -1267,65 +1269,65 @@ OVERLAP_ADD = Property(
     overlap_add_case,
     overlap_add_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:470"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:471"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:471",
+            "specs/window.yaml:472",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "dilations": (2,), "begin": (1,)},
             {"y": Given(value=(((2, 13, 20, 30),),))},
             None,
-            "specs/window.yaml:472",
+            "specs/window.yaml:473",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:473",
+            "specs/window.yaml:474",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:474"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:475"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:475"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:476"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:476",
+            "specs/window.yaml:477",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:477",
+            "specs/window.yaml:478",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:478",
+            "specs/window.yaml:479",
         ),
     ),
-    "specs/window.yaml:445",
+    "specs/window.yaml:446",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:456"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:457"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:458"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:459"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:460"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:457"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:458"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:459"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:460"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:461"),
     ),
-    reference_source="specs/window.yaml:468",
+    reference_source="specs/window.yaml:469",
 )
 
 
-# specs/window.yaml:480
+# specs/window.yaml:481
 def overlap_add_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1338,7 +1340,7 @@ def overlap_add_by_phase_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"size": size, "strides": d.default(strides), "begin": d.default(begin)})
 
 
-# specs/window.yaml:498
+# specs/window.yaml:499
 def overlap_add_by_phase_reference(x: Any, size: Any, strides: Any, begin: Any) -> Any:
     return laid(x, size, strides, [1] * len(size), begin)
 
@@ -1348,50 +1350,50 @@ OVERLAP_ADD_BY_PHASE = Property(
     overlap_add_by_phase_case,
     overlap_add_by_phase_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:500"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:501"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:501",
+            "specs/window.yaml:502",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:502",
+            "specs/window.yaml:503",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:503"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:504"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:504"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:505"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:505",
+            "specs/window.yaml:506",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:506",
+            "specs/window.yaml:507",
         ),
     ),
-    "specs/window.yaml:480",
+    "specs/window.yaml:481",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:490"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:491"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:492"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:493"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:491"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:492"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:493"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:494"),
     ),
-    reference_source="specs/window.yaml:498",
+    reference_source="specs/window.yaml:499",
 )
 
 
-# specs/window.yaml:508
+# specs/window.yaml:509
 def phase_sums_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1404,7 +1406,7 @@ def phase_sums_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"strides": strides, "count": count, "first": d.default(first)})
 
 
-# specs/window.yaml:527
+# specs/window.yaml:526
 def phase_sums_reference(x: Any, strides: Any, count: Any, first: Any) -> Any:
     return apart(
         laid(
@@ -1429,59 +1431,59 @@ PHASE_SUMS = Property(
             {"strides": (2,), "count": (3,)},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/window.yaml:530",
+            "specs/window.yaml:529",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (3,)},
             {"y": Given(value=((((1, 102, 200), (10, 20, 0)),),))},
             None,
-            "specs/window.yaml:531",
+            "specs/window.yaml:530",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (1,), "first": (1,)},
             {"y": Given(value=((((102,), (20,)),),))},
             None,
-            "specs/window.yaml:532",
+            "specs/window.yaml:531",
         ),
         Example(
-            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:533"
+            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:532"
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (0,), "count": (1,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:534",
+            "specs/window.yaml:533",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (-1,)},
             {},
             "count must not be negative",
-            "specs/window.yaml:535",
+            "specs/window.yaml:534",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (1,), "first": (-1,)},
             {},
             "first stride must not be negative",
-            "specs/window.yaml:536",
+            "specs/window.yaml:535",
         ),
     ),
-    "specs/window.yaml:508",
+    "specs/window.yaml:509",
     asserts=(
-        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:520"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:521"),
-        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:522"),
-        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:523"),
+        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:519"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:520"),
+        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:521"),
+        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:522"),
     ),
-    reference_source="specs/window.yaml:527",
+    reference_source="specs/window.yaml:526",
 )
 
 
-# specs/window.yaml:538
+# specs/window.yaml:537
 def phase_filters_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -1492,11 +1494,11 @@ def phase_filters_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * c, m, *k))}, {"strides": strides, "groups": groups_given})
 
 
-# specs/window.yaml:552
+# specs/window.yaml:551
 def phase_filters_reference(w: Any, strides: Any, groups: Any) -> Any:
     return (
         lambda y, r: np.flip(
-            y.transpose(0, 2, *range(3, 3 + r), 1, *range(3 + r, 3 + 2 * r)), [*range(3 + r, 3 + 2 * r)]
+            y.transpose(0, 2, *range(3, 3 + r), 1, *range(3 + r, 3 + 2 * r)), tuple(range(3 + r, 3 + 2 * r))
         )
     )(apart(w.reshape(groups, len(w) // groups, *w.shape[1:]), strides, 3), w.ndim - 2)
 
@@ -1511,32 +1513,32 @@ PHASE_FILTERS = Property(
             {"strides": (2, 1), "groups": 2},
             {"y": Given((2, 3, 2, 1, 2, 2, 2))},
             None,
-            "specs/window.yaml:555",
+            "specs/window.yaml:554",
         ),
         Example(
             {"w": Given(value=(((1, 2, 3, 4),),))},
             {"strides": (2,)},
             {"y": Given(value=(((((3, 1),), ((4, 2),)),),))},
             None,
-            "specs/window.yaml:556",
+            "specs/window.yaml:555",
         ),
         Example(
-            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:557"
+            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:556"
         ),
-        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:558"),
-        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:559"),
+        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:557"),
+        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:558"),
     ),
-    "specs/window.yaml:538",
+    "specs/window.yaml:537",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:546"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:547"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:548"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:545"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:546"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:547"),
     ),
-    reference_source="specs/window.yaml:552",
+    reference_source="specs/window.yaml:551",
 )
 
 
-# specs/window.yaml:561
+# specs/window.yaml:560
 def interleave_phases_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1548,7 +1550,7 @@ def interleave_phases_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *a, *u))}, {"size": size, "begin": d.default(begin)})
 
 
-# specs/window.yaml:576
+# specs/window.yaml:575
 def interleave_phases_reference(x: Any, size: Any, begin: Any) -> Any:
     return together(x, len(size))[slice(None), slice(None), *[slice(c, c + n) for c, n in zip(begin, size)]]
 
@@ -1558,29 +1560,29 @@ INTERLEAVE_PHASES = Property(
     interleave_phases_case,
     interleave_phases_reference,
     (
-        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:578"),
+        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:577"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "begin": (1,)},
             {"y": Given(value=(((10, 2, 20, 3),),))},
             None,
-            "specs/window.yaml:579",
+            "specs/window.yaml:578",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:580"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:581"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:582"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:579"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:580"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:581"),
     ),
-    "specs/window.yaml:561",
+    "specs/window.yaml:560",
     asserts=(
-        Refusal(r"phases .* of .* for .*", "specs/window.yaml:569"),
-        Refusal(r".* places from .* on", "specs/window.yaml:570"),
-        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:571"),
+        Refusal(r"phases .* of .* for .*", "specs/window.yaml:568"),
+        Refusal(r".* places from .* on", "specs/window.yaml:569"),
+        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:570"),
     ),
-    reference_source="specs/window.yaml:576",
+    reference_source="specs/window.yaml:575",
 )
 
 
-# specs/window.yaml:584
+# specs/window.yaml:583
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1607,7 +1609,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:597
+# specs/window.yaml:596
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -1634,128 +1636,128 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:602"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:601"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:603",
+            "specs/window.yaml:602",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:604",
+            "specs/window.yaml:603",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:605",
+            "specs/window.yaml:604",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:606",
+            "specs/window.yaml:605",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:607",
+            "specs/window.yaml:606",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:608"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:607"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:609",
+            "specs/window.yaml:608",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:610",
+            "specs/window.yaml:609",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:611",
+            "specs/window.yaml:610",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:612"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:611"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:613"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:612"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:614",
+            "specs/window.yaml:613",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:615",
+            "specs/window.yaml:614",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:616",
+            "specs/window.yaml:615",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:617",
+            "specs/window.yaml:616",
         ),
         Example(
             {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
             {"pads": (1, 0)},
             {"y": Given(value=(((-4, -2, 4),),))},
             None,
-            "specs/window.yaml:618",
+            "specs/window.yaml:617",
         ),
         Example(
             {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
             {},
             {"y": Given(value=(((4, 6), (-4, -6)),))},
             None,
-            "specs/window.yaml:619",
+            "specs/window.yaml:618",
         ),
     ),
-    "specs/window.yaml:584",
+    "specs/window.yaml:583",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:160"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:161"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:162"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:163"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:164"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:167"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:591"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:592"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:162"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:163"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:164"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:165"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:166"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:169"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:590"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:591"),
     ),
-    reference_source="specs/window.yaml:597",
+    reference_source="specs/window.yaml:596",
 )
 
 
-# specs/window.yaml:621
+# specs/window.yaml:620
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1796,7 +1798,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:649
+# specs/window.yaml:648
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -1862,7 +1864,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:660",
+            "specs/window.yaml:659",
         ),
         Example(
             {
@@ -1879,7 +1881,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:661",
+            "specs/window.yaml:660",
         ),
         Example(
             {
@@ -1895,7 +1897,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:663",
+            "specs/window.yaml:662",
         ),
         Example(
             {
@@ -1911,7 +1913,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:665",
+            "specs/window.yaml:664",
         ),
         Example(
             {
@@ -1927,7 +1929,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:667",
+            "specs/window.yaml:666",
         ),
         Example(
             {
@@ -1943,7 +1945,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:669",
+            "specs/window.yaml:668",
         ),
         Example(
             {
@@ -1959,7 +1961,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:671",
+            "specs/window.yaml:670",
         ),
         Example(
             {
@@ -1975,7 +1977,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:672",
+            "specs/window.yaml:671",
         ),
         Example(
             {
@@ -1991,7 +1993,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:674",
+            "specs/window.yaml:673",
         ),
         Example(
             {
@@ -2007,7 +2009,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:676",
+            "specs/window.yaml:675",
         ),
         Example(
             {
@@ -2023,7 +2025,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:678",
+            "specs/window.yaml:677",
         ),
         Example(
             {
@@ -2039,7 +2041,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:679",
+            "specs/window.yaml:678",
         ),
         Example(
             {
@@ -2055,7 +2057,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:680",
+            "specs/window.yaml:679",
         ),
         Example(
             {
@@ -2071,7 +2073,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:681",
+            "specs/window.yaml:680",
         ),
         Example(
             {
@@ -2087,7 +2089,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:682",
+            "specs/window.yaml:681",
         ),
         Example(
             {
@@ -2103,7 +2105,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:683",
+            "specs/window.yaml:682",
         ),
         Example(
             {
@@ -2119,7 +2121,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:684",
+            "specs/window.yaml:683",
         ),
         Example(
             {
@@ -2135,7 +2137,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:686",
+            "specs/window.yaml:685",
         ),
         Example(
             {
@@ -2151,7 +2153,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:687",
+            "specs/window.yaml:686",
         ),
         Example(
             {
@@ -2167,7 +2169,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:688",
+            "specs/window.yaml:687",
         ),
         Example(
             {
@@ -2183,7 +2185,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:690",
+            "specs/window.yaml:689",
         ),
         Example(
             {
@@ -2200,7 +2202,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:691",
+            "specs/window.yaml:690",
         ),
         Example(
             {
@@ -2216,29 +2218,29 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:693",
+            "specs/window.yaml:692",
         ),
     ),
-    "specs/window.yaml:621",
+    "specs/window.yaml:620",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:160"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:161"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:162"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:163"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:164"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:167"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:637"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:638"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:162"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:163"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:164"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:165"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:166"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:169"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:636"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:637"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:639",
+            "specs/window.yaml:638",
         ),
     ),
-    reference_source="specs/window.yaml:649",
+    reference_source="specs/window.yaml:648",
 )
 
 
-# specs/window.yaml:696
+# specs/window.yaml:695
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2263,7 +2265,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:718
+# specs/window.yaml:717
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -2278,107 +2280,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:721",
+            "specs/window.yaml:720",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:723",
+            "specs/window.yaml:722",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:725",
+            "specs/window.yaml:724",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:726",
+            "specs/window.yaml:725",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:727",
+            "specs/window.yaml:726",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:728",
+            "specs/window.yaml:727",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:729",
+            "specs/window.yaml:728",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:730",
+            "specs/window.yaml:729",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:731",
+            "specs/window.yaml:730",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:732",
+            "specs/window.yaml:731",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:733",
+            "specs/window.yaml:732",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:734",
+            "specs/window.yaml:733",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:735",
+            "specs/window.yaml:734",
         ),
     ),
-    "specs/window.yaml:696",
+    "specs/window.yaml:695",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:707"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:708"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:709"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:711"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:712"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:714"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:706"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:707"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:708"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:710"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:711"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:713"),
     ),
-    reference_source="specs/window.yaml:718",
+    reference_source="specs/window.yaml:717",
 )
 
 
-# specs/window.yaml:737
+# specs/window.yaml:736
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -2412,7 +2414,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:759
+# specs/window.yaml:758
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -2427,108 +2429,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:762",
+            "specs/window.yaml:761",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:763",
+            "specs/window.yaml:762",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:764",
+            "specs/window.yaml:763",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:765",
+            "specs/window.yaml:764",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:766",
+            "specs/window.yaml:765",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:767",
+            "specs/window.yaml:766",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:768",
+            "specs/window.yaml:767",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:769",
+            "specs/window.yaml:768",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:770",
+            "specs/window.yaml:769",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:771",
+            "specs/window.yaml:770",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:772",
+            "specs/window.yaml:771",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:773",
+            "specs/window.yaml:772",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:774"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:773"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:775",
+            "specs/window.yaml:774",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:776"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:775"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:777"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:776"),
     ),
-    "specs/window.yaml:737",
+    "specs/window.yaml:736",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:749"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:750"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:751"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:752"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:754"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:755"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:748"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:749"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:750"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:751"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:753"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:754"),
     ),
-    reference_source="specs/window.yaml:759",
+    reference_source="specs/window.yaml:758",
 )
