@@ -56,6 +56,24 @@ CALLS = {
     ),
     "a gradient of running products": (lambda x: anyshape.gradients(ops.cumprod(x, 0) ** 2, [x])[0] ** 2, [V]),
     "interpolation": (lambda x, at: ops.grid_sample(x, at) ** 2, [RNG.normal(size=(1, 1, 3, 3)), RNG.uniform(-0.9, 0.9, (1, 2, 2, 2))]),
+    "windows of groups": (
+        lambda x, w: ops.conv(x, w, groups=2, strides=[2], pads=[1, 0]) ** 2, [RNG.normal(size=(2, 4, 5)), RNG.normal(size=(6, 2, 3))]
+    ),
+    "windows with gaps": (
+        lambda x, w, b: ops.conv(x, w, b, dilations=[2, 1], pads=[1, 0, 2, 1]) ** 2,
+        [RNG.normal(size=(1, 2, 4, 3)), RNG.normal(size=(3, 2, 2, 2)), U],
+    ),
+    "windows laid into a tensor": (
+        lambda x, w, b: ops.conv_transpose(x, w, b, groups=2, strides=[2], pads=[1, 0]) ** 2,
+        [RNG.normal(size=(2, 4, 3)), RNG.normal(size=(4, 1, 3)), U[:2]],
+    ),
+    "windows that overlap": (
+        lambda x: ops.overlap_add(x, size=[6], strides=[2], begin=[1]) ** 2, [RNG.normal(size=(1, 2, 3, 3))]
+    ),
+    "a gradient of windows": (
+        lambda x, w: anyshape.gradients(ops.conv(x, w, strides=[2], pads=[1, 1]) ** 2, [x])[0] ** 2,
+        [RNG.normal(size=(1, 2, 4)), RNG.normal(size=(2, 2, 3))],
+    ),
     "a product over no axis": (lambda x: ops.prod(x, axes=(), empty_is_all=False) ** 2, [V]),
     "places among found ones": (
         lambda x: ops.sparse_fill_empty_rows(np.array([[0], [0], [2]]), x, np.array(0.5), shape=[4])[1] ** 2, [U]
