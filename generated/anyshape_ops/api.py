@@ -3752,7 +3752,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:481
+# specs/window.yaml:482
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -3779,7 +3779,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:509
+# specs/window.yaml:511
 @called
 def phase_sums(
     x: Operand,
@@ -3801,7 +3801,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:537
+# specs/window.yaml:540
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -3815,7 +3815,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:560
+# specs/window.yaml:563
 @called
 def interleave_phases(
     x: Operand,
@@ -3833,7 +3833,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:583
+# specs/window.yaml:587
 @called
 def conv_integer(
     x: Operand,
@@ -3866,7 +3866,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:620
+# specs/window.yaml:624
 @called
 def qlinear_conv(
     x: Operand,
@@ -3905,7 +3905,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:695
+# specs/window.yaml:699
 @called
 def max_unpool(
     x: Operand,
@@ -3934,7 +3934,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:736
+# specs/window.yaml:740
 @called
 def col2im(
     x: Operand,

@@ -1509,7 +1509,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:481
+# specs/window.yaml:482
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -1524,7 +1524,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:509
+# specs/window.yaml:511
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -1536,7 +1536,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:537
+# specs/window.yaml:540
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1548,7 +1548,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:560
+# specs/window.yaml:563
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -1560,7 +1560,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:583
+# specs/window.yaml:587
 @called
 def conv_integer(
     x: Operand,
@@ -1591,7 +1591,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:620
+# specs/window.yaml:624
 @called
 def qlinear_conv(
     x: Operand,
@@ -1628,7 +1628,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:695
+# specs/window.yaml:699
 @called
 def max_unpool(
     x: Operand,
@@ -1655,7 +1655,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:736
+# specs/window.yaml:740
 @called
 def col2im(
     x: Operand,

@@ -129,7 +129,7 @@ CONV_TRANSPOSE_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:481
+# specs/window.yaml:482
 def overlap_add_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -159,7 +159,7 @@ OVERLAP_ADD_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:560
+# specs/window.yaml:563
 def interleave_phases_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -191,7 +191,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:736
+# specs/window.yaml:740
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -299,7 +299,7 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:466")
 
 
-# specs/window.yaml:509
+# specs/window.yaml:511
 def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, strides, count, k, first = bound.b, bound.c, bound.strides, bound.count, bound.k, bound.first
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -317,11 +317,11 @@ def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
                 *(p_ + first_ - q_ for p_, first_, q_ in zip(p, first, q)),
             ],
         ),
-        "specs/window.yaml:524",
+        "specs/window.yaml:526",
     )
 
 
-# specs/window.yaml:537
+# specs/window.yaml:540
 def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, strides, c, taps = bound.groups, bound.m, bound.strides, bound.c, bound.taps
     w, y = eqs.tensor("w"), eqs.tensor("y")
@@ -333,11 +333,11 @@ def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, i, *a, j, *q],
         w[h * c + j, i, *((taps_ - 1 - q_) * strides_ + a_ for taps_, q_, strides_, a_ in zip(taps, q, strides, a))],
-        "specs/window.yaml:549",
+        "specs/window.yaml:552",
     )
 
 
-# specs/window.yaml:583
+# specs/window.yaml:587
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -376,11 +376,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:593",
+        "specs/window.yaml:597",
     )
 
 
-# specs/window.yaml:620
+# specs/window.yaml:624
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -430,7 +430,7 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         )
         + bias[h * m + i],
-        "specs/window.yaml:641",
+        "specs/window.yaml:645",
     )
     n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", s)
     eqs.define(
@@ -443,11 +443,11 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:644",
+        "specs/window.yaml:648",
     )
 
 
-# specs/window.yaml:695
+# specs/window.yaml:699
 def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     b = bound.b
@@ -459,7 +459,7 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     inner = bound.inner
     x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:715")
+    eqs.define(y[*i], 0, "specs/window.yaml:719")
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
     eqs.update(
         checked(y)[
@@ -470,6 +470,6 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:716: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
+        "specs/window.yaml:720: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
         "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )

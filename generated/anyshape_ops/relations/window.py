@@ -507,7 +507,7 @@ def overlap_add_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, dilatio
     )
 
 
-# specs/window.yaml:481
+# specs/window.yaml:482
 def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, begin: Any) -> Bound:
     r = len(size)
     if strides is None:
@@ -529,7 +529,7 @@ def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any
     return rule.bind(outputs={"y": Vec((b, c, *size))}, strides=strides, low=low, begin=begin, size=size)
 
 
-# specs/window.yaml:509
+# specs/window.yaml:511
 def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: Any) -> Bound:
     r = len(strides)
     r = rule.equal(r, len(count), "the length of count")
@@ -552,7 +552,7 @@ def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: 
     )
 
 
-# specs/window.yaml:537
+# specs/window.yaml:540
 def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> Bound:
     rule.require(ge(len(w), 2), lambda: f"w must have at least rank 2, got rank {len(w)}")
     c = rule.exact_div(w[0], groups)
@@ -568,7 +568,7 @@ def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> 
     )
 
 
-# specs/window.yaml:560
+# specs/window.yaml:563
 def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> Bound:
     r = len(size)
     if begin is None:
@@ -586,7 +586,7 @@ def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> 
     return rule.bind(outputs={"y": Vec((b, c, *size))}, order=order, b=b, c=c, a=a, u=u, begin=begin, size=size)
 
 
-# specs/window.yaml:583
+# specs/window.yaml:587
 def conv_integer_relation(
     rule: Rule,
     *,
@@ -679,7 +679,7 @@ def conv_integer_relation(
     )
 
 
-# specs/window.yaml:620
+# specs/window.yaml:624
 def qlinear_conv_relation(
     rule: Rule,
     *,
@@ -789,7 +789,7 @@ def qlinear_conv_relation(
     )
 
 
-# specs/window.yaml:695
+# specs/window.yaml:699
 def max_unpool_relation(
     rule: Rule, *, x: Vec, indices: Vec, kernel: Any, strides: Any, pads: Any, output_shape: Any
 ) -> Bound:
@@ -835,7 +835,7 @@ def max_unpool_relation(
     )
 
 
-# specs/window.yaml:736
+# specs/window.yaml:740
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

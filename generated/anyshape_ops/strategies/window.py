@@ -1284,35 +1284,36 @@ OVERLAP_ADD = Property(
             None,
             "specs/window.yaml:473",
         ),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:474"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:474",
+            "specs/window.yaml:475",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:475"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:476"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:476"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:477"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:477",
+            "specs/window.yaml:478",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:478",
+            "specs/window.yaml:479",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:479",
+            "specs/window.yaml:480",
         ),
     ),
     "specs/window.yaml:446",
@@ -1327,7 +1328,7 @@ OVERLAP_ADD = Property(
 )
 
 
-# specs/window.yaml:481
+# specs/window.yaml:482
 def overlap_add_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1340,7 +1341,7 @@ def overlap_add_by_phase_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"size": size, "strides": d.default(strides), "begin": d.default(begin)})
 
 
-# specs/window.yaml:499
+# specs/window.yaml:500
 def overlap_add_by_phase_reference(x: Any, size: Any, strides: Any, begin: Any) -> Any:
     return laid(x, size, strides, [1] * len(size), begin)
 
@@ -1350,50 +1351,51 @@ OVERLAP_ADD_BY_PHASE = Property(
     overlap_add_by_phase_case,
     overlap_add_by_phase_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:501"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:502"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:502",
+            "specs/window.yaml:503",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:503",
+            "specs/window.yaml:504",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:504"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:505"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:505"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:506"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:507"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:506",
+            "specs/window.yaml:508",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:507",
+            "specs/window.yaml:509",
         ),
     ),
-    "specs/window.yaml:481",
+    "specs/window.yaml:482",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:491"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:492"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:493"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:494"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:492"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:493"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:494"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:495"),
     ),
-    reference_source="specs/window.yaml:499",
+    reference_source="specs/window.yaml:500",
 )
 
 
-# specs/window.yaml:509
+# specs/window.yaml:511
 def phase_sums_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1406,7 +1408,7 @@ def phase_sums_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"strides": strides, "count": count, "first": d.default(first)})
 
 
-# specs/window.yaml:526
+# specs/window.yaml:528
 def phase_sums_reference(x: Any, strides: Any, count: Any, first: Any) -> Any:
     return apart(
         laid(
@@ -1431,59 +1433,66 @@ PHASE_SUMS = Property(
             {"strides": (2,), "count": (3,)},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/window.yaml:529",
+            "specs/window.yaml:531",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (3,)},
             {"y": Given(value=((((1, 102, 200), (10, 20, 0)),),))},
             None,
-            "specs/window.yaml:530",
+            "specs/window.yaml:532",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (1,), "first": (1,)},
             {"y": Given(value=((((102,), (20,)),),))},
             None,
-            "specs/window.yaml:531",
+            "specs/window.yaml:533",
         ),
         Example(
-            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:532"
+            {"x": Given((1, 1, 2, 2))},
+            {"strides": (1,), "count": (0,)},
+            {"y": Given((1, 1, 1, 0))},
+            None,
+            "specs/window.yaml:534",
+        ),
+        Example(
+            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:535"
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (0,), "count": (1,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:533",
+            "specs/window.yaml:536",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (-1,)},
             {},
             "count must not be negative",
-            "specs/window.yaml:534",
+            "specs/window.yaml:537",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (1,), "first": (-1,)},
             {},
             "first stride must not be negative",
-            "specs/window.yaml:535",
+            "specs/window.yaml:538",
         ),
     ),
-    "specs/window.yaml:509",
+    "specs/window.yaml:511",
     asserts=(
-        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:519"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:520"),
-        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:521"),
-        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:522"),
+        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:521"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:522"),
+        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:523"),
+        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:524"),
     ),
-    reference_source="specs/window.yaml:526",
+    reference_source="specs/window.yaml:528",
 )
 
 
-# specs/window.yaml:537
+# specs/window.yaml:540
 def phase_filters_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -1494,7 +1503,7 @@ def phase_filters_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * c, m, *k))}, {"strides": strides, "groups": groups_given})
 
 
-# specs/window.yaml:551
+# specs/window.yaml:554
 def phase_filters_reference(w: Any, strides: Any, groups: Any) -> Any:
     return (
         lambda y, r: np.flip(
@@ -1513,32 +1522,32 @@ PHASE_FILTERS = Property(
             {"strides": (2, 1), "groups": 2},
             {"y": Given((2, 3, 2, 1, 2, 2, 2))},
             None,
-            "specs/window.yaml:554",
+            "specs/window.yaml:557",
         ),
         Example(
             {"w": Given(value=(((1, 2, 3, 4),),))},
             {"strides": (2,)},
             {"y": Given(value=(((((3, 1),), ((4, 2),)),),))},
             None,
-            "specs/window.yaml:555",
+            "specs/window.yaml:558",
         ),
         Example(
-            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:556"
+            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:559"
         ),
-        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:557"),
-        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:558"),
+        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:560"),
+        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:561"),
     ),
-    "specs/window.yaml:537",
+    "specs/window.yaml:540",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:545"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:546"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:547"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:548"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:549"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:550"),
     ),
-    reference_source="specs/window.yaml:551",
+    reference_source="specs/window.yaml:554",
 )
 
 
-# specs/window.yaml:560
+# specs/window.yaml:563
 def interleave_phases_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1550,7 +1559,7 @@ def interleave_phases_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *a, *u))}, {"size": size, "begin": d.default(begin)})
 
 
-# specs/window.yaml:575
+# specs/window.yaml:578
 def interleave_phases_reference(x: Any, size: Any, begin: Any) -> Any:
     return together(x, len(size))[slice(None), slice(None), *[slice(c, c + n) for c, n in zip(begin, size)]]
 
@@ -1560,29 +1569,30 @@ INTERLEAVE_PHASES = Property(
     interleave_phases_case,
     interleave_phases_reference,
     (
-        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:577"),
+        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:580"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "begin": (1,)},
             {"y": Given(value=(((10, 2, 20, 3),),))},
             None,
-            "specs/window.yaml:578",
+            "specs/window.yaml:581",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:579"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:580"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:581"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:582"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:583"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:584"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:585"),
     ),
-    "specs/window.yaml:560",
+    "specs/window.yaml:563",
     asserts=(
-        Refusal(r"phases .* of .* for .*", "specs/window.yaml:568"),
-        Refusal(r".* places from .* on", "specs/window.yaml:569"),
-        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:570"),
+        Refusal(r"phases .* of .* for .*", "specs/window.yaml:571"),
+        Refusal(r".* places from .* on", "specs/window.yaml:572"),
+        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:573"),
     ),
-    reference_source="specs/window.yaml:575",
+    reference_source="specs/window.yaml:578",
 )
 
 
-# specs/window.yaml:583
+# specs/window.yaml:587
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1609,7 +1619,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:596
+# specs/window.yaml:600
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -1636,113 +1646,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:601"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:605"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:602",
+            "specs/window.yaml:606",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:603",
+            "specs/window.yaml:607",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:604",
+            "specs/window.yaml:608",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:605",
+            "specs/window.yaml:609",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:606",
+            "specs/window.yaml:610",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:607"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:611"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:608",
+            "specs/window.yaml:612",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:609",
+            "specs/window.yaml:613",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:610",
+            "specs/window.yaml:614",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:611"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:615"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:612"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:616"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:613",
+            "specs/window.yaml:617",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:614",
+            "specs/window.yaml:618",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:615",
+            "specs/window.yaml:619",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:616",
+            "specs/window.yaml:620",
         ),
         Example(
             {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
             {"pads": (1, 0)},
             {"y": Given(value=(((-4, -2, 4),),))},
             None,
-            "specs/window.yaml:617",
+            "specs/window.yaml:621",
         ),
         Example(
             {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
             {},
             {"y": Given(value=(((4, 6), (-4, -6)),))},
             None,
-            "specs/window.yaml:618",
+            "specs/window.yaml:622",
         ),
     ),
-    "specs/window.yaml:583",
+    "specs/window.yaml:587",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:162"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:163"),
@@ -1750,14 +1760,14 @@ CONV_INTEGER = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:165"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:166"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:169"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:590"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:591"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:594"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:595"),
     ),
-    reference_source="specs/window.yaml:596",
+    reference_source="specs/window.yaml:600",
 )
 
 
-# specs/window.yaml:620
+# specs/window.yaml:624
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1798,7 +1808,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:648
+# specs/window.yaml:652
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -1864,7 +1874,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:659",
+            "specs/window.yaml:663",
         ),
         Example(
             {
@@ -1881,7 +1891,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:660",
+            "specs/window.yaml:664",
         ),
         Example(
             {
@@ -1897,7 +1907,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:662",
+            "specs/window.yaml:666",
         ),
         Example(
             {
@@ -1913,7 +1923,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:664",
+            "specs/window.yaml:668",
         ),
         Example(
             {
@@ -1929,7 +1939,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:666",
+            "specs/window.yaml:670",
         ),
         Example(
             {
@@ -1945,7 +1955,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:668",
+            "specs/window.yaml:672",
         ),
         Example(
             {
@@ -1961,7 +1971,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:670",
+            "specs/window.yaml:674",
         ),
         Example(
             {
@@ -1977,7 +1987,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:671",
+            "specs/window.yaml:675",
         ),
         Example(
             {
@@ -1993,7 +2003,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:673",
+            "specs/window.yaml:677",
         ),
         Example(
             {
@@ -2009,7 +2019,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:675",
+            "specs/window.yaml:679",
         ),
         Example(
             {
@@ -2025,7 +2035,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:677",
+            "specs/window.yaml:681",
         ),
         Example(
             {
@@ -2041,7 +2051,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:678",
+            "specs/window.yaml:682",
         ),
         Example(
             {
@@ -2057,7 +2067,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:679",
+            "specs/window.yaml:683",
         ),
         Example(
             {
@@ -2073,7 +2083,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:680",
+            "specs/window.yaml:684",
         ),
         Example(
             {
@@ -2089,61 +2099,13 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:681",
+            "specs/window.yaml:685",
         ),
         Example(
             {
                 "x": Given((1, 1, 2)),
                 "x_scale": Given(()),
                 "x_zero": Given((2,)),
-                "w": Given((1, 1, 1)),
-                "w_scale": Given(()),
-                "w_zero": Given(()),
-                "y_scale": Given(()),
-                "y_zero": Given(()),
-            },
-            {},
-            {},
-            "x has one scale",
-            "specs/window.yaml:682",
-        ),
-        Example(
-            {
-                "x": Given((1, 1, 2)),
-                "x_scale": Given(()),
-                "x_zero": Given(()),
-                "w": Given((1, 1, 1)),
-                "w_scale": Given(()),
-                "w_zero": Given(()),
-                "y_scale": Given(()),
-                "y_zero": Given((2,)),
-            },
-            {},
-            {},
-            "the result has one scale",
-            "specs/window.yaml:683",
-        ),
-        Example(
-            {
-                "x": Given((1, 1, 2)),
-                "x_scale": Given(()),
-                "x_zero": Given(()),
-                "w": Given((3, 1, 1)),
-                "w_scale": Given(()),
-                "w_zero": Given((2,)),
-                "y_scale": Given(()),
-                "y_zero": Given(()),
-            },
-            {},
-            {},
-            "for all or for each",
-            "specs/window.yaml:685",
-        ),
-        Example(
-            {
-                "x": Given((1, 1, 2)),
-                "x_scale": Given((2,)),
-                "x_zero": Given(()),
                 "w": Given((1, 1, 1)),
                 "w_scale": Given(()),
                 "w_zero": Given(()),
@@ -2163,13 +2125,61 @@ QLINEAR_CONV = Property(
                 "w": Given((1, 1, 1)),
                 "w_scale": Given(()),
                 "w_zero": Given(()),
+                "y_scale": Given(()),
+                "y_zero": Given((2,)),
+            },
+            {},
+            {},
+            "the result has one scale",
+            "specs/window.yaml:687",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 2)),
+                "x_scale": Given(()),
+                "x_zero": Given(()),
+                "w": Given((3, 1, 1)),
+                "w_scale": Given(()),
+                "w_zero": Given((2,)),
+                "y_scale": Given(()),
+                "y_zero": Given(()),
+            },
+            {},
+            {},
+            "for all or for each",
+            "specs/window.yaml:689",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 2)),
+                "x_scale": Given((2,)),
+                "x_zero": Given(()),
+                "w": Given((1, 1, 1)),
+                "w_scale": Given(()),
+                "w_zero": Given(()),
+                "y_scale": Given(()),
+                "y_zero": Given(()),
+            },
+            {},
+            {},
+            "x has one scale",
+            "specs/window.yaml:690",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 2)),
+                "x_scale": Given(()),
+                "x_zero": Given(()),
+                "w": Given((1, 1, 1)),
+                "w_scale": Given(()),
+                "w_zero": Given(()),
                 "y_scale": Given((2,)),
                 "y_zero": Given(()),
             },
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:687",
+            "specs/window.yaml:691",
         ),
         Example(
             {
@@ -2185,7 +2195,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:689",
+            "specs/window.yaml:693",
         ),
         Example(
             {
@@ -2202,7 +2212,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:690",
+            "specs/window.yaml:694",
         ),
         Example(
             {
@@ -2218,10 +2228,10 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:692",
+            "specs/window.yaml:696",
         ),
     ),
-    "specs/window.yaml:620",
+    "specs/window.yaml:624",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:162"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:163"),
@@ -2229,18 +2239,18 @@ QLINEAR_CONV = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:165"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:166"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:169"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:636"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:637"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:640"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:641"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:638",
+            "specs/window.yaml:642",
         ),
     ),
-    reference_source="specs/window.yaml:648",
+    reference_source="specs/window.yaml:652",
 )
 
 
-# specs/window.yaml:695
+# specs/window.yaml:699
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2265,7 +2275,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:717
+# specs/window.yaml:721
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -2280,107 +2290,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:720",
+            "specs/window.yaml:724",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:722",
+            "specs/window.yaml:726",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:724",
+            "specs/window.yaml:728",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:725",
+            "specs/window.yaml:729",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:726",
+            "specs/window.yaml:730",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:727",
+            "specs/window.yaml:731",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:728",
+            "specs/window.yaml:732",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:729",
+            "specs/window.yaml:733",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:730",
+            "specs/window.yaml:734",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:731",
+            "specs/window.yaml:735",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:732",
+            "specs/window.yaml:736",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:733",
+            "specs/window.yaml:737",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:734",
+            "specs/window.yaml:738",
         ),
     ),
-    "specs/window.yaml:695",
+    "specs/window.yaml:699",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:706"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:707"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:708"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:710"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:711"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:713"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:710"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:711"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:712"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:714"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:715"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:717"),
     ),
-    reference_source="specs/window.yaml:717",
+    reference_source="specs/window.yaml:721",
 )
 
 
-# specs/window.yaml:736
+# specs/window.yaml:740
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -2414,7 +2424,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:758
+# specs/window.yaml:762
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -2429,108 +2439,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:761",
+            "specs/window.yaml:765",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:762",
+            "specs/window.yaml:766",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:763",
+            "specs/window.yaml:767",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:764",
+            "specs/window.yaml:768",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:765",
+            "specs/window.yaml:769",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:766",
+            "specs/window.yaml:770",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:767",
+            "specs/window.yaml:771",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:768",
+            "specs/window.yaml:772",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:769",
+            "specs/window.yaml:773",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:770",
+            "specs/window.yaml:774",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:771",
+            "specs/window.yaml:775",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:772",
+            "specs/window.yaml:776",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:773"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:777"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:774",
+            "specs/window.yaml:778",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:775"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:779"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:776"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:780"),
     ),
-    "specs/window.yaml:736",
+    "specs/window.yaml:740",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:748"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:749"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:750"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:751"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:753"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:754"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:752"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:753"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:754"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:755"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:757"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:758"),
     ),
-    reference_source="specs/window.yaml:758",
+    reference_source="specs/window.yaml:762",
 )
