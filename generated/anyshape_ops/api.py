@@ -3833,7 +3833,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:587
+# specs/window.yaml:588
 @called
 def conv_integer(
     x: Operand,
@@ -3866,7 +3866,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:624
+# specs/window.yaml:625
 @called
 def qlinear_conv(
     x: Operand,
@@ -3905,7 +3905,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:699
+# specs/window.yaml:700
 @called
 def max_unpool(
     x: Operand,
@@ -3934,7 +3934,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:740
+# specs/window.yaml:741
 @called
 def col2im(
     x: Operand,

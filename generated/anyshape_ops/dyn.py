@@ -1560,7 +1560,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:587
+# specs/window.yaml:588
 @called
 def conv_integer(
     x: Operand,
@@ -1591,7 +1591,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:624
+# specs/window.yaml:625
 @called
 def qlinear_conv(
     x: Operand,
@@ -1628,7 +1628,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:699
+# specs/window.yaml:700
 @called
 def max_unpool(
     x: Operand,
@@ -1655,7 +1655,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:740
+# specs/window.yaml:741
 @called
 def col2im(
     x: Operand,

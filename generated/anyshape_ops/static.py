@@ -1648,7 +1648,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:587
+# specs/window.yaml:588
 @called
 def conv_integer(
     x: Operand,
@@ -1679,7 +1679,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:624
+# specs/window.yaml:625
 @called
 def qlinear_conv(
     x: Operand,
@@ -1716,7 +1716,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:699
+# specs/window.yaml:700
 @called
 def max_unpool(
     x: Operand,
@@ -1743,7 +1743,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:740
+# specs/window.yaml:741
 @called
 def col2im(
     x: Operand,

@@ -148,9 +148,7 @@ def _shape(v: Value) -> tuple[int, ...]:
 
 def elements_read(rewrite: RewriteDef) -> frozenset[str]:
     """Lists the operands of which the condition reads elements: `r[()]`, `finite(w)`."""
-    return frozenset(
-        name for found in re.findall(r"(\w+)\[\(\)\]|\bfinite\((\w+)\)", rewrite.text) for name in found if name
-    )
+    return frozenset(re.findall(r"\w+(?=\[\(\)\])|(?<=\bfinite\()\w+", rewrite.text))
 
 
 def pattern_of(rewrite: RewriteDef) -> ast.Call:

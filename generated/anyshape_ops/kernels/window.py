@@ -337,7 +337,7 @@ def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/window.yaml:587
+# specs/window.yaml:588
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -376,11 +376,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:597",
+        "specs/window.yaml:598",
     )
 
 
-# specs/window.yaml:624
+# specs/window.yaml:625
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -430,7 +430,7 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         )
         + bias[h * m + i],
-        "specs/window.yaml:645",
+        "specs/window.yaml:646",
     )
     n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", s)
     eqs.define(
@@ -443,11 +443,11 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:648",
+        "specs/window.yaml:649",
     )
 
 
-# specs/window.yaml:699
+# specs/window.yaml:700
 def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     b = bound.b
@@ -459,7 +459,7 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     inner = bound.inner
     x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:719")
+    eqs.define(y[*i], 0, "specs/window.yaml:720")
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
     eqs.update(
         checked(y)[
@@ -470,6 +470,6 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:720: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
+        "specs/window.yaml:721: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
         "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )

@@ -537,7 +537,7 @@ DYN_INTERLEAVE_PHASES = OpDef(
     source="specs/window.yaml:563",
 )
 
-# specs/window.yaml:587
+# specs/window.yaml:588
 STATIC_CONV_INTEGER = OpDef(
     name="conv_integer",
     variant="static",
@@ -561,7 +561,7 @@ STATIC_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:587",
+    source="specs/window.yaml:588",
 )
 DYN_CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -586,11 +586,11 @@ DYN_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:587",
+    source="specs/window.yaml:588",
     shaping=("groups",),
 )
 
-# specs/window.yaml:624
+# specs/window.yaml:625
 STATIC_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
     variant="static",
@@ -619,7 +619,7 @@ STATIC_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:624",
+    source="specs/window.yaml:625",
 )
 DYN_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -649,11 +649,11 @@ DYN_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:624",
+    source="specs/window.yaml:625",
     shaping=("groups",),
 )
 
-# specs/window.yaml:699
+# specs/window.yaml:700
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -672,7 +672,7 @@ STATIC_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:699",
+    source="specs/window.yaml:700",
     moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
@@ -693,12 +693,12 @@ DYN_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:699",
+    source="specs/window.yaml:700",
     shaping=("output_shape",),
     moves=("T",),
 )
 
-# specs/window.yaml:740
+# specs/window.yaml:741
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -715,7 +715,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:740",
+    source="specs/window.yaml:741",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -733,5 +733,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:740",
+    source="specs/window.yaml:741",
 )

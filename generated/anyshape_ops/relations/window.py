@@ -586,7 +586,7 @@ def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> 
     return rule.bind(outputs={"y": Vec((b, c, *size))}, order=order, b=b, c=c, a=a, u=u, begin=begin, size=size)
 
 
-# specs/window.yaml:587
+# specs/window.yaml:588
 def conv_integer_relation(
     rule: Rule,
     *,
@@ -679,7 +679,7 @@ def conv_integer_relation(
     )
 
 
-# specs/window.yaml:624
+# specs/window.yaml:625
 def qlinear_conv_relation(
     rule: Rule,
     *,
@@ -789,7 +789,7 @@ def qlinear_conv_relation(
     )
 
 
-# specs/window.yaml:699
+# specs/window.yaml:700
 def max_unpool_relation(
     rule: Rule, *, x: Vec, indices: Vec, kernel: Any, strides: Any, pads: Any, output_shape: Any
 ) -> Bound:
@@ -835,7 +835,7 @@ def max_unpool_relation(
     )
 
 
-# specs/window.yaml:740
+# specs/window.yaml:741
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

@@ -1577,10 +1577,17 @@ INTERLEAVE_PHASES = Property(
             None,
             "specs/window.yaml:581",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:582"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:583"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:584"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:585"),
+        Example(
+            {"x": Given(value=((((1, 2), (10, 20)),),))},
+            {"size": (4,)},
+            {"y": Given(value=(((1, 10, 2, 20),),))},
+            None,
+            "specs/window.yaml:582",
+        ),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:583"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:584"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:585"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:586"),
     ),
     "specs/window.yaml:563",
     asserts=(
@@ -1592,7 +1599,7 @@ INTERLEAVE_PHASES = Property(
 )
 
 
-# specs/window.yaml:587
+# specs/window.yaml:588
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1619,7 +1626,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:600
+# specs/window.yaml:601
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -1646,113 +1653,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:605"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:606"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:606",
+            "specs/window.yaml:607",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:607",
+            "specs/window.yaml:608",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:608",
+            "specs/window.yaml:609",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:609",
+            "specs/window.yaml:610",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:610",
+            "specs/window.yaml:611",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:611"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:612"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:612",
+            "specs/window.yaml:613",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:613",
+            "specs/window.yaml:614",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:614",
+            "specs/window.yaml:615",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:615"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:616"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:616"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:617"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:617",
+            "specs/window.yaml:618",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:618",
+            "specs/window.yaml:619",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:619",
+            "specs/window.yaml:620",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:620",
+            "specs/window.yaml:621",
         ),
         Example(
             {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
             {"pads": (1, 0)},
             {"y": Given(value=(((-4, -2, 4),),))},
             None,
-            "specs/window.yaml:621",
+            "specs/window.yaml:622",
         ),
         Example(
             {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
             {},
             {"y": Given(value=(((4, 6), (-4, -6)),))},
             None,
-            "specs/window.yaml:622",
+            "specs/window.yaml:623",
         ),
     ),
-    "specs/window.yaml:587",
+    "specs/window.yaml:588",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:162"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:163"),
@@ -1760,14 +1767,14 @@ CONV_INTEGER = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:165"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:166"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:169"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:594"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:595"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:595"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:596"),
     ),
-    reference_source="specs/window.yaml:600",
+    reference_source="specs/window.yaml:601",
 )
 
 
-# specs/window.yaml:624
+# specs/window.yaml:625
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1808,7 +1815,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:652
+# specs/window.yaml:653
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -1874,7 +1881,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:663",
+            "specs/window.yaml:664",
         ),
         Example(
             {
@@ -1891,7 +1898,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:664",
+            "specs/window.yaml:665",
         ),
         Example(
             {
@@ -1907,7 +1914,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:666",
+            "specs/window.yaml:667",
         ),
         Example(
             {
@@ -1923,7 +1930,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:668",
+            "specs/window.yaml:669",
         ),
         Example(
             {
@@ -1939,7 +1946,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:670",
+            "specs/window.yaml:671",
         ),
         Example(
             {
@@ -1955,7 +1962,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:672",
+            "specs/window.yaml:673",
         ),
         Example(
             {
@@ -1971,7 +1978,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:674",
+            "specs/window.yaml:675",
         ),
         Example(
             {
@@ -1987,7 +1994,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:675",
+            "specs/window.yaml:676",
         ),
         Example(
             {
@@ -2003,7 +2010,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:677",
+            "specs/window.yaml:678",
         ),
         Example(
             {
@@ -2019,7 +2026,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:679",
+            "specs/window.yaml:680",
         ),
         Example(
             {
@@ -2035,7 +2042,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:681",
+            "specs/window.yaml:682",
         ),
         Example(
             {
@@ -2051,7 +2058,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:682",
+            "specs/window.yaml:683",
         ),
         Example(
             {
@@ -2067,7 +2074,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:683",
+            "specs/window.yaml:684",
         ),
         Example(
             {
@@ -2083,7 +2090,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:684",
+            "specs/window.yaml:685",
         ),
         Example(
             {
@@ -2099,7 +2106,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:685",
+            "specs/window.yaml:686",
         ),
         Example(
             {
@@ -2115,7 +2122,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:686",
+            "specs/window.yaml:687",
         ),
         Example(
             {
@@ -2131,7 +2138,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:687",
+            "specs/window.yaml:688",
         ),
         Example(
             {
@@ -2147,7 +2154,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:689",
+            "specs/window.yaml:690",
         ),
         Example(
             {
@@ -2163,7 +2170,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:690",
+            "specs/window.yaml:691",
         ),
         Example(
             {
@@ -2179,7 +2186,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:691",
+            "specs/window.yaml:692",
         ),
         Example(
             {
@@ -2195,7 +2202,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:693",
+            "specs/window.yaml:694",
         ),
         Example(
             {
@@ -2212,7 +2219,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:694",
+            "specs/window.yaml:695",
         ),
         Example(
             {
@@ -2228,10 +2235,10 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:696",
+            "specs/window.yaml:697",
         ),
     ),
-    "specs/window.yaml:624",
+    "specs/window.yaml:625",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:162"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:163"),
@@ -2239,18 +2246,18 @@ QLINEAR_CONV = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:165"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:166"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:169"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:640"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:641"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:641"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:642"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:642",
+            "specs/window.yaml:643",
         ),
     ),
-    reference_source="specs/window.yaml:652",
+    reference_source="specs/window.yaml:653",
 )
 
 
-# specs/window.yaml:699
+# specs/window.yaml:700
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2275,7 +2282,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:721
+# specs/window.yaml:722
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -2290,107 +2297,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:724",
+            "specs/window.yaml:725",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:726",
+            "specs/window.yaml:727",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:728",
+            "specs/window.yaml:729",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:729",
+            "specs/window.yaml:730",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:730",
+            "specs/window.yaml:731",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:731",
+            "specs/window.yaml:732",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:732",
+            "specs/window.yaml:733",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:733",
+            "specs/window.yaml:734",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:734",
+            "specs/window.yaml:735",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:735",
+            "specs/window.yaml:736",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:736",
+            "specs/window.yaml:737",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:737",
+            "specs/window.yaml:738",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:738",
+            "specs/window.yaml:739",
         ),
     ),
-    "specs/window.yaml:699",
+    "specs/window.yaml:700",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:710"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:711"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:712"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:714"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:715"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:717"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:711"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:712"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:713"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:715"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:716"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:718"),
     ),
-    reference_source="specs/window.yaml:721",
+    reference_source="specs/window.yaml:722",
 )
 
 
-# specs/window.yaml:740
+# specs/window.yaml:741
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -2424,7 +2431,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:762
+# specs/window.yaml:763
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -2439,108 +2446,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:765",
+            "specs/window.yaml:766",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:766",
+            "specs/window.yaml:767",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:767",
+            "specs/window.yaml:768",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:768",
+            "specs/window.yaml:769",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:769",
+            "specs/window.yaml:770",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:770",
+            "specs/window.yaml:771",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:771",
+            "specs/window.yaml:772",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:772",
+            "specs/window.yaml:773",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:773",
+            "specs/window.yaml:774",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:774",
+            "specs/window.yaml:775",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:775",
+            "specs/window.yaml:776",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:776",
+            "specs/window.yaml:777",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:777"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:778"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:778",
+            "specs/window.yaml:779",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:779"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:780"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:780"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:781"),
     ),
-    "specs/window.yaml:740",
+    "specs/window.yaml:741",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:752"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:753"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:754"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:755"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:757"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:758"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:753"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:754"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:755"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:756"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:758"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:759"),
     ),
-    reference_source="specs/window.yaml:762",
+    reference_source="specs/window.yaml:763",
 )

@@ -417,14 +417,14 @@ def _alike(a: Sequence[Var], b: Sequence[Var]) -> bool:
 def _digits(i: Expr, n: Size | None = None) -> tuple[Var, ...]:
     """The variables of an index that counts all their values, the slowest first: h and j of h * c + j, where j is below c; none of another
     index, or of one that does not count to n, if that is given."""
-    found: list[Var] = []
+    digits: list[Var] = []
     weight: Size = 1
     for v, factor in reversed(_weighted(i, 1)):
-        if v is None or v in found or dims.eq(factor, weight) is not True:
+        if v is None or v in digits or dims.eq(factor, weight) is not True:
             return ()
-        found.append(v)
+        digits.append(v)
         weight = weight * v.extent
-    return tuple(reversed(found)) if n is None or dims.eq(weight, n) is True else ()
+    return tuple(reversed(digits)) if n is None or dims.eq(weight, n) is True else ()
 
 
 def _weighted(i: Expr, by: Size) -> list[tuple[Var | None, Size]]:
