@@ -3711,7 +3711,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:425
+# specs/window.yaml:426
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -3724,7 +3724,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:446
+# specs/window.yaml:447
 @called
 def overlap_add(
     x: Operand,
@@ -3752,7 +3752,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:482
+# specs/window.yaml:483
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -3779,7 +3779,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:511
+# specs/window.yaml:512
 @called
 def phase_sums(
     x: Operand,
@@ -3801,7 +3801,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:540
+# specs/window.yaml:541
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -3815,7 +3815,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:563
+# specs/window.yaml:564
 @called
 def interleave_phases(
     x: Operand,
@@ -3833,7 +3833,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:588
+# specs/window.yaml:589
 @called
 def conv_integer(
     x: Operand,
@@ -3866,7 +3866,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:625
+# specs/window.yaml:626
 @called
 def qlinear_conv(
     x: Operand,
@@ -3905,7 +3905,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:700
+# specs/window.yaml:701
 @called
 def max_unpool(
     x: Operand,
@@ -3934,7 +3934,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:741
+# specs/window.yaml:742
 @called
 def col2im(
     x: Operand,

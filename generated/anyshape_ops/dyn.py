@@ -1473,7 +1473,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:425
+# specs/window.yaml:426
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1486,7 +1486,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:446
+# specs/window.yaml:447
 @called
 def overlap_add(
     x: Operand,
@@ -1509,7 +1509,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:482
+# specs/window.yaml:483
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -1524,7 +1524,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:511
+# specs/window.yaml:512
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -1536,7 +1536,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:540
+# specs/window.yaml:541
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1548,7 +1548,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:563
+# specs/window.yaml:564
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -1560,7 +1560,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:588
+# specs/window.yaml:589
 @called
 def conv_integer(
     x: Operand,
@@ -1591,7 +1591,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:625
+# specs/window.yaml:626
 @called
 def qlinear_conv(
     x: Operand,
@@ -1628,7 +1628,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:700
+# specs/window.yaml:701
 @called
 def max_unpool(
     x: Operand,
@@ -1655,7 +1655,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:741
+# specs/window.yaml:742
 @called
 def col2im(
     x: Operand,

@@ -1552,7 +1552,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:425
+# specs/window.yaml:426
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1565,7 +1565,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:446
+# specs/window.yaml:447
 @called
 def overlap_add(
     x: Operand,
@@ -1588,7 +1588,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:482
+# specs/window.yaml:483
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -1608,7 +1608,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:511
+# specs/window.yaml:512
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -1622,7 +1622,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:540
+# specs/window.yaml:541
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1634,7 +1634,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:563
+# specs/window.yaml:564
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -1648,7 +1648,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:588
+# specs/window.yaml:589
 @called
 def conv_integer(
     x: Operand,
@@ -1679,7 +1679,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:625
+# specs/window.yaml:626
 @called
 def qlinear_conv(
     x: Operand,
@@ -1716,7 +1716,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:700
+# specs/window.yaml:701
 @called
 def max_unpool(
     x: Operand,
@@ -1743,7 +1743,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:741
+# specs/window.yaml:742
 @called
 def col2im(
     x: Operand,

@@ -129,7 +129,7 @@ CONV_TRANSPOSE_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:482
+# specs/window.yaml:483
 def overlap_add_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -159,7 +159,7 @@ OVERLAP_ADD_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:563
+# specs/window.yaml:564
 def interleave_phases_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -191,7 +191,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:741
+# specs/window.yaml:742
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

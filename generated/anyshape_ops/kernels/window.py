@@ -251,7 +251,7 @@ def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/window.yaml:425
+# specs/window.yaml:426
 def window_products_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, k, d, c = bound.b, bound.groups, bound.m, bound.k, bound.d, bound.c
     x, w, y = eqs.tensor("x"), eqs.tensor("w"), eqs.tensor("y")
@@ -267,11 +267,11 @@ def window_products_kernel(eqs: Equations, bound: Bound) -> None:
             [c],
             lambda j: cast(x[n, h * c + j, *p], eqs.dtypes["U"]) * cast(w[h * c + j, i, *q], eqs.dtypes["U"]),
         ),
-        "specs/window.yaml:434",
+        "specs/window.yaml:435",
     )
 
 
-# specs/window.yaml:446
+# specs/window.yaml:447
 def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -285,7 +285,7 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     x, y = eqs.tensor("x"), eqs.tensor("y")
     full = eqs.scratch("full", eqs.dtypes["T"], rules.Vec((b, c, *room)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", room)
-    eqs.define(full[n, h, *p], 0, "specs/window.yaml:464")
+    eqs.define(full[n, h, *p], 0, "specs/window.yaml:465")
     n, h, p, q = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d), eqs.indices("q", k)
     eqs.update(
         full[
@@ -293,13 +293,13 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "add",
         x[n, h, *q, *p],
-        "specs/window.yaml:465",
+        "specs/window.yaml:466",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", size)
-    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:466")
+    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:467")
 
 
-# specs/window.yaml:511
+# specs/window.yaml:512
 def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, strides, count, k, first = bound.b, bound.c, bound.strides, bound.count, bound.k, bound.first
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -317,11 +317,11 @@ def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
                 *(p_ + first_ - q_ for p_, first_, q_ in zip(p, first, q)),
             ],
         ),
-        "specs/window.yaml:526",
+        "specs/window.yaml:527",
     )
 
 
-# specs/window.yaml:540
+# specs/window.yaml:541
 def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, strides, c, taps = bound.groups, bound.m, bound.strides, bound.c, bound.taps
     w, y = eqs.tensor("w"), eqs.tensor("y")
@@ -333,11 +333,11 @@ def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, i, *a, j, *q],
         w[h * c + j, i, *((taps_ - 1 - q_) * strides_ + a_ for taps_, q_, strides_, a_ in zip(taps, q, strides, a))],
-        "specs/window.yaml:552",
+        "specs/window.yaml:553",
     )
 
 
-# specs/window.yaml:588
+# specs/window.yaml:589
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -376,11 +376,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:598",
+        "specs/window.yaml:599",
     )
 
 
-# specs/window.yaml:625
+# specs/window.yaml:626
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -430,7 +430,7 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         )
         + bias[h * m + i],
-        "specs/window.yaml:646",
+        "specs/window.yaml:647",
     )
     n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", s)
     eqs.define(
@@ -443,11 +443,11 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:649",
+        "specs/window.yaml:650",
     )
 
 
-# specs/window.yaml:700
+# specs/window.yaml:701
 def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     b = bound.b
@@ -459,7 +459,7 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     inner = bound.inner
     x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:720")
+    eqs.define(y[*i], 0, "specs/window.yaml:721")
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
     eqs.update(
         checked(y)[
@@ -470,6 +470,6 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:721: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
+        "specs/window.yaml:722: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
         "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )

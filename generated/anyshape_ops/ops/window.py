@@ -327,7 +327,7 @@ DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     source="specs/window.yaml:383",
 )
 
-# specs/window.yaml:425
+# specs/window.yaml:426
 STATIC_WINDOW_PRODUCTS = OpDef(
     name="window_products",
     variant="static",
@@ -342,7 +342,7 @@ STATIC_WINDOW_PRODUCTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
     summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
-    source="specs/window.yaml:425",
+    source="specs/window.yaml:426",
 )
 DYN_WINDOW_PRODUCTS = OpDef(
     name="window_products",
@@ -358,11 +358,11 @@ DYN_WINDOW_PRODUCTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
     summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
-    source="specs/window.yaml:425",
+    source="specs/window.yaml:426",
     shaping=("groups",),
 )
 
-# specs/window.yaml:446
+# specs/window.yaml:447
 STATIC_OVERLAP_ADD = OpDef(
     name="overlap_add",
     variant="static",
@@ -378,7 +378,7 @@ STATIC_OVERLAP_ADD = OpDef(
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
-    source="specs/window.yaml:446",
+    source="specs/window.yaml:447",
     rewrites=rewrites.OVERLAP_ADD,
 )
 DYN_OVERLAP_ADD = OpDef(
@@ -396,12 +396,12 @@ DYN_OVERLAP_ADD = OpDef(
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
-    source="specs/window.yaml:446",
+    source="specs/window.yaml:447",
     shaping=("size",),
     rewrites=rewrites.OVERLAP_ADD,
 )
 
-# specs/window.yaml:482
+# specs/window.yaml:483
 STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
     variant="static",
@@ -416,7 +416,7 @@ STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
-    source="specs/window.yaml:482",
+    source="specs/window.yaml:483",
 )
 DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
@@ -432,10 +432,10 @@ DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
-    source="specs/window.yaml:482",
+    source="specs/window.yaml:483",
 )
 
-# specs/window.yaml:511
+# specs/window.yaml:512
 STATIC_PHASE_SUMS = OpDef(
     name="phase_sums",
     variant="static",
@@ -450,7 +450,7 @@ STATIC_PHASE_SUMS = OpDef(
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
     summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
-    source="specs/window.yaml:511",
+    source="specs/window.yaml:512",
 )
 DYN_PHASE_SUMS = OpDef(
     name="phase_sums",
@@ -466,11 +466,11 @@ DYN_PHASE_SUMS = OpDef(
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
     summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
-    source="specs/window.yaml:511",
+    source="specs/window.yaml:512",
     shaping=("count",),
 )
 
-# specs/window.yaml:540
+# specs/window.yaml:541
 STATIC_PHASE_FILTERS = OpDef(
     name="phase_filters",
     variant="static",
@@ -484,7 +484,7 @@ STATIC_PHASE_FILTERS = OpDef(
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
     summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
-    source="specs/window.yaml:540",
+    source="specs/window.yaml:541",
     moves=("F",),
 )
 DYN_PHASE_FILTERS = OpDef(
@@ -500,12 +500,12 @@ DYN_PHASE_FILTERS = OpDef(
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
     summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
-    source="specs/window.yaml:540",
+    source="specs/window.yaml:541",
     shaping=("groups",),
     moves=("F",),
 )
 
-# specs/window.yaml:563
+# specs/window.yaml:564
 STATIC_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
     variant="static",
@@ -519,7 +519,7 @@ STATIC_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:563",
+    source="specs/window.yaml:564",
 )
 DYN_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
@@ -534,10 +534,10 @@ DYN_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:563",
+    source="specs/window.yaml:564",
 )
 
-# specs/window.yaml:588
+# specs/window.yaml:589
 STATIC_CONV_INTEGER = OpDef(
     name="conv_integer",
     variant="static",
@@ -561,7 +561,7 @@ STATIC_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:588",
+    source="specs/window.yaml:589",
 )
 DYN_CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -586,11 +586,11 @@ DYN_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:588",
+    source="specs/window.yaml:589",
     shaping=("groups",),
 )
 
-# specs/window.yaml:625
+# specs/window.yaml:626
 STATIC_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
     variant="static",
@@ -619,7 +619,7 @@ STATIC_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:625",
+    source="specs/window.yaml:626",
 )
 DYN_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -649,11 +649,11 @@ DYN_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:625",
+    source="specs/window.yaml:626",
     shaping=("groups",),
 )
 
-# specs/window.yaml:700
+# specs/window.yaml:701
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -672,7 +672,7 @@ STATIC_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:700",
+    source="specs/window.yaml:701",
     moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
@@ -693,12 +693,12 @@ DYN_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:700",
+    source="specs/window.yaml:701",
     shaping=("output_shape",),
     moves=("T",),
 )
 
-# specs/window.yaml:741
+# specs/window.yaml:742
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -715,7 +715,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:741",
+    source="specs/window.yaml:742",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -733,5 +733,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:741",
+    source="specs/window.yaml:742",
 )

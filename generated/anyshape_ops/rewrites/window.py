@@ -67,7 +67,7 @@ CONV_TRANSPOSE = (
 )
 
 
-# specs/window.yaml:468
+# specs/window.yaml:469
 def overlap_add_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -90,6 +90,6 @@ OVERLAP_ADD = (
     RewriteDef(
         "overlap_add(x, size, strides=s, dilations=d, begin=o) >> overlap_add_by_phase(x, size, strides=s, begin=o) "
         "if all(r == 1 for r in d)",
-        overlap_add_rewrite_1, "specs/window.yaml:468",
+        overlap_add_rewrite_1, "specs/window.yaml:469",
     ),
 )

@@ -1060,109 +1060,112 @@ CONV_TRANSPOSE_BY_PHASE = Property(
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
-            {"strides": (2,), "output_shape": (9,)},
+            {"strides": (2,), "output_shape": (9,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
             "specs/window.yaml:408",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:409"
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:409",
+            "specs/window.yaml:410",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:410",
+            "specs/window.yaml:411",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:411",
+            "specs/window.yaml:412",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:412",
+            "specs/window.yaml:413",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:413"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:414"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:414",
+            "specs/window.yaml:415",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:415",
+            "specs/window.yaml:416",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:416",
+            "specs/window.yaml:417",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:417",
+            "specs/window.yaml:418",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:418",
+            "specs/window.yaml:419",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 3))},
             {"strides": (2,)},
             {},
             "no multiples of the strides",
-            "specs/window.yaml:419",
+            "specs/window.yaml:420",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 4))},
-            {"strides": (2,), "dilations": (2,)},
+            {"x": Given((1, 1, 2, 2)), "w": Given((1, 1, 2, 2))},
+            {"strides": (2, 1), "dilations": (2, 2)},
             {},
             "with dilations",
-            "specs/window.yaml:420",
+            "specs/window.yaml:421",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:421",
+            "specs/window.yaml:422",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:422",
+            "specs/window.yaml:423",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:423",
+            "specs/window.yaml:424",
         ),
     ),
     "specs/window.yaml:383",
@@ -1181,7 +1184,7 @@ CONV_TRANSPOSE_BY_PHASE = Property(
 )
 
 
-# specs/window.yaml:425
+# specs/window.yaml:426
 def window_products_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1193,7 +1196,7 @@ def window_products_case(d: Draw) -> Case:
     return Case({"x": Vec((b, groups * c, *d_)), "w": Vec((groups * c, m, *k))}, {"groups": groups_given})
 
 
-# specs/window.yaml:436
+# specs/window.yaml:437
 def window_products_reference(x: Any, w: Any, groups: Any) -> Any:
     return np.einsum(
         "bgcd,gcmk->bgmkd",
@@ -1212,37 +1215,37 @@ WINDOW_PRODUCTS = Property(
             {},
             {"y": Given((1, 4, 2, 3))},
             None,
-            "specs/window.yaml:440",
+            "specs/window.yaml:441",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {},
             {"y": Given(value=((((21, 42), (43, 86)),),))},
             None,
-            "specs/window.yaml:441",
+            "specs/window.yaml:442",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {"groups": 2},
             {"y": Given(value=((((1, 2), (3, 6)), ((20, 40), (40, 80))),))},
             None,
-            "specs/window.yaml:442",
+            "specs/window.yaml:443",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:444",
+            "specs/window.yaml:445",
         ),
     ),
-    "specs/window.yaml:425",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:433"),),
-    reference_source="specs/window.yaml:436",
+    "specs/window.yaml:426",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:434"),),
+    reference_source="specs/window.yaml:437",
 )
 
 
-# specs/window.yaml:446
+# specs/window.yaml:447
 def overlap_add_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1259,7 +1262,7 @@ def overlap_add_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:469
+# specs/window.yaml:470
 def overlap_add_reference(x: Any, size: Any, strides: Any, dilations: Any, begin: Any) -> Any:
     return laid(x, size, strides, dilations, begin)
 
@@ -1269,66 +1272,66 @@ OVERLAP_ADD = Property(
     overlap_add_case,
     overlap_add_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:471"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:472"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:472",
+            "specs/window.yaml:473",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "dilations": (2,), "begin": (1,)},
             {"y": Given(value=(((2, 13, 20, 30),),))},
             None,
-            "specs/window.yaml:473",
+            "specs/window.yaml:474",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:474"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:475"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:475",
+            "specs/window.yaml:476",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:476"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:477"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:477"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:478"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:478",
+            "specs/window.yaml:479",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:479",
+            "specs/window.yaml:480",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:480",
+            "specs/window.yaml:481",
         ),
     ),
-    "specs/window.yaml:446",
+    "specs/window.yaml:447",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:457"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:458"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:459"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:460"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:461"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:458"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:459"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:460"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:461"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:462"),
     ),
-    reference_source="specs/window.yaml:469",
+    reference_source="specs/window.yaml:470",
 )
 
 
-# specs/window.yaml:482
+# specs/window.yaml:483
 def overlap_add_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1341,7 +1344,7 @@ def overlap_add_by_phase_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"size": size, "strides": d.default(strides), "begin": d.default(begin)})
 
 
-# specs/window.yaml:500
+# specs/window.yaml:501
 def overlap_add_by_phase_reference(x: Any, size: Any, strides: Any, begin: Any) -> Any:
     return laid(x, size, strides, [1] * len(size), begin)
 
@@ -1351,51 +1354,51 @@ OVERLAP_ADD_BY_PHASE = Property(
     overlap_add_by_phase_case,
     overlap_add_by_phase_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:502"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:503"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:503",
+            "specs/window.yaml:504",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:504",
+            "specs/window.yaml:505",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:505"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:506"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:507"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:506"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:507"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:508"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:508",
+            "specs/window.yaml:509",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:509",
+            "specs/window.yaml:510",
         ),
     ),
-    "specs/window.yaml:482",
+    "specs/window.yaml:483",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:492"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:493"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:494"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:495"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:493"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:494"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:495"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:496"),
     ),
-    reference_source="specs/window.yaml:500",
+    reference_source="specs/window.yaml:501",
 )
 
 
-# specs/window.yaml:511
+# specs/window.yaml:512
 def phase_sums_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1408,7 +1411,7 @@ def phase_sums_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"strides": strides, "count": count, "first": d.default(first)})
 
 
-# specs/window.yaml:528
+# specs/window.yaml:529
 def phase_sums_reference(x: Any, strides: Any, count: Any, first: Any) -> Any:
     return apart(
         laid(
@@ -1433,66 +1436,66 @@ PHASE_SUMS = Property(
             {"strides": (2,), "count": (3,)},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/window.yaml:531",
+            "specs/window.yaml:532",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (3,)},
             {"y": Given(value=((((1, 102, 200), (10, 20, 0)),),))},
             None,
-            "specs/window.yaml:532",
+            "specs/window.yaml:533",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (1,), "first": (1,)},
             {"y": Given(value=((((102,), (20,)),),))},
             None,
-            "specs/window.yaml:533",
+            "specs/window.yaml:534",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (0,)},
             {"y": Given((1, 1, 1, 0))},
             None,
-            "specs/window.yaml:534",
+            "specs/window.yaml:535",
         ),
         Example(
-            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:535"
+            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:536"
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (0,), "count": (1,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:536",
+            "specs/window.yaml:537",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (-1,)},
             {},
             "count must not be negative",
-            "specs/window.yaml:537",
+            "specs/window.yaml:538",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (1,), "first": (-1,)},
             {},
             "first stride must not be negative",
-            "specs/window.yaml:538",
+            "specs/window.yaml:539",
         ),
     ),
-    "specs/window.yaml:511",
+    "specs/window.yaml:512",
     asserts=(
-        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:521"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:522"),
-        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:523"),
-        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:524"),
+        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:522"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:523"),
+        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:524"),
+        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:525"),
     ),
-    reference_source="specs/window.yaml:528",
+    reference_source="specs/window.yaml:529",
 )
 
 
-# specs/window.yaml:540
+# specs/window.yaml:541
 def phase_filters_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -1503,7 +1506,7 @@ def phase_filters_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * c, m, *k))}, {"strides": strides, "groups": groups_given})
 
 
-# specs/window.yaml:554
+# specs/window.yaml:555
 def phase_filters_reference(w: Any, strides: Any, groups: Any) -> Any:
     return (
         lambda y, r: np.flip(
@@ -1522,32 +1525,32 @@ PHASE_FILTERS = Property(
             {"strides": (2, 1), "groups": 2},
             {"y": Given((2, 3, 2, 1, 2, 2, 2))},
             None,
-            "specs/window.yaml:557",
+            "specs/window.yaml:558",
         ),
         Example(
             {"w": Given(value=(((1, 2, 3, 4),),))},
             {"strides": (2,)},
             {"y": Given(value=(((((3, 1),), ((4, 2),)),),))},
             None,
-            "specs/window.yaml:558",
+            "specs/window.yaml:559",
         ),
         Example(
-            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:559"
+            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:560"
         ),
-        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:560"),
-        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:561"),
+        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:561"),
+        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:562"),
     ),
-    "specs/window.yaml:540",
+    "specs/window.yaml:541",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:548"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:549"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:550"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:549"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:550"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:551"),
     ),
-    reference_source="specs/window.yaml:554",
+    reference_source="specs/window.yaml:555",
 )
 
 
-# specs/window.yaml:563
+# specs/window.yaml:564
 def interleave_phases_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1559,7 +1562,7 @@ def interleave_phases_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *a, *u))}, {"size": size, "begin": d.default(begin)})
 
 
-# specs/window.yaml:578
+# specs/window.yaml:579
 def interleave_phases_reference(x: Any, size: Any, begin: Any) -> Any:
     return together(x, len(size))[slice(None), slice(None), *[slice(c, c + n) for c, n in zip(begin, size)]]
 
@@ -1569,37 +1572,37 @@ INTERLEAVE_PHASES = Property(
     interleave_phases_case,
     interleave_phases_reference,
     (
-        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:580"),
+        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:581"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "begin": (1,)},
             {"y": Given(value=(((10, 2, 20, 3),),))},
             None,
-            "specs/window.yaml:581",
+            "specs/window.yaml:582",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20)),),))},
             {"size": (4,)},
             {"y": Given(value=(((1, 10, 2, 20),),))},
             None,
-            "specs/window.yaml:582",
+            "specs/window.yaml:583",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:583"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:584"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:585"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:586"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:584"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:585"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:586"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:587"),
     ),
-    "specs/window.yaml:563",
+    "specs/window.yaml:564",
     asserts=(
-        Refusal(r"phases .* of .* for .*", "specs/window.yaml:571"),
-        Refusal(r".* places from .* on", "specs/window.yaml:572"),
-        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:573"),
+        Refusal(r"phases .* of .* for .*", "specs/window.yaml:572"),
+        Refusal(r".* places from .* on", "specs/window.yaml:573"),
+        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:574"),
     ),
-    reference_source="specs/window.yaml:578",
+    reference_source="specs/window.yaml:579",
 )
 
 
-# specs/window.yaml:588
+# specs/window.yaml:589
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1626,7 +1629,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:601
+# specs/window.yaml:602
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -1653,113 +1656,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:606"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:607"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:607",
+            "specs/window.yaml:608",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:608",
+            "specs/window.yaml:609",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:609",
+            "specs/window.yaml:610",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:610",
+            "specs/window.yaml:611",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:611",
+            "specs/window.yaml:612",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:612"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:613"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:613",
+            "specs/window.yaml:614",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:614",
+            "specs/window.yaml:615",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:615",
+            "specs/window.yaml:616",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:616"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:617"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:617"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:618"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:618",
+            "specs/window.yaml:619",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:619",
+            "specs/window.yaml:620",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:620",
+            "specs/window.yaml:621",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:621",
+            "specs/window.yaml:622",
         ),
         Example(
             {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
             {"pads": (1, 0)},
             {"y": Given(value=(((-4, -2, 4),),))},
             None,
-            "specs/window.yaml:622",
+            "specs/window.yaml:623",
         ),
         Example(
             {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
             {},
             {"y": Given(value=(((4, 6), (-4, -6)),))},
             None,
-            "specs/window.yaml:623",
+            "specs/window.yaml:624",
         ),
     ),
-    "specs/window.yaml:588",
+    "specs/window.yaml:589",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:162"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:163"),
@@ -1767,14 +1770,14 @@ CONV_INTEGER = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:165"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:166"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:169"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:595"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:596"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:596"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:597"),
     ),
-    reference_source="specs/window.yaml:601",
+    reference_source="specs/window.yaml:602",
 )
 
 
-# specs/window.yaml:625
+# specs/window.yaml:626
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1815,7 +1818,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:653
+# specs/window.yaml:654
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -1881,7 +1884,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:664",
+            "specs/window.yaml:665",
         ),
         Example(
             {
@@ -1898,7 +1901,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:665",
+            "specs/window.yaml:666",
         ),
         Example(
             {
@@ -1914,7 +1917,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:667",
+            "specs/window.yaml:668",
         ),
         Example(
             {
@@ -1930,7 +1933,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:669",
+            "specs/window.yaml:670",
         ),
         Example(
             {
@@ -1946,7 +1949,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:671",
+            "specs/window.yaml:672",
         ),
         Example(
             {
@@ -1962,7 +1965,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:673",
+            "specs/window.yaml:674",
         ),
         Example(
             {
@@ -1978,7 +1981,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:675",
+            "specs/window.yaml:676",
         ),
         Example(
             {
@@ -1994,7 +1997,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:676",
+            "specs/window.yaml:677",
         ),
         Example(
             {
@@ -2010,7 +2013,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:678",
+            "specs/window.yaml:679",
         ),
         Example(
             {
@@ -2026,7 +2029,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:680",
+            "specs/window.yaml:681",
         ),
         Example(
             {
@@ -2042,7 +2045,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:682",
+            "specs/window.yaml:683",
         ),
         Example(
             {
@@ -2058,7 +2061,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:683",
+            "specs/window.yaml:684",
         ),
         Example(
             {
@@ -2074,7 +2077,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:684",
+            "specs/window.yaml:685",
         ),
         Example(
             {
@@ -2090,7 +2093,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:685",
+            "specs/window.yaml:686",
         ),
         Example(
             {
@@ -2106,7 +2109,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:686",
+            "specs/window.yaml:687",
         ),
         Example(
             {
@@ -2122,7 +2125,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:687",
+            "specs/window.yaml:688",
         ),
         Example(
             {
@@ -2138,7 +2141,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:688",
+            "specs/window.yaml:689",
         ),
         Example(
             {
@@ -2154,7 +2157,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:690",
+            "specs/window.yaml:691",
         ),
         Example(
             {
@@ -2170,7 +2173,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:691",
+            "specs/window.yaml:692",
         ),
         Example(
             {
@@ -2186,7 +2189,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:692",
+            "specs/window.yaml:693",
         ),
         Example(
             {
@@ -2202,7 +2205,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:694",
+            "specs/window.yaml:695",
         ),
         Example(
             {
@@ -2219,7 +2222,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:695",
+            "specs/window.yaml:696",
         ),
         Example(
             {
@@ -2235,10 +2238,10 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:697",
+            "specs/window.yaml:698",
         ),
     ),
-    "specs/window.yaml:625",
+    "specs/window.yaml:626",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:162"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:163"),
@@ -2246,18 +2249,18 @@ QLINEAR_CONV = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:165"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:166"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:169"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:641"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:642"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:642"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:643"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:643",
+            "specs/window.yaml:644",
         ),
     ),
-    reference_source="specs/window.yaml:653",
+    reference_source="specs/window.yaml:654",
 )
 
 
-# specs/window.yaml:700
+# specs/window.yaml:701
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2282,7 +2285,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:722
+# specs/window.yaml:723
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -2297,107 +2300,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:725",
+            "specs/window.yaml:726",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:727",
+            "specs/window.yaml:728",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:729",
+            "specs/window.yaml:730",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:730",
+            "specs/window.yaml:731",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:731",
+            "specs/window.yaml:732",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:732",
+            "specs/window.yaml:733",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:733",
+            "specs/window.yaml:734",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:734",
+            "specs/window.yaml:735",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:735",
+            "specs/window.yaml:736",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:736",
+            "specs/window.yaml:737",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:737",
+            "specs/window.yaml:738",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:738",
+            "specs/window.yaml:739",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:739",
+            "specs/window.yaml:740",
         ),
     ),
-    "specs/window.yaml:700",
+    "specs/window.yaml:701",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:711"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:712"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:713"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:715"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:716"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:718"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:712"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:713"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:714"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:716"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:717"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:719"),
     ),
-    reference_source="specs/window.yaml:722",
+    reference_source="specs/window.yaml:723",
 )
 
 
-# specs/window.yaml:741
+# specs/window.yaml:742
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -2431,7 +2434,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:763
+# specs/window.yaml:764
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -2446,108 +2449,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:766",
+            "specs/window.yaml:767",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:767",
+            "specs/window.yaml:768",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:768",
+            "specs/window.yaml:769",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:769",
+            "specs/window.yaml:770",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:770",
+            "specs/window.yaml:771",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:771",
+            "specs/window.yaml:772",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:772",
+            "specs/window.yaml:773",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:773",
+            "specs/window.yaml:774",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:774",
+            "specs/window.yaml:775",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:775",
+            "specs/window.yaml:776",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:776",
+            "specs/window.yaml:777",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:777",
+            "specs/window.yaml:778",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:778"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:779"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:779",
+            "specs/window.yaml:780",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:780"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:781"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:781"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:782"),
     ),
-    "specs/window.yaml:741",
+    "specs/window.yaml:742",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:753"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:754"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:755"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:756"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:758"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:759"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:754"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:755"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:756"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:757"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:759"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:760"),
     ),
-    reference_source="specs/window.yaml:763",
+    reference_source="specs/window.yaml:764",
 )
