@@ -390,7 +390,7 @@ def _gathered(
             known |= dict(zip(digits, parts))
         elif v is not None and v in term.vars and v not in known:
             known[v] = _moved(p, -more)
-            if more != 0 or dims.eq(v.extent, prod(d.extent for d in parts)) is not True:
+            if more != 0 or not parts or dims.eq(v.extent, prod(d.extent for d in parts)) is not True:
                 at += [apply("ge", known[v], 0), apply("lt", known[v], scalar(v.extent, I64))]
         elif isinstance(i, Const):
             if not isinstance(p, Var) or p.extent != 1:
