@@ -316,19 +316,33 @@ from anyshape_ops.ops.window import (
     DYN_CONV,
     DYN_CONV_INTEGER,
     DYN_CONV_TRANSPOSE,
+    DYN_CONV_TRANSPOSE_BY_PHASE,
+    DYN_INTERLEAVE_PHASES,
     DYN_LP_POOL,
     DYN_MAX_POOL,
     DYN_MAX_UNPOOL,
+    DYN_OVERLAP_ADD,
+    DYN_OVERLAP_ADD_BY_PHASE,
+    DYN_PHASE_FILTERS,
+    DYN_PHASE_SUMS,
     DYN_QLINEAR_CONV,
+    DYN_WINDOW_PRODUCTS,
     STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
     STATIC_CONV,
     STATIC_CONV_INTEGER,
     STATIC_CONV_TRANSPOSE,
+    STATIC_CONV_TRANSPOSE_BY_PHASE,
+    STATIC_INTERLEAVE_PHASES,
     STATIC_LP_POOL,
     STATIC_MAX_POOL,
     STATIC_MAX_UNPOOL,
+    STATIC_OVERLAP_ADD,
+    STATIC_OVERLAP_ADD_BY_PHASE,
+    STATIC_PHASE_FILTERS,
+    STATIC_PHASE_SUMS,
     STATIC_QLINEAR_CONV,
+    STATIC_WINDOW_PRODUCTS,
 )
 
 
@@ -3468,7 +3482,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:140
+# specs/window.yaml:203
 @called
 def conv(
     x: Operand,
@@ -3500,7 +3514,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:173
+# specs/window.yaml:236
 @called
 def max_pool(
     x: Operand,
@@ -3538,7 +3552,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:210
+# specs/window.yaml:273
 @called
 def average_pool(
     x: Operand,
@@ -3576,7 +3590,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:246
+# specs/window.yaml:309
 @called
 def lp_pool(
     x: Operand,
@@ -3614,7 +3628,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:280
+# specs/window.yaml:343
 @called
 def conv_transpose(
     x: Operand,
@@ -3656,7 +3670,170 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:339
+# specs/window.yaml:383
+@called
+def conv_transpose_by_phase(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    output_padding: Sequence[int | Dim | Value] | Value | None = None,
+    output_shape: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A transposed convolution as a convolution for each position modulo the strides, which divide the windows.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, output_padding, output_shape, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
+    m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_TRANSPOSE_BY_PHASE,
+        DYN_CONV_TRANSPOSE_BY_PHASE,
+        [x, w, bias],
+        {
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "output_padding": output_padding,
+            "output_shape": output_shape,
+            "auto_pad": auto_pad,
+            "groups": groups,
+        },
+        source,
+    )[0]
+
+
+# specs/window.yaml:426
+@called
+def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
+    """Every element times a window of weights, added up over the channels of a group; a window for each place of
+    x.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)]) -> (y: U[b, (groups, m), *k, *d])
+    """
+    return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:447
+@called
+def overlap_add(
+    x: Operand,
+    size: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    begin: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation
+    apart.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, strides,
+    dilations, begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call_alias(
+        STATIC_OVERLAP_ADD,
+        DYN_OVERLAP_ADD,
+        [x],
+        {"size": size, "strides": strides, "dilations": dilations, "begin": begin},
+        source,
+    )[0]
+
+
+# specs/window.yaml:483
+@called
+def overlap_add_by_phase(
+    x: Operand,
+    size: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    begin: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the
+    strides at once.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, strides,
+    begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call_alias(
+        STATIC_OVERLAP_ADD_BY_PHASE,
+        DYN_OVERLAP_ADD_BY_PHASE,
+        [x],
+        {"size": size, "strides": strides, "begin": begin},
+        source,
+    )[0]
+
+
+# specs/window.yaml:512
+@called
+def phase_sums(
+    x: Operand,
+    strides: Sequence[int | Dim | Value] | Value,
+    count: Sequence[int | Dim | Value] | Value,
+    first: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, count,
+    first.
+
+    (x: T[b, c, *k:len(strides), *d]) -> (y: T[b, c, *strides, *count])
+    """
+    return call_alias(
+        STATIC_PHASE_SUMS, DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source
+    )[0]
+
+
+# specs/window.yaml:541
+@called
+def phase_filters(
+    w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
+) -> Value:
+    """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, groups.
+
+    (w: F[(groups, c), m, *k]) -> (y: F[groups, m, *strides, c, *taps])
+    """
+    return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:564
+@called
+def interleave_phases(
+    x: Operand,
+    size: Sequence[int | Dim | Value] | Value,
+    begin: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """A tensor made of one for each position modulo the strides, from the place `begin` on.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, begin.
+
+    (x: T[b, c, *a:len(size), *u]) -> (y: T[b, c, *size])
+    """
+    return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
+
+
+# specs/window.yaml:589
 @called
 def conv_integer(
     x: Operand,
@@ -3689,7 +3866,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:376
+# specs/window.yaml:626
 @called
 def qlinear_conv(
     x: Operand,
@@ -3728,7 +3905,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:451
+# specs/window.yaml:701
 @called
 def max_unpool(
     x: Operand,
@@ -3757,7 +3934,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:492
+# specs/window.yaml:742
 @called
 def col2im(
     x: Operand,
@@ -3832,6 +4009,7 @@ __all__ = [
     "conv",
     "conv_integer",
     "conv_transpose",
+    "conv_transpose_by_phase",
     "cos",
     "cosh",
     "count_grams",
@@ -3881,6 +4059,7 @@ __all__ = [
     "identity",
     "impute",
     "instance_norm",
+    "interleave_phases",
     "is_inf",
     "is_nan",
     "known_tokens",
@@ -3930,9 +4109,13 @@ __all__ = [
     "of_a_category",
     "one_hot",
     "ones",
+    "overlap_add",
+    "overlap_add_by_phase",
     "pad",
     "pair_votes",
     "pair_weights",
+    "phase_filters",
+    "phase_sums",
     "place_tokens",
     "pow",
     "prelu",
@@ -4010,5 +4193,6 @@ __all__ = [
     "unique_slices",
     "unpack_nbits",
     "where",
+    "window_products",
     "zeros",
 ]
