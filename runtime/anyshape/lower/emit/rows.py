@@ -7,6 +7,7 @@ vectors); otherwise each inner loop runs along its own vector variable. `inner_l
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 from anyshape import dims
 from anyshape.dims import Size
@@ -68,6 +69,10 @@ def emit_scope(ctx: KernelContext, scope: Scope, split: bool = False, fills: Fil
     if runs_in_blocks(ctx, scope):
         emit_in_blocks(ctx, scope, split)
         return
+    inside = _loops_inside(scope)
+    if inside is not None:
+        _emit_lanes_first(ctx, scope, inside, split)
+        return
     tiers = _vertical_tiers(ctx, scope) if scope.vector is not None else ()
     chosen = chosen_store(ctx, scope)
     if chosen is not None:
@@ -83,6 +88,38 @@ def emit_scope(ctx: KernelContext, scope: Scope, split: bool = False, fills: Fil
         nest(ctx, scope.variables[:-1], steps, vector=scope.variables[-2], tiers=(1,), split=split)
     with levels.when(f.not_(one)):
         nest(ctx, scope.variables, steps, vector=scope.vector, tiers=tiers, split=split)
+
+
+def _loops_inside(scope: Scope) -> Scope | None:
+    """The loops of rows inside of the loop of a vector."""
+    inside = scope.steps[0] if len(scope.steps) == 1 and scope.vector is not None else None
+    return inside if isinstance(inside, Scope) and inside.vector is None and not inside.fills else None
+
+
+def _emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, split: bool) -> None:
+    """Emits a vector's loop around loops of rows: what the lanes need is computed before them. The parts share the outermost loop that does
+    not change the lanes' places, since they would otherwise have a row of images each."""
+    outer = [v for v in scope.variables if v is not scope.vector]
+    lets = [n for load in below(inside.stores) if isinstance(load, Load) for n, _ in load.access.address.lets]
+    shares_rows = split and (not outer or any(outer[0] in n.domain and scope.vector in n.domain for n in lets))
+
+    def rows() -> None:
+        emit_scope(ctx, inside, shares_rows)
+
+    def lanes() -> None:
+        values, f = ctx.values, ctx.f
+        loads = {n.access: None for n in below(inside.stores) if isinstance(n, Load) and values.has_window(n.access)}
+        if not loads:
+            rows()
+            return
+        windows = {(access, copy): values.window(access, copy) for access in loads for copy in values.copies}
+        fits = reduce(f.and_, (w.fits for w in windows.values()))
+        with ctx.levels.when(fits), values.within(windows):
+            rows()
+        with ctx.levels.when(f.not_(fits)):
+            rows()
+
+    nest(ctx, scope.variables, lanes, vector=scope.vector, tiers=(1,), split=split and not shares_rows)
 
 
 def _perhaps_single(ctx: KernelContext, scope: Scope) -> LoopVar | None:

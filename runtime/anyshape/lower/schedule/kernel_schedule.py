@@ -21,6 +21,7 @@ from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.schedule.blocked import Blocked, block_phases
 from anyshape.lower.schedule.contraction import Product, Step, split_phases
 from anyshape.lower.schedule.inline import inline_group
+from anyshape.lower.schedule.lanes_first import lanes_first, write_out_lookups
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm, plan_recurrence
 from anyshape.lower.schedule.tree import MOST_STORES, Scope, components, plan
 from anyshape.lower.schedule.work import cycles, points
@@ -146,7 +147,10 @@ def _phases(dag: Dag, stages: list[list[Store]], group: Group) -> tuple[list[Ste
 
 
 def _planned(dag: Dag, stores: list[Store]) -> Scope:
-    return replace(plan(stores), windows=row_windows(dag, stores))
+    windows = row_windows(dag, stores)
+    if windows is not None:
+        return replace(plan(stores), windows=windows)
+    return lanes_first(plan(write_out_lookups(dag, stores)))
 
 
 def _is_serial_after(before: Sequence[Phase], ordered: Sequence[Ordered]) -> bool:
