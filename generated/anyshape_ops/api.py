@@ -1458,7 +1458,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:139
+# specs/images.yaml:144
 @called
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
@@ -1468,7 +1468,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:168
+# specs/images.yaml:173
 @called
 def resize(
     x: Operand,
@@ -1477,6 +1477,7 @@ def resize(
     axes: Sequence[int] | None = None,
     *,
     sizes: Sequence[int | Dim | Value] | Value,
+    left: Sequence[int | Dim | Value] | Value | None = None,
     mode: str = "nearest",
     coordinates: str = "half_pixel",
     nearest_mode: str = "round_prefer_floor",
@@ -1490,7 +1491,7 @@ def resize(
     """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
     scaled ones.
 
-    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: sizes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: sizes, left.
 
     (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
     """
@@ -1501,6 +1502,7 @@ def resize(
         {
             "axes": axes,
             "sizes": sizes,
+            "left": left,
             "mode": mode,
             "coordinates": coordinates,
             "nearest_mode": nearest_mode,
@@ -1514,7 +1516,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:362
+# specs/images.yaml:379
 @called
 def grid_sample(
     x: Operand,
@@ -1535,7 +1537,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:436
+# specs/images.yaml:453
 @called
 def affine_grid(
     theta: Operand, size: Sequence[int | Dim | Value] | Value, align_corners: bool = False, *, source: str = ""
@@ -1551,7 +1553,7 @@ def affine_grid(
     )[0]
 
 
-# specs/images.yaml:463
+# specs/images.yaml:480
 @called
 def crop_and_resize(
     x: Operand,

@@ -434,7 +434,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:168
+# specs/images.yaml:173
 @called
 def resize(
     x: Operand,
@@ -443,6 +443,7 @@ def resize(
     axes: Sequence[int] | None = None,
     *,
     sizes: Sequence[int],
+    left: Sequence[int] | None = None,
     mode: str = "nearest",
     coordinates: str = "half_pixel",
     nearest_mode: str = "round_prefer_floor",
@@ -456,7 +457,7 @@ def resize(
     """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
     scaled ones.
 
-    Attributes, known when the call is built: sizes.
+    Attributes, known when the call is built: sizes, left.
 
     (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
     """
@@ -466,6 +467,7 @@ def resize(
         {
             "axes": axes,
             "sizes": sizes,
+            "left": left,
             "mode": mode,
             "coordinates": coordinates,
             "nearest_mode": nearest_mode,
@@ -479,7 +481,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:436
+# specs/images.yaml:453
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -491,7 +493,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:463
+# specs/images.yaml:480
 @called
 def crop_and_resize(
     x: Operand,

@@ -17,46 +17,59 @@ def _interpolation(n: OnnxNode, mode_: Any) -> Any:
     return ("linear" if mode_ == "bilinear" else ("cubic" if mode_ == "bicubic" else mode_))
 
 
-# specs/images.yaml:135
+# specs/images.yaml:136
+def _unscaled(n: OnnxNode, scales_: Any) -> Any:
+    return api.cast(api.equal(scales_, 1.0, source=n.source), to=parse_dtype("i64"), source=n.source)
+
+
+# specs/images.yaml:139
 def _upsampled(n: OnnxNode, x_: Any, scales_: Any) -> Any:
     return api.resize(
         x_,
         mode=(n.attr("mode", "nearest") or "nearest"),
         scales=scales_,
         sizes=api.scaled_size(x_, scales_, source=n.source),
+        left=_unscaled(n, scales_),
         coordinates="asymmetric",
         nearest_mode="floor",
         source=n.source,
     )
 
 
-# specs/images.yaml:266
+# specs/images.yaml:275
 def upsample_1(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), vector((1.0, 1.0, n.attr("height_scale"), n.attr("width_scale"))))]
 
 
-# specs/images.yaml:267
+# specs/images.yaml:276
 def upsample_7(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), vector(n.attr("scales")))]
 
 
-# specs/images.yaml:268
+# specs/images.yaml:277
 def upsample_9(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), n.input(1))]
 
 
-# specs/images.yaml:271
+# specs/images.yaml:280
 def resize_10(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), n.input(1))]
 
 
-# specs/images.yaml:273
+# specs/images.yaml:282
 def resize_11(n: OnnxNode) -> Sequence[Value]:
     region_ = (
         api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
         if (n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel") == "tf_crop_and_resize" else None
     )
     by_ = (None if n.input(3) is not None else n.input(2))
+    moves_ = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
+    left_ = (
+        None
+        if (n.input(3) is not None) or (
+            (n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel") in moves_
+        ) else _unscaled(n, n.input(2))
+    )
     to_ = (n.input(3) if n.input(3) is not None else api.scaled_size(n.input(0), n.input(2), source=n.source))
     return [
         api.resize(
@@ -69,19 +82,27 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
             roi=region_,
             scales=by_,
             sizes=needed(n, to_, "sizes"),
+            left=left_,
             coordinates=(n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel"),
             source=n.source,
         )
     ]
 
 
-# specs/images.yaml:281
+# specs/images.yaml:292
 def resize_18(n: OnnxNode) -> Sequence[Value]:
     region_ = (
         api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
         if (n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel") == "tf_crop_and_resize" else None
     )
     by_ = (None if n.input(3) is not None else n.input(2))
+    moves_ = ("tf_half_pixel_for_nn", "tf_crop_and_resize")
+    left_ = (
+        None
+        if (n.input(3) is not None) or (
+            (n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel") in moves_
+        ) else _unscaled(n, n.input(2))
+    )
     to_ = (
         n.input(3)
         if n.input(3) is not None else api.scaled_size(n.input(0), n.input(2), axes=n.attr("axes"), source=n.source)
@@ -97,6 +118,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
             roi=region_,
             scales=by_,
             sizes=needed(n, to_, "sizes"),
+            left=left_,
             coordinates=(n.attr("coordinate_transformation_mode", "half_pixel") or "half_pixel"),
             axes=n.attr("axes"),
             antialias=n.attr("antialias", 0),
@@ -108,7 +130,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:405
+# specs/images.yaml:422
 def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -122,7 +144,7 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:406
+# specs/images.yaml:423
 def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -136,7 +158,7 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:454
+# specs/images.yaml:471
 def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.affine_grid(

@@ -7,7 +7,7 @@ import anyshape_ops.kernels.images as kernels
 import anyshape_ops.relations.images as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/images.yaml:139
+# specs/images.yaml:144
 # scaled_size: no dyn variant, it has no parameters that are operands
 SCALED_SIZE = OpDef(
     name="scaled_size",
@@ -22,11 +22,11 @@ SCALED_SIZE = OpDef(
     relation=relations.scaled_size_relation,
     kernel=kernels.scaled_size_kernel,
     summary="The sizes of some axes times scales, rounded down from what f32 makes of the product.",
-    source="specs/images.yaml:139",
+    source="specs/images.yaml:144",
     moves=("T",),
 )
 
-# specs/images.yaml:168
+# specs/images.yaml:173
 STATIC_RESIZE = OpDef(
     name="resize",
     variant="static",
@@ -38,6 +38,7 @@ STATIC_RESIZE = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("sizes", "ints"),
+        ParamDef("left", "ints", required=False),
         ParamDef("mode", "str", required=False, default="nearest", members=("nearest", "linear", "cubic")),
         ParamDef(
             "coordinates",
@@ -73,7 +74,7 @@ STATIC_RESIZE = OpDef(
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:168",
+    source="specs/images.yaml:173",
     moves=("T",),
     moves_where={
         "mode": ("nearest",),
@@ -98,6 +99,7 @@ DYN_RESIZE = OpDef(
     params=(
         ParamDef("axes", "axes", required=False),
         ParamDef("sizes", "ints", operand=True),
+        ParamDef("left", "ints", required=False, operand=True),
         ParamDef("mode", "str", required=False, default="nearest", members=("nearest", "linear", "cubic")),
         ParamDef(
             "coordinates",
@@ -133,7 +135,7 @@ DYN_RESIZE = OpDef(
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resize_kernel,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
-    source="specs/images.yaml:168",
+    source="specs/images.yaml:173",
     moves=("T",),
     moves_where={
         "mode": ("nearest",),
@@ -148,7 +150,7 @@ DYN_RESIZE = OpDef(
     },
 )
 
-# specs/images.yaml:362
+# specs/images.yaml:379
 # grid_sample: no dyn variant, it has no parameters that are operands
 GRID_SAMPLE = OpDef(
     name="grid_sample",
@@ -168,12 +170,12 @@ GRID_SAMPLE = OpDef(
     computed={"U": ("accum", "T"), "P": ("promote", "U", "F")},
     kernel=kernels.grid_sample_kernel,
     summary="Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last dim first.",
-    source="specs/images.yaml:362",
+    source="specs/images.yaml:379",
     moves=("T",),
     moves_where={"mode": ("nearest",)},
 )
 
-# specs/images.yaml:436
+# specs/images.yaml:453
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -188,7 +190,7 @@ STATIC_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:436",
+    source="specs/images.yaml:453",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -204,10 +206,10 @@ DYN_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:436",
+    source="specs/images.yaml:453",
 )
 
-# specs/images.yaml:463
+# specs/images.yaml:480
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -226,7 +228,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:463",
+    source="specs/images.yaml:480",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -246,5 +248,5 @@ DYN_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:463",
+    source="specs/images.yaml:480",
 )

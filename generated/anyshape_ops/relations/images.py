@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, eq, fill, ge, gt, prod, put, range_
 
 
-# specs/images.yaml:139
+# specs/images.yaml:144
 def scaled_size_relation(rule: Rule, *, x: Vec, scales: Vec, axes: Any) -> Bound:
     if axes is None:
         axes = range_(len(x))
@@ -21,7 +21,7 @@ def scaled_size_relation(rule: Rule, *, x: Vec, scales: Vec, axes: Any) -> Bound
     return rule.bind(outputs={"y": scales}, z=z, picked=picked, axes=axes)
 
 
-# specs/images.yaml:168
+# specs/images.yaml:173
 def resize_relation(
     rule: Rule,
     *,
@@ -30,6 +30,7 @@ def resize_relation(
     scales: Vec | None,
     axes: Any,
     sizes: Any,
+    left: Any,
     mode: str,
     coordinates: str,
     nearest_mode: str,
@@ -43,6 +44,9 @@ def resize_relation(
         axes = range_(len(x))
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.equal(len(axes), len(sizes), "the length of sizes")
+    if left is None:
+        left = fill(len(axes), 0)
+    rule.equal(len(axes), len(left), "the length of left")
     d = x
     if roi is not None:
         r = roi
@@ -78,12 +82,24 @@ def resize_relation(
         all_(rule.or_(gt(n, 0), lambda: eq(m, 0)) for n, m in rule.zip(d, s)),
         lambda: f"nothing of {d} can be sampled to {s}",
     )
+    rule.require(
+        all_(
+            rule.or_(eq(l, 0), lambda: rule.and_(eq(l, 1), lambda: eq(n, m)))
+            for l, n, m in rule.zip(left, rule.item(d, axes), rule.item(s, axes))
+        ),
+        lambda: f"axes {axes} of {d} cannot be left as they are where {left} are 1: the sizes are {s}",
+    )
     slot = put(fill(len(d), 0), axes, range_(len(axes)))
+    still = put(fill(len(d), 0), axes, left)
     named = put(fill(len(d), 0), axes, fill(len(axes), 1))
     exact = (coordinates != "tf_crop_and_resize") and (policy == "stretch") and (not (scales is not None))
     plain = Vec(
-        rule.where(rule.or_(eq(t, 0), lambda: rule.and_(exact, lambda: eq(n, m))), lambda: 1, lambda: 0)
-        for t, n, m in rule.zip(named, d, s)
+        rule.where(
+            rule.or_(eq(t, 0), lambda: rule.or_(eq(l, 1), lambda: rule.and_(exact, lambda: eq(n, m)))),
+            lambda: 1,
+            lambda: 0,
+        )
+        for t, l, n, m in rule.zip(named, still, d, s)
     )
     reach = 1 if mode == "linear" else 2
     half = Vec(
@@ -117,10 +133,11 @@ def resize_relation(
         taps=taps,
         first=first,
         extrapolation_value=extrapolation_value,
+        left=left,
     )
 
 
-# specs/images.yaml:362
+# specs/images.yaml:379
 def grid_sample_relation(rule: Rule, *, x: Vec, grid: Vec, mode: str, padding_mode: str, align_corners: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -145,7 +162,7 @@ def grid_sample_relation(rule: Rule, *, x: Vec, grid: Vec, mode: str, padding_mo
     )
 
 
-# specs/images.yaml:436
+# specs/images.yaml:453
 def affine_grid_relation(rule: Rule, *, theta: Vec, size: Any, align_corners: bool) -> Bound:
     rule.require(eq(len(theta), 3), lambda: f"theta must have rank 3, got rank {len(theta)}")
     b = theta[0]
@@ -157,7 +174,7 @@ def affine_grid_relation(rule: Rule, *, theta: Vec, size: Any, align_corners: bo
     return rule.bind(outputs={"y": Vec((b, *size[2:], t))}, align_corners=align_corners, b=b, size=size, t=t)
 
 
-# specs/images.yaml:463
+# specs/images.yaml:480
 def crop_and_resize_relation(
     rule: Rule, *, x: Vec, boxes: Vec, image: Vec, size: Any, mode: str, extrapolation_value: Any
 ) -> Bound:
