@@ -7,6 +7,7 @@ vectors); otherwise each inner loop runs along its own vector variable. `inner_l
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 
 from anyshape import dims
@@ -31,7 +32,16 @@ Fills = Mapping[DagNode, Buffer]
 
 
 def emit_versions(ctx: KernelContext, scope: Scope) -> None:
-    """Emits a scope whose outermost loop is split over the parts; a run-time coefficient of a vector has a version each for 1 and 0."""
+    """Emits a scope whose outermost loop is split over the parts; a run-time coefficient of a vector has a version each for 1 and 0, and
+    usual extents have one."""
+    usual, f = scope.usual, ctx.f
+    if usual is not None:
+        is_usual = reduce(f.and_, (f.compare("eq", ctx.sizes.of(n), count) for n, count in usual.extents))
+        with ctx.levels.when(is_usual):
+            emit_versions(ctx, usual.scope)
+        with ctx.levels.when(f.not_(is_usual)):
+            emit_versions(ctx, replace(scope, usual=None))
+        return
     _emit_versions(ctx, scope, run_time_coefficients(scope)[:2])
 
 
@@ -101,6 +111,8 @@ def _emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, split: bo
     not change the lanes' places, since they would otherwise have a row of images each."""
     outer = [v for v in scope.variables if v is not scope.vector]
     lets = [n for load in below(inside.stores) if isinstance(load, Load) for n, _ in load.access.address.lets]
+    # where a row has places of its own, several vectors share what these take
+    tiers = (2, 1) if any(v in n.domain for n in lets for v in inside.variables) else (1,)
     shares_rows = split and (not outer or any(outer[0] in n.domain and scope.vector in n.domain for n in lets))
 
     def rows() -> None:
@@ -119,7 +131,7 @@ def _emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, split: bo
         with ctx.levels.when(f.not_(fits)):
             rows()
 
-    nest(ctx, scope.variables, lanes, vector=scope.vector, tiers=(1,), split=split and not shares_rows)
+    nest(ctx, scope.variables, lanes, vector=scope.vector, tiers=tiers, split=split and not shares_rows)
 
 
 def _perhaps_single(ctx: KernelContext, scope: Scope) -> LoopVar | None:

@@ -1,8 +1,8 @@
-"""What the lanes of a vector need before the loops that do not change it.
+"""What the lanes of a vector need, before the loops that do not change it.
 
 In: the stores of a scope, and the planned scope. Out: stores in which short sums of looked-up elements are written out, so that each turn's
-place and weight are values of their own; a scope whose vector is outside of the loops that leave the places of its lanes alone: samples of
-a row are at the same columns in all rows and channels, so that columns and weights are computed once for all of them, and held in registers.
+place and weight are values of their own; a scope whose vector is outside of loops that leave the places of its lanes alone: samples of a row
+are at the same columns in all rows and channels, so that columns and weights are computed once for all of them, and held in registers.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from anyshape import dims
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.ir.dag import Affine, Dag, DagNode, Load, LoopIndex, LoopVar, Reduction, affine, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
@@ -21,13 +22,17 @@ TURNS = 16
 """The most turns of a sum that are written out: four by four."""
 
 
-def write_out_lookups(dag: Dag, stores: Sequence[Store]) -> list[Store]:
-    """The stores with sums of a few elements, each at a computed place of its own, written out."""
+def write_out_lookups(dag: Dag, stores: Sequence[Store], assumed: Mapping[LoopVar, int]) -> list[Store]:
+    """The stores with sums of a few elements, each at a computed place of its own, written out. `assumed` are extents that only the run
+    knows."""
     written: dict[DagNode, DagNode] = {}
-    for r in reductions_of(stores):
-        if _is_short(r) and any(_looks_up(n, r) for n in walk([r.body])):
+    for r in _sums_of_lookups(stores):
+        turns = [assumed.get(v, v.extent) for v in r.variables]
+        numbers = [n for n in turns if isinstance(n, int)]
+        if len(numbers) == len(turns) and 0 < math.prod(numbers) <= TURNS:
             body = Rebuild(dag, written).node(r.body)
-            terms = [_Turn(dag, dict(zip(r.variables, places))).node(body) for places in _places(r)]
+            places = itertools.product(*map(range, numbers))
+            terms = [_Turn(dag, dict(zip(r.variables, place))).node(body) for place in places]
             total = terms[0]
             for term in terms[1:]:
                 total = dag.op("add", r.dtype, total, term)
@@ -35,18 +40,27 @@ def write_out_lookups(dag: Dag, stores: Sequence[Store]) -> list[Store]:
     return [Rebuild(dag, written).store(s) for s in stores] if written else list(stores)
 
 
-def _is_short(r: Reduction) -> bool:
-    extents = [v.extent for v in r.variables]
-    numbers = [n for n in extents if isinstance(n, int) and n > 0]
-    return r.kind == "sum" and len(numbers) == len(extents) and math.prod(numbers) <= TURNS and r.body.dtype == r.dtype
+def usual_turns(stores: Sequence[Store]) -> dict[LoopVar, int]:
+    """The variables of sums of lookups whose extents only the run knows, and what they usually are: the most of each of the last two, as
+    images have two axes along which they are sampled, and 1 of others. Without those of sums that may have many turns."""
+    usual: dict[LoopVar, int] = {}
+    for r in _sums_of_lookups(stores):
+        highs = {v: dims.bounds(v.extent)[1] for v in r.variables}
+        most = {v: n for v, n in highs.items() if n is not None and not isinstance(v.extent, int)}
+        turns = {v: n if v in list(most)[-2:] else 1 for v, n in most.items()}
+        known = [turns.get(v, n) for v, n in highs.items() if n is not None]
+        if len(known) == len(highs) and 0 < math.prod(known) <= TURNS:
+            usual |= turns
+    return usual
+
+
+def _sums_of_lookups(stores: Sequence[Store]) -> list[Reduction]:
+    sums = (r for r in reductions_of(stores) if r.kind == "sum" and r.body.dtype == r.dtype)
+    return [r for r in sums if any(_looks_up(n, r) for n in walk([r.body]))]
 
 
 def _looks_up(n: DagNode, r: Reduction) -> bool:
     return isinstance(n, Load) and any(v in let.domain for let, _ in n.access.address.lets for v in r.variables)
-
-
-def _places(r: Reduction) -> itertools.product[tuple[int, ...]]:
-    return itertools.product(*(range(v.extent) for v in r.variables if isinstance(v.extent, int)))
 
 
 class _Turn(Rebuild):
@@ -71,8 +85,8 @@ class _Turn(Rebuild):
 
 
 def lanes_first(scope: Scope) -> Scope:
-    """The scope with its vector outside of the innermost loops that change none of the computed places of its lanes: as many of them as have
-    some iterations, and no more, so that what they read and write stays in the caches from one vector to the next."""
+    """The scope with its vector outside of the innermost loops that change none of the computed places of its lanes: as many as have some
+    iterations, and no more, so that what they read and write stays in the caches from one vector to the next."""
     v = scope.vector
     if v is None or scope.fills or scope.transposed is not None or scope.windows is not None:
         return scope
