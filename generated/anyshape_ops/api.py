@@ -1516,7 +1516,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:379
+# specs/images.yaml:376
 @called
 def grid_sample(
     x: Operand,
@@ -1537,7 +1537,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:453
+# specs/images.yaml:450
 @called
 def affine_grid(
     theta: Operand, size: Sequence[int | Dim | Value] | Value, align_corners: bool = False, *, source: str = ""
@@ -1553,7 +1553,7 @@ def affine_grid(
     )[0]
 
 
-# specs/images.yaml:480
+# specs/images.yaml:477
 @called
 def crop_and_resize(
     x: Operand,

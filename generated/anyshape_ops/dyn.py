@@ -474,7 +474,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:453
+# specs/images.yaml:450
 @called
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -486,7 +486,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
     return call(DYN_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:480
+# specs/images.yaml:477
 @called
 def crop_and_resize(
     x: Operand,

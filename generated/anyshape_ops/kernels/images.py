@@ -153,12 +153,12 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:235",
+            "specs/images.yaml:233",
         )
     if (scales.absent is not None) and (policy == "stretch"):
         e = eqs.index("e", len(d))
         eqs.define(
-            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:238"
+            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:236"
         )
     if (scales.absent is not None) and (policy == "not_larger"):
         e = eqs.index("e", len(d))
@@ -171,7 +171,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:239",
+            "specs/images.yaml:237",
         )
     if (scales.absent is not None) and (policy == "not_smaller"):
         e = eqs.index("e", len(d))
@@ -184,50 +184,50 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:241",
+            "specs/images.yaml:239",
         )
     if (scales.absent is None):
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:237")
+        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:235")
     else:
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:243")
+        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:241")
     if coordinates == "tf_crop_and_resize":
         e = eqs.index("e", len(d))
         eqs.define(
             start[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e),), r)], lambda: 0.0),
-            "specs/images.yaml:245",
+            "specs/images.yaml:243",
         )
         e = eqs.index("e", len(d))
         eqs.define(
             end[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e) + len(axes),), r)], lambda: 1.0),
-            "specs/images.yaml:246",
+            "specs/images.yaml:244",
         )
     if coordinates != "tf_crop_and_resize":
         e = eqs.index("e", len(d))
-        eqs.define(start[e], 0.0, "specs/images.yaml:248")
+        eqs.define(start[e], 0.0, "specs/images.yaml:246")
         e = eqs.index("e", len(d))
-        eqs.define(end[e], 1.0, "specs/images.yaml:249")
+        eqs.define(end[e], 1.0, "specs/images.yaml:247")
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((*s, len(d))))
     p, e = eqs.indices("p", s), eqs.index("e", len(d))
     eqs.define(
         at_[*p, e],
         place(item(p, e), item(d, e), item(s, e), z[e], length[e], start[e], end[e]),
-        "specs/images.yaml:250",
+        "specs/images.yaml:248",
     )
     if mode == "nearest":
         p = eqs.indices("p", s)
         eqs.define(
             found[*p],
-            checked(x)[
+            x[
                 *(
                     where(rules.eq(plain[e], 1), lambda: p[e], lambda: clamp(nearest(at_[*p, e]), 0, d[e] - 1))
                     for e in rules.range_(len(d))
                 )
             ],
-            "specs/images.yaml:251: x[*[p[e] if plain[e] == 1 else clamp(nearest(at[*p, e]), "
+            "specs/images.yaml:249: x[*[p[e] if plain[e] == 1 else clamp(nearest(at[*p, e]), "
             "0, d[e] - 1) for e in range(len(d))]]",
         )
     if mode != "nearest":
@@ -239,7 +239,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 "sum",
                 taps,
                 lambda *q: cast(
-                    checked(x)[
+                    x[
                         *(
                             where(
                                 rules.eq(plain[e], 1),
@@ -268,7 +268,7 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 ),
             ),
-            "specs/images.yaml:254: x[*[p[e] if plain[e] == 1 else clamp(i64(floor(at[*p, "
+            "specs/images.yaml:252: x[*[p[e] if plain[e] == 1 else clamp(i64(floor(at[*p, "
             "e])) + first[e] + q[e], 0, d[e] - 1) for e in range(len(d))]]",
         )
     if (mode != "nearest") and (exclude_outside or antialias):
@@ -303,11 +303,11 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/images.yaml:261",
+            "specs/images.yaml:259",
         )
     if (mode != "nearest") and (not exclude_outside) and (not antialias):
         p = eqs.indices("p", s)
-        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:265")
+        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:263")
     if coordinates == "tf_crop_and_resize":
         p = eqs.indices("p", s)
         eqs.define(
@@ -323,14 +323,14 @@ def resize_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(cast(extrapolation_value, eqs.dtypes["U"]), eqs.dtypes["T"]),
                 lambda: found[*p],
             ),
-            "specs/images.yaml:266",
+            "specs/images.yaml:264",
         )
     if coordinates != "tf_crop_and_resize":
         p = eqs.indices("p", s)
-        eqs.define(y[*p], found[*p], "specs/images.yaml:269")
+        eqs.define(y[*p], found[*p], "specs/images.yaml:267")
 
 
-# specs/images.yaml:379
+# specs/images.yaml:376
 def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     align_corners = bound.align_corners
@@ -387,14 +387,14 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     at_ = eqs.scratch("at", eqs.dtypes["P"], rules.Vec((b, *o, len(d))))
     n, p, e = eqs.index("n", b), eqs.indices("p", o), eqs.index("e", len(d))
     eqs.define(
-        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:414"
+        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:411"
     )
     if mode == "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
         eqs.define(
             y[n, h, *p],
             pad(x, 0)[n, h, *(pixel(base(widened(at_[n, *p, e])), d[e]) for e in rules.range_(len(d)))],
-            "specs/images.yaml:415: y[n, h, *p] = pad(x, 0)[n, h, *[pixel(base(at[n, *p, "
+            "specs/images.yaml:412: y[n, h, *p] = pad(x, 0)[n, h, *[pixel(base(at[n, *p, "
             "e]), d[e]) for e in range(len(d))]]",
         )
     if mode != "nearest":
@@ -426,12 +426,12 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:416: pad(x, 0)[n, h, *[pixel(base(at[n, *p, e]) + P(q[e]), "
+            "specs/images.yaml:413: pad(x, 0)[n, h, *[pixel(base(at[n, *p, e]) + P(q[e]), "
             "d[e]) for e in range(len(d))]]",
         )
 
 
-# specs/images.yaml:453
+# specs/images.yaml:450
 def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
     align_corners, b, size, t = bound.align_corners, bound.b, bound.size, bound.t
     theta, y = eqs.tensor("theta"), eqs.tensor("y")
@@ -454,11 +454,11 @@ def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(theta[n, r, t], eqs.dtypes["U"]),
             eqs.dtypes["F"],
         ),
-        "specs/images.yaml:468",
+        "specs/images.yaml:465",
     )
 
 
-# specs/images.yaml:480
+# specs/images.yaml:477
 def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     b = bound.b
@@ -488,14 +488,14 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(-b, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/images.yaml:499: all(-b <= image[n] and image[n] < b for n in k) does not hold",
+        "specs/images.yaml:496: all(-b <= image[n] and image[n] < b for n in k) does not hold",
     )
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((k, *size, 2)))
     n, p, e = eqs.index("n", k), eqs.indices("p", size), eqs.index("e", 2)
     eqs.define(
         at_[n, *p, e],
         place(item(p, e), item(d, e), item(size, e), boxes[n, e], boxes[n, e + 2]),
-        "specs/images.yaml:500",
+        "specs/images.yaml:497",
     )
     mixed = eqs.scratch("mixed", parse_dtype("f32"), rules.Vec((k, c, *size)))
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -526,7 +526,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ),
         ),
-        "specs/images.yaml:501: x[wrap(image[n], b), f, *[clamp(i64(near(at[n, *p, e])) "
+        "specs/images.yaml:498: x[wrap(image[n], b), f, *[clamp(i64(near(at[n, *p, e])) "
         "+ q[e], 0, d[e] - 1) for e in range(2)]]",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -543,5 +543,5 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(mixed[n, f, *p], eqs.dtypes["T"]),
             lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
         ),
-        "specs/images.yaml:506",
+        "specs/images.yaml:503",
     )

@@ -36,27 +36,27 @@ def _upsampled(n: OnnxNode, x_: Any, scales_: Any) -> Any:
     )
 
 
-# specs/images.yaml:275
+# specs/images.yaml:273
 def upsample_1(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), vector((1.0, 1.0, n.attr("height_scale"), n.attr("width_scale"))))]
 
 
-# specs/images.yaml:276
+# specs/images.yaml:274
 def upsample_7(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), vector(n.attr("scales")))]
 
 
-# specs/images.yaml:277
+# specs/images.yaml:275
 def upsample_9(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), n.input(1))]
 
 
-# specs/images.yaml:280
+# specs/images.yaml:278
 def resize_10(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), n.input(1))]
 
 
-# specs/images.yaml:282
+# specs/images.yaml:280
 def resize_11(n: OnnxNode) -> Sequence[Value]:
     region_ = (
         api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
@@ -89,7 +89,7 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:292
+# specs/images.yaml:290
 def resize_18(n: OnnxNode) -> Sequence[Value]:
     region_ = (
         api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
@@ -130,7 +130,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:422
+# specs/images.yaml:419
 def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -144,7 +144,7 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:423
+# specs/images.yaml:420
 def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -158,7 +158,7 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:471
+# specs/images.yaml:468
 def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.affine_grid(

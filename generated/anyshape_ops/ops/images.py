@@ -150,7 +150,7 @@ DYN_RESIZE = OpDef(
     },
 )
 
-# specs/images.yaml:379
+# specs/images.yaml:376
 # grid_sample: no dyn variant, it has no parameters that are operands
 GRID_SAMPLE = OpDef(
     name="grid_sample",
@@ -170,12 +170,12 @@ GRID_SAMPLE = OpDef(
     computed={"U": ("accum", "T"), "P": ("promote", "U", "F")},
     kernel=kernels.grid_sample_kernel,
     summary="Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last dim first.",
-    source="specs/images.yaml:379",
+    source="specs/images.yaml:376",
     moves=("T",),
     moves_where={"mode": ("nearest",)},
 )
 
-# specs/images.yaml:453
+# specs/images.yaml:450
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -190,7 +190,7 @@ STATIC_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:453",
+    source="specs/images.yaml:450",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -206,10 +206,10 @@ DYN_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:453",
+    source="specs/images.yaml:450",
 )
 
-# specs/images.yaml:480
+# specs/images.yaml:477
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -228,7 +228,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:480",
+    source="specs/images.yaml:477",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -248,5 +248,5 @@ DYN_CROP_AND_RESIZE = OpDef(
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
     summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
-    source="specs/images.yaml:480",
+    source="specs/images.yaml:477",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyshape.rules import Bound, Rule, Vec, all_, eq, fill, ge, gt, prod, put, range_
+from anyshape.rules import Bound, Rule, Vec, all_, eq, fill, ge, gt, ne, prod, put, range_
 
 
 # specs/images.yaml:144
@@ -82,20 +82,13 @@ def resize_relation(
         all_(rule.or_(gt(n, 0), lambda: eq(m, 0)) for n, m in rule.zip(d, s)),
         lambda: f"nothing of {d} can be sampled to {s}",
     )
-    rule.require(
-        all_(
-            rule.or_(eq(l, 0), lambda: rule.and_(eq(l, 1), lambda: eq(n, m)))
-            for l, n, m in rule.zip(left, rule.item(d, axes), rule.item(s, axes))
-        ),
-        lambda: f"axes {axes} of {d} cannot be left as they are where {left} are 1: the sizes are {s}",
-    )
     slot = put(fill(len(d), 0), axes, range_(len(axes)))
     still = put(fill(len(d), 0), axes, left)
     named = put(fill(len(d), 0), axes, fill(len(axes), 1))
     exact = (coordinates != "tf_crop_and_resize") and (policy == "stretch") and (not (scales is not None))
     plain = Vec(
         rule.where(
-            rule.or_(eq(t, 0), lambda: rule.or_(eq(l, 1), lambda: rule.and_(exact, lambda: eq(n, m)))),
+            rule.or_(eq(t, 0), lambda: rule.and_(rule.or_(ne(l, 0), lambda: exact), lambda: eq(n, m))),
             lambda: 1,
             lambda: 0,
         )
@@ -137,7 +130,7 @@ def resize_relation(
     )
 
 
-# specs/images.yaml:379
+# specs/images.yaml:376
 def grid_sample_relation(rule: Rule, *, x: Vec, grid: Vec, mode: str, padding_mode: str, align_corners: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -162,7 +155,7 @@ def grid_sample_relation(rule: Rule, *, x: Vec, grid: Vec, mode: str, padding_mo
     )
 
 
-# specs/images.yaml:453
+# specs/images.yaml:450
 def affine_grid_relation(rule: Rule, *, theta: Vec, size: Any, align_corners: bool) -> Bound:
     rule.require(eq(len(theta), 3), lambda: f"theta must have rank 3, got rank {len(theta)}")
     b = theta[0]
@@ -174,7 +167,7 @@ def affine_grid_relation(rule: Rule, *, theta: Vec, size: Any, align_corners: bo
     return rule.bind(outputs={"y": Vec((b, *size[2:], t))}, align_corners=align_corners, b=b, size=size, t=t)
 
 
-# specs/images.yaml:480
+# specs/images.yaml:477
 def crop_and_resize_relation(
     rule: Rule, *, x: Vec, boxes: Vec, image: Vec, size: Any, mode: str, extrapolation_value: Any
 ) -> Bound:
