@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.emit.choices import chosen_store, emit_choices
-from anyshape.lower.emit.context import KernelContext
+from anyshape.lower.emit.context import KernelContext, Range
 from anyshape.lower.emit.inner_loop import allocate, emit_loop
 from anyshape.lower.emit.levels import Buffer
 from anyshape.lower.emit.nest import nest
@@ -26,6 +26,9 @@ from anyshape.lower.schedule.tree import Loop, Scope, bodies_of, loops_of, run_t
 
 LIGHT = 8
 """Cycles per vector of a map that is little more than a copy: the rest of a row after whole blocks takes a notable share of its time."""
+
+ROWS = 32
+"""Rows for which what the lanes of a vector need is computed once: the lines that they read and write stay in the first cache."""
 
 Fills = Mapping[DagNode, Buffer]
 """Scratch that the scopes around have reserved for values of nodes."""
@@ -107,31 +110,54 @@ def _loops_inside(scope: Scope) -> Scope | None:
 
 
 def _emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, split: bool) -> None:
-    """Emits a vector's loop around loops of rows: what the lanes need is computed before them. The parts share the outermost loop that does
-    not change the lanes' places, since they would otherwise have a row of images each."""
+    """Emits a vector's loop around loops of rows, a block of rows after the other: what the lanes need is computed before them. The parts
+    share the outermost loop that does not change the lanes' places, since they would otherwise have a row of images each."""
     outer = [v for v in scope.variables if v is not scope.vector]
     lets = [n for load in below(inside.stores) if isinstance(load, Load) for n, _ in load.access.address.lets]
     # where a row has places of its own, several vectors share what these take
     tiers = (2, 1) if any(v in n.domain for n in lets for v in inside.variables) else (1,)
     shares_rows = split and (not outer or any(outer[0] in n.domain and scope.vector in n.domain for n in lets))
+    down = inside.variables[0]
+
+    def blocks() -> None:
+        first, last = (
+            ctx.parts.share(ctx.sizes.of(down.extent)) if shares_rows else (const(I64, 0), ctx.sizes.of(down.extent))
+        )
+        with ctx.levels.loop(first, last, ROWS) as block:
+            stop = ctx.f.smin(ctx.f.add(block.index, ROWS), last)
+            lanes = partial(_emit_lanes, ctx, inside, _Block(ctx, down, (block.index, stop)))
+            nest(ctx, [v for v in scope.variables if v is scope.vector], lanes, vector=scope.vector, tiers=tiers)
+
+    nest(ctx, outer, blocks, split=split and not shares_rows)
+
+
+class _Block:
+    """The range of a loop over some of its rows, and those of the loops inside."""
+
+    def __init__(self, ctx: KernelContext, down: LoopVar, rows: Range) -> None:
+        self.ctx, self.down, self.rows = ctx, down, rows
+
+    def of(self, v: LoopVar) -> Range:
+        return self.rows if v is self.down else (const(I64, 0), self.ctx.sizes.of(v.extent))
+
+
+def _emit_lanes(ctx: KernelContext, inside: Scope, block: _Block) -> None:
+    """Emits the loops of rows inside of a vector, once for lanes whose lookups are in windows and once for others."""
+    values, f = ctx.values, ctx.f
 
     def rows() -> None:
-        emit_scope(ctx, inside, shares_rows)
+        nest(ctx, inside.variables, lambda: _emit_steps(ctx, inside, {}), spans=block)
 
-    def lanes() -> None:
-        values, f = ctx.values, ctx.f
-        loads = {n.access: None for n in below(inside.stores) if isinstance(n, Load) and values.has_window(n.access)}
-        if not loads:
-            rows()
-            return
-        windows = {(access, copy): values.window(access, copy) for access in loads for copy in values.copies}
-        fits = reduce(f.and_, (w.fits for w in windows.values()))
-        with ctx.levels.when(fits), values.within(windows):
-            rows()
-        with ctx.levels.when(f.not_(fits)):
-            rows()
-
-    nest(ctx, scope.variables, lanes, vector=scope.vector, tiers=tiers, split=split and not shares_rows)
+    loads = {n.access: None for n in below(inside.stores) if isinstance(n, Load) and values.has_window(n.access)}
+    if not loads:
+        rows()
+        return
+    windows = {(access, copy): values.window(access, copy) for access in loads for copy in values.copies}
+    fits = reduce(f.and_, (w.fits for w in windows.values()))
+    with ctx.levels.when(fits), values.within(windows):
+        rows()
+    with ctx.levels.when(f.not_(fits)):
+        rows()
 
 
 def _perhaps_single(ctx: KernelContext, scope: Scope) -> LoopVar | None:

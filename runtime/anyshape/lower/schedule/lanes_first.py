@@ -13,11 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from anyshape import dims
+from anyshape.lower.analyse.classify import cost
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.ir.dag import Affine, Dag, DagNode, Load, LoopIndex, LoopVar, Reduction, affine, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
 from anyshape.lower.schedule.tree import Scope
 
+WORTH = 8
+"""Cycles per vector of places that are worth other loops: not of places that are read from memory, which lie in the first cache."""
 TURNS = 16
 """The most turns of a sum that are written out: four by four."""
 
@@ -99,7 +102,7 @@ def lanes_first(scope: Scope) -> Scope:
         if w not in changing and turns < TURNS:
             inner.insert(0, w)
             turns *= w.extent if isinstance(w.extent, int) else TURNS
-    if not places or not inner:
+    if not inner or sum(cost(let, frozenset((v,))) for let in dict.fromkeys(places)) < WORTH:
         return scope
     outer = tuple(w for w in scope.variables if w is not v and w not in inner)
     return replace(scope, variables=(*outer, v), steps=[Scope(tuple(inner), None, scope.steps)])
