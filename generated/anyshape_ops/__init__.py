@@ -145,6 +145,8 @@ OPS: dict[str, OpDef] = {
         ensembles.STATIC_COUNT_GRAMS,
         ensembles.DYN_COUNT_GRAMS,
         images.SCALED_SIZE,
+        images.STATIC_RESAMPLE,
+        images.DYN_RESAMPLE,
         images.STATIC_RESIZE,
         images.DYN_RESIZE,
         images.GRID_SAMPLE,

@@ -127,11 +127,13 @@ from anyshape_ops.ops.ensembles import (
 from anyshape_ops.ops.images import (
     DYN_AFFINE_GRID,
     DYN_CROP_AND_RESIZE,
+    DYN_RESAMPLE,
     DYN_RESIZE,
     GRID_SAMPLE,
     SCALED_SIZE,
     STATIC_AFFINE_GRID,
     STATIC_CROP_AND_RESIZE,
+    STATIC_RESAMPLE,
     STATIC_RESIZE,
 )
 from anyshape_ops.ops.indexing import (
@@ -1470,6 +1472,54 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
 
 # specs/images.yaml:173
 @called
+def resample(
+    x: Operand,
+    roi: Operand = None,
+    scales: Operand = None,
+    axes: Sequence[int] | None = None,
+    *,
+    sizes: Sequence[int | Dim | Value] | Value,
+    left: Sequence[int | Dim | Value] | Value | None = None,
+    mode: str = "nearest",
+    coordinates: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    cubic_coeff_a: float = -0.75,
+    antialias: bool = False,
+    exclude_outside: bool = False,
+    policy: str = "stretch",
+    extrapolation_value: float = 0.0,
+    source: str = "",
+) -> Value:
+    """A tensor sampled anew along all of some axes at once, to the given sizes; `scales` say how far apart, where
+    sizes are scaled ones.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: sizes, left.
+
+    (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
+    """
+    return call_alias(
+        STATIC_RESAMPLE,
+        DYN_RESAMPLE,
+        [x, roi, scales],
+        {
+            "axes": axes,
+            "sizes": sizes,
+            "left": left,
+            "mode": mode,
+            "coordinates": coordinates,
+            "nearest_mode": nearest_mode,
+            "cubic_coeff_a": cubic_coeff_a,
+            "antialias": antialias,
+            "exclude_outside": exclude_outside,
+            "policy": policy,
+            "extrapolation_value": extrapolation_value,
+        },
+        source,
+    )[0]
+
+
+# specs/images.yaml:355
+@called
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -1516,7 +1566,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:376
+# specs/images.yaml:509
 @called
 def grid_sample(
     x: Operand,
@@ -1537,7 +1587,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:450
+# specs/images.yaml:583
 @called
 def affine_grid(
     theta: Operand, size: Sequence[int | Dim | Value] | Value, align_corners: bool = False, *, source: str = ""
@@ -1553,7 +1603,7 @@ def affine_grid(
     )[0]
 
 
-# specs/images.yaml:477
+# specs/images.yaml:610
 @called
 def crop_and_resize(
     x: Operand,
@@ -3949,6 +3999,7 @@ __all__ = [
     "reciprocal",
     "relu",
     "repeat",
+    "resample",
     "reshape",
     "reshape_by_all_codes",
     "reshape_by_codes",

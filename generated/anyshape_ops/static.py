@@ -24,7 +24,7 @@ from anyshape_ops.ops.decoding import (
 from anyshape_ops.ops.deformable import STATIC_DEFORM_CONV
 from anyshape_ops.ops.detection import STATIC_MAX_ROI_POOL, STATIC_NON_MAX_SUPPRESSION, STATIC_ROI_ALIGN
 from anyshape_ops.ops.ensembles import STATIC_COUNT_GRAMS, STATIC_TREE_ENSEMBLE
-from anyshape_ops.ops.images import STATIC_AFFINE_GRID, STATIC_CROP_AND_RESIZE, STATIC_RESIZE
+from anyshape_ops.ops.images import STATIC_AFFINE_GRID, STATIC_CROP_AND_RESIZE, STATIC_RESAMPLE, STATIC_RESIZE
 from anyshape_ops.ops.indexing import (
     STATIC_CENTER_CROP_PAD,
     STATIC_DEPTH_TO_SPACE,
@@ -436,6 +436,53 @@ def count_grams(
 
 # specs/images.yaml:173
 @called
+def resample(
+    x: Operand,
+    roi: Operand = None,
+    scales: Operand = None,
+    axes: Sequence[int] | None = None,
+    *,
+    sizes: Sequence[int],
+    left: Sequence[int] | None = None,
+    mode: str = "nearest",
+    coordinates: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    cubic_coeff_a: float = -0.75,
+    antialias: bool = False,
+    exclude_outside: bool = False,
+    policy: str = "stretch",
+    extrapolation_value: float = 0.0,
+    source: str = "",
+) -> Value:
+    """A tensor sampled anew along all of some axes at once, to the given sizes; `scales` say how far apart, where
+    sizes are scaled ones.
+
+    Attributes, known when the call is built: sizes, left.
+
+    (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
+    """
+    return call(
+        STATIC_RESAMPLE,
+        [x, roi, scales],
+        {
+            "axes": axes,
+            "sizes": sizes,
+            "left": left,
+            "mode": mode,
+            "coordinates": coordinates,
+            "nearest_mode": nearest_mode,
+            "cubic_coeff_a": cubic_coeff_a,
+            "antialias": antialias,
+            "exclude_outside": exclude_outside,
+            "policy": policy,
+            "extrapolation_value": extrapolation_value,
+        },
+        source,
+    )[0]
+
+
+# specs/images.yaml:355
+@called
 def resize(
     x: Operand,
     roi: Operand = None,
@@ -481,7 +528,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:450
+# specs/images.yaml:583
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -493,7 +540,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:477
+# specs/images.yaml:610
 @called
 def crop_and_resize(
     x: Operand,
@@ -1688,6 +1735,7 @@ __all__ = [
     "random_uniform",
     "read_beams",
     "repeat",
+    "resample",
     "reshape",
     "reshape_by_codes",
     "resize",

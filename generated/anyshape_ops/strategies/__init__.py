@@ -98,6 +98,7 @@ PROPERTIES = LazyProperties(
         "tree_ensemble": "ensembles.TREE_ENSEMBLE",
         "count_grams": "ensembles.COUNT_GRAMS",
         "scaled_size": "images.SCALED_SIZE",
+        "resample": "images.RESAMPLE",
         "resize": "images.RESIZE",
         "grid_sample": "images.GRID_SAMPLE",
         "affine_grid": "images.AFFINE_GRID",
