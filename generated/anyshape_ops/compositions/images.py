@@ -74,8 +74,8 @@ def resize_body(c: Composing) -> list[Any]:
     else:
         y = api.resample(
             x,
-            roi,
-            scales,
+            (roi if c.present("roi") else None),
+            (scales if c.present("scales") else None),
             axes=bound.axes,
             sizes=c.size("sizes"),
             left=c.size("left"),
