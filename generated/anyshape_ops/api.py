@@ -80,9 +80,13 @@ from anyshape_ops.ops.decoding import (
 )
 from anyshape_ops.ops.deformable import DYN_DEFORM_CONV, STATIC_DEFORM_CONV
 from anyshape_ops.ops.detection import (
+    DYN_ALIGN_PIXELS,
+    DYN_ALIGN_PLANES,
     DYN_MAX_ROI_POOL,
     DYN_NON_MAX_SUPPRESSION,
     DYN_ROI_ALIGN,
+    STATIC_ALIGN_PIXELS,
+    STATIC_ALIGN_PLANES,
     STATIC_MAX_ROI_POOL,
     STATIC_NON_MAX_SUPPRESSION,
     STATIC_ROI_ALIGN,
@@ -1035,6 +1039,64 @@ def non_max_suppression(
 
 # specs/detection.yaml:178
 @called
+def align_planes(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Sequence[int | Dim | Value] | Value | None = (1, 1),
+    mode: str = "avg",
+    ratio: int | Dim | Value | None = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, found in the planes of the channels one after the other.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, ratio.
+
+    (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
+    """
+    return call_alias(
+        STATIC_ALIGN_PLANES,
+        DYN_ALIGN_PLANES,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:303
+@called
+def align_pixels(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Sequence[int | Dim | Value] | Value | None = (1, 1),
+    mode: str = "avg",
+    ratio: int | Dim | Value | None = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, of images whose last axis are the channels.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, ratio.
+
+    (x: F[b, *d:2, c], rois: F[k, 4], image: I[k]) -> (y: F[k, *size, c])
+    """
+    return call_alias(
+        STATIC_ALIGN_PIXELS,
+        DYN_ALIGN_PIXELS,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:416
+@called
 def roi_align(
     x: Operand,
     rois: Operand,
@@ -1063,7 +1125,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:309
+# specs/detection.yaml:488
 @called
 def max_roi_pool(
     x: Operand,
@@ -3845,6 +3907,8 @@ __all__ = [
     "adam",
     "add",
     "affine_grid",
+    "align_pixels",
+    "align_planes",
     "all",
     "any",
     "append_at",

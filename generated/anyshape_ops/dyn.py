@@ -17,7 +17,13 @@ from anyshape.public import called
 from anyshape_ops.ops.attention import DYN_ATTENTION, DYN_HIDE_KEYS, DYN_READ_BEAMS
 from anyshape_ops.ops.decoding import DYN_APPEND_AT, DYN_GROUPED_QUERY_ATTENTION, DYN_LINEAR_ATTENTION, DYN_PLACE_TOKENS
 from anyshape_ops.ops.deformable import DYN_DEFORM_CONV
-from anyshape_ops.ops.detection import DYN_MAX_ROI_POOL, DYN_NON_MAX_SUPPRESSION, DYN_ROI_ALIGN
+from anyshape_ops.ops.detection import (
+    DYN_ALIGN_PIXELS,
+    DYN_ALIGN_PLANES,
+    DYN_MAX_ROI_POOL,
+    DYN_NON_MAX_SUPPRESSION,
+    DYN_ROI_ALIGN,
+)
 from anyshape_ops.ops.ensembles import DYN_COUNT_GRAMS, DYN_TREE_ENSEMBLE
 from anyshape_ops.ops.images import DYN_AFFINE_GRID, DYN_CROP_AND_RESIZE, DYN_RESAMPLE, DYN_RESIZE
 from anyshape_ops.ops.indexing import (
@@ -318,6 +324,62 @@ def non_max_suppression(
 
 # specs/detection.yaml:178
 @called
+def align_planes(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Operand = (1, 1),
+    mode: str = "avg",
+    ratio: Operand = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, found in the planes of the channels one after the other.
+
+    Operands, which may be computed at run time: size, ratio.
+
+    (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
+    """
+    return call(
+        DYN_ALIGN_PLANES,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:303
+@called
+def align_pixels(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Operand = (1, 1),
+    mode: str = "avg",
+    ratio: Operand = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, of images whose last axis are the channels.
+
+    Operands, which may be computed at run time: size, ratio.
+
+    (x: F[b, *d:2, c], rois: F[k, 4], image: I[k]) -> (y: F[k, *size, c])
+    """
+    return call(
+        DYN_ALIGN_PIXELS,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:416
+@called
 def roi_align(
     x: Operand,
     rois: Operand,
@@ -345,7 +407,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:309
+# specs/detection.yaml:488
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Operand, scale: float = 1.0, *, source: str = ""
@@ -1599,6 +1661,8 @@ def col2im(
 
 __all__ = [
     "affine_grid",
+    "align_pixels",
+    "align_planes",
     "all",
     "any",
     "append_at",

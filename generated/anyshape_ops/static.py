@@ -22,7 +22,13 @@ from anyshape_ops.ops.decoding import (
     STATIC_PLACE_TOKENS,
 )
 from anyshape_ops.ops.deformable import STATIC_DEFORM_CONV
-from anyshape_ops.ops.detection import STATIC_MAX_ROI_POOL, STATIC_NON_MAX_SUPPRESSION, STATIC_ROI_ALIGN
+from anyshape_ops.ops.detection import (
+    STATIC_ALIGN_PIXELS,
+    STATIC_ALIGN_PLANES,
+    STATIC_MAX_ROI_POOL,
+    STATIC_NON_MAX_SUPPRESSION,
+    STATIC_ROI_ALIGN,
+)
 from anyshape_ops.ops.ensembles import STATIC_COUNT_GRAMS, STATIC_TREE_ENSEMBLE
 from anyshape_ops.ops.images import STATIC_AFFINE_GRID, STATIC_CROP_AND_RESIZE, STATIC_RESAMPLE, STATIC_RESIZE
 from anyshape_ops.ops.indexing import (
@@ -325,6 +331,62 @@ def non_max_suppression(
 
 # specs/detection.yaml:178
 @called
+def align_planes(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Sequence[int] = (1, 1),
+    mode: str = "avg",
+    ratio: int = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, found in the planes of the channels one after the other.
+
+    Attributes, known when the call is built: size, ratio.
+
+    (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
+    """
+    return call(
+        STATIC_ALIGN_PLANES,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:303
+@called
+def align_pixels(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Sequence[int] = (1, 1),
+    mode: str = "avg",
+    ratio: int = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, of images whose last axis are the channels.
+
+    Attributes, known when the call is built: size, ratio.
+
+    (x: F[b, *d:2, c], rois: F[k, 4], image: I[k]) -> (y: F[k, *size, c])
+    """
+    return call(
+        STATIC_ALIGN_PIXELS,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:416
+@called
 def roi_align(
     x: Operand,
     rois: Operand,
@@ -352,7 +414,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:309
+# specs/detection.yaml:488
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
@@ -1678,6 +1740,8 @@ def col2im(
 
 __all__ = [
     "affine_grid",
+    "align_pixels",
+    "align_planes",
     "all",
     "any",
     "append_at",

@@ -64,6 +64,8 @@ PROPERTIES = LazyProperties(
         "linear_attention": "decoding.LINEAR_ATTENTION",
         "deform_conv": "deformable.DEFORM_CONV",
         "non_max_suppression": "detection.NON_MAX_SUPPRESSION",
+        "align_planes": "detection.ALIGN_PLANES",
+        "align_pixels": "detection.ALIGN_PIXELS",
         "roi_align": "detection.ROI_ALIGN",
         "max_roi_pool": "detection.MAX_ROI_POOL",
         "add": "elementwise.ADD",
