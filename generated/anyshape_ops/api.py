@@ -1125,7 +1125,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:488
+# specs/detection.yaml:489
 @called
 def max_roi_pool(
     x: Operand,

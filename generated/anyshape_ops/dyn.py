@@ -407,7 +407,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:488
+# specs/detection.yaml:489
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Operand, scale: float = 1.0, *, source: str = ""

@@ -443,7 +443,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
     n, e = eqs.index("n", k), eqs.index("e", 2)
     eqs.define(
         step[n, e],
-        (side[n, e] if half_pixel else maximum(side[n, e], 1)) / cast(item(size, e), eqs.dtypes["U"]),
+        (side[n, e] if half_pixel else maximum(side[n, e], 1)) / cast(maximum(item(size, e), 1), eqs.dtypes["U"]),
         "specs/detection.yaml:344",
     )
     grid = eqs.scratch("grid", parse_dtype("i64"), rules.Vec((k, 2)))
@@ -588,7 +588,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/detection.yaml:488
+# specs/detection.yaml:489
 def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, bins, scale, size, d, c = bound.b, bound.k, bound.bins, bound.scale, bound.size, bound.d, bound.c
     x, rois, image = eqs.tensor("x"), eqs.tensor("rois"), eqs.tensor("image")
@@ -598,7 +598,7 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:502: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:503: all(0 <= image[n] < b for n in k) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -655,4 +655,4 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
                                 ],
                             ),
                         )
-    procedure.end(source="specs/detection.yaml:505")
+    procedure.end(source="specs/detection.yaml:506")
