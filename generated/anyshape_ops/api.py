@@ -281,11 +281,20 @@ from anyshape_ops.ops.shapes import (
 )
 from anyshape_ops.ops.signal import (
     DYN_DFT,
+    DYN_DFT_ALONG,
     DYN_MEL_WEIGHT_MATRIX,
     DYN_STFT,
+    DYN_STFT_OF_LONG_PARTS,
+    DYN_SUMS_OF_PARTS,
+    DYN_TURNING_WAVES,
     STATIC_DFT,
+    STATIC_DFT_ALONG,
     STATIC_MEL_WEIGHT_MATRIX,
     STATIC_STFT,
+    STATIC_STFT_OF_LONG_PARTS,
+    STATIC_SUMS_OF_PARTS,
+    STATIC_TURNING_WAVES,
+    SUMS_OF_SAMPLES,
 )
 from anyshape_ops.ops.sorting import ARGSORT, DYN_TOPK, SEARCHSORTED, SORT, STATIC_TOPK, UNIQUE, UNIQUE_SLICES
 from anyshape_ops.ops.sparse import (
@@ -3068,6 +3077,32 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
 
 # specs/signal.yaml:50
 @called
+def dft_along(
+    x: Operand,
+    axis: int | Dim | Value | None = -2,
+    inverse: bool = False,
+    onesided: bool = False,
+    length: int | Dim | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What dft gives, from one turn of each wave.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis, length.
+
+    (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
+    """
+    return call_alias(
+        STATIC_DFT_ALONG,
+        DYN_DFT_ALONG,
+        [x],
+        {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length},
+        source,
+    )[0]
+
+
+# specs/signal.yaml:100
+@called
 def dft(
     x: Operand,
     axis: int | Dim | Value | None = -2,
@@ -3088,7 +3123,85 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:104
+# specs/signal.yaml:144
+@called
+def stft_of_long_parts(
+    x: Operand,
+    window: Operand = None,
+    *,
+    step: int | Dim | Value,
+    length: int | Dim | Value | None = None,
+    onesided: bool = True,
+    source: str = "",
+) -> Value:
+    """What stft gives, from one turn of each wave.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step, length.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
+    2])
+    """
+    return call_alias(
+        STATIC_STFT_OF_LONG_PARTS,
+        DYN_STFT_OF_LONG_PARTS,
+        [x, window],
+        {"step": step, "length": length, "onesided": onesided},
+        source,
+    )[0]
+
+
+# specs/signal.yaml:181
+@called
+def turning_waves(
+    window: Operand = None,
+    *,
+    size: int | Dim | Value,
+    channels: int | Dim | Value | None = 1,
+    onesided: bool = True,
+    inverse: bool = False,
+    to: DType | str = "f32",
+    source: str = "",
+) -> Value:
+    """What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or
+    its inverse.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, channels.
+
+    (window: F[*w] = 1) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    """
+    return call_alias(
+        STATIC_TURNING_WAVES,
+        DYN_TURNING_WAVES,
+        [window],
+        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse, "to": to},
+        source,
+    )[0]
+
+
+# specs/signal.yaml:227
+@called
+def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
+    """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
+    it.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step.
+
+    (x: F[b, n, c], table: U[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    """
+    return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
+
+
+# specs/signal.yaml:248
+@called
+def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
+    """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
+
+    (x: F[*a, n, c], table: U[size, c, m, 2]) -> (y: F[*a, m, 2])
+    """
+    return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
+
+
+# specs/signal.yaml:261
 @called
 def stft(
     x: Operand,
@@ -3112,7 +3225,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:144
+# specs/signal.yaml:300
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -3960,6 +4073,7 @@ __all__ = [
     "dequantize_linear",
     "det",
     "dft",
+    "dft_along",
     "dilate",
     "div",
     "dropout",
@@ -4101,6 +4215,7 @@ __all__ = [
     "squeeze",
     "stack",
     "stft",
+    "stft_of_long_parts",
     "string_at",
     "string_concat",
     "string_equal",
@@ -4112,6 +4227,8 @@ __all__ = [
     "sub",
     "sum",
     "sum_square",
+    "sums_of_parts",
+    "sums_of_samples",
     "swish",
     "tan",
     "tanh",
@@ -4123,6 +4240,7 @@ __all__ = [
     "tree_ensemble",
     "tree_links",
     "trilu",
+    "turning_waves",
     "unique",
     "unique_slices",
     "unpack_nbits",

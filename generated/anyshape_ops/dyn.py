@@ -70,7 +70,15 @@ from anyshape_ops.ops.reshaping import DYN_RESHAPE_BY_CODES
 from anyshape_ops.ops.scan import DYN_CUMPROD, DYN_CUMSUM
 from anyshape_ops.ops.scatter import DYN_SPARSE_TO_DENSE
 from anyshape_ops.ops.shapes import DYN_ARANGE, DYN_AXIS_POSITIONS, DYN_FULL, DYN_ONES, DYN_ZEROS
-from anyshape_ops.ops.signal import DYN_DFT, DYN_MEL_WEIGHT_MATRIX, DYN_STFT
+from anyshape_ops.ops.signal import (
+    DYN_DFT,
+    DYN_DFT_ALONG,
+    DYN_MEL_WEIGHT_MATRIX,
+    DYN_STFT,
+    DYN_STFT_OF_LONG_PARTS,
+    DYN_SUMS_OF_PARTS,
+    DYN_TURNING_WAVES,
+)
 from anyshape_ops.ops.sorting import DYN_TOPK
 from anyshape_ops.ops.sparse import DYN_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.supports import DYN_COUPLE_PAIRS, DYN_PAIR_VOTES
@@ -1229,6 +1237,28 @@ def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Val
 
 # specs/signal.yaml:50
 @called
+def dft_along(
+    x: Operand,
+    axis: Operand = -2,
+    inverse: bool = False,
+    onesided: bool = False,
+    length: Operand = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What dft gives, from one turn of each wave.
+
+    Operands, which may be computed at run time: axis, length.
+
+    (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
+    """
+    return call(
+        DYN_DFT_ALONG, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source
+    )[0]
+
+
+# specs/signal.yaml:100
+@called
 def dft(
     x: Operand,
     axis: Operand = -2,
@@ -1247,7 +1277,68 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:104
+# specs/signal.yaml:144
+@called
+def stft_of_long_parts(
+    x: Operand,
+    window: Operand = None,
+    *,
+    step: Operand,
+    length: Operand = None,
+    onesided: bool = True,
+    source: str = "",
+) -> Value:
+    """What stft gives, from one turn of each wave.
+
+    Operands, which may be computed at run time: step, length.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
+    2])
+    """
+    return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
+
+
+# specs/signal.yaml:181
+@called
+def turning_waves(
+    window: Operand = None,
+    *,
+    size: Operand,
+    channels: Operand = 1,
+    onesided: bool = True,
+    inverse: bool = False,
+    to: DType | str = "f32",
+    source: str = "",
+) -> Value:
+    """What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or
+    its inverse.
+
+    Operands, which may be computed at run time: size, channels.
+
+    (window: F[*w] = 1) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    """
+    return call(
+        DYN_TURNING_WAVES,
+        [window],
+        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse, "to": to},
+        source,
+    )[0]
+
+
+# specs/signal.yaml:227
+@called
+def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
+    """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
+    it.
+
+    Operands, which may be computed at run time: step.
+
+    (x: F[b, n, c], table: U[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    """
+    return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
+
+
+# specs/signal.yaml:261
 @called
 def stft(
     x: Operand,
@@ -1269,7 +1360,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:144
+# specs/signal.yaml:300
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1684,6 +1775,7 @@ __all__ = [
     "deform_conv",
     "depth_to_space",
     "dft",
+    "dft_along",
     "dilate",
     "ensure_shape",
     "expand_dims",
@@ -1733,13 +1825,16 @@ __all__ = [
     "split",
     "squeeze",
     "stft",
+    "stft_of_long_parts",
     "string_split",
     "sum",
     "sum_square",
+    "sums_of_parts",
     "tile",
     "topk",
     "transpose",
     "tree_ensemble",
     "trilu",
+    "turning_waves",
     "zeros",
 ]

@@ -75,7 +75,15 @@ from anyshape_ops.ops.reshaping import STATIC_RESHAPE_BY_CODES
 from anyshape_ops.ops.scan import STATIC_CUMPROD, STATIC_CUMSUM
 from anyshape_ops.ops.scatter import STATIC_SPARSE_TO_DENSE
 from anyshape_ops.ops.shapes import STATIC_ARANGE, STATIC_AXIS_POSITIONS, STATIC_FULL, STATIC_ONES, STATIC_ZEROS
-from anyshape_ops.ops.signal import STATIC_DFT, STATIC_MEL_WEIGHT_MATRIX, STATIC_STFT
+from anyshape_ops.ops.signal import (
+    STATIC_DFT,
+    STATIC_DFT_ALONG,
+    STATIC_MEL_WEIGHT_MATRIX,
+    STATIC_STFT,
+    STATIC_STFT_OF_LONG_PARTS,
+    STATIC_SUMS_OF_PARTS,
+    STATIC_TURNING_WAVES,
+)
 from anyshape_ops.ops.sorting import STATIC_TOPK
 from anyshape_ops.ops.sparse import STATIC_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.supports import STATIC_COUPLE_PAIRS, STATIC_PAIR_VOTES
@@ -1314,6 +1322,28 @@ def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") 
 
 # specs/signal.yaml:50
 @called
+def dft_along(
+    x: Operand,
+    axis: int = -2,
+    inverse: bool = False,
+    onesided: bool = False,
+    length: int | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What dft gives, from one turn of each wave.
+
+    Attributes, known when the call is built: axis, length.
+
+    (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
+    """
+    return call(
+        STATIC_DFT_ALONG, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source
+    )[0]
+
+
+# specs/signal.yaml:100
+@called
 def dft(
     x: Operand,
     axis: int = -2,
@@ -1332,7 +1362,64 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:104
+# specs/signal.yaml:144
+@called
+def stft_of_long_parts(
+    x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
+) -> Value:
+    """What stft gives, from one turn of each wave.
+
+    Attributes, known when the call is built: step, length.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
+    2])
+    """
+    return call(
+        STATIC_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source
+    )[0]
+
+
+# specs/signal.yaml:181
+@called
+def turning_waves(
+    window: Operand = None,
+    *,
+    size: int,
+    channels: int = 1,
+    onesided: bool = True,
+    inverse: bool = False,
+    to: DType | str = "f32",
+    source: str = "",
+) -> Value:
+    """What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or
+    its inverse.
+
+    Attributes, known when the call is built: size, channels.
+
+    (window: F[*w] = 1) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    """
+    return call(
+        STATIC_TURNING_WAVES,
+        [window],
+        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse, "to": to},
+        source,
+    )[0]
+
+
+# specs/signal.yaml:227
+@called
+def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
+    """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
+    it.
+
+    Attributes, known when the call is built: step.
+
+    (x: F[b, n, c], table: U[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    """
+    return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
+
+
+# specs/signal.yaml:261
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1348,7 +1435,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:144
+# specs/signal.yaml:300
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1763,6 +1850,7 @@ __all__ = [
     "deform_conv",
     "depth_to_space",
     "dft",
+    "dft_along",
     "dilate",
     "ensure_shape",
     "expand_dims",
@@ -1812,13 +1900,16 @@ __all__ = [
     "split",
     "squeeze",
     "stft",
+    "stft_of_long_parts",
     "string_split",
     "sum",
     "sum_square",
+    "sums_of_parts",
     "tile",
     "topk",
     "transpose",
     "tree_ensemble",
     "trilu",
+    "turning_waves",
     "zeros",
 ]
