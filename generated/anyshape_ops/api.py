@@ -3153,13 +3153,12 @@ def stft_of_long_parts(
 # specs/signal.yaml:181
 @called
 def turning_waves(
-    window: Operand = None,
-    *,
+    window: Operand,
     size: int | Dim | Value,
     channels: int | Dim | Value | None = 1,
     onesided: bool = True,
     inverse: bool = False,
-    to: DType | str = "f32",
+    *,
     source: str = "",
 ) -> Value:
     """What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or
@@ -3167,18 +3166,18 @@ def turning_waves(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, channels.
 
-    (window: F[*w] = 1) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
     """
     return call_alias(
         STATIC_TURNING_WAVES,
         DYN_TURNING_WAVES,
         [window],
-        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse, "to": to},
+        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse},
         source,
     )[0]
 
 
-# specs/signal.yaml:227
+# specs/signal.yaml:229
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3186,22 +3185,22 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step.
 
-    (x: F[b, n, c], table: U[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
     """
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:248
+# specs/signal.yaml:250
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
 
-    (x: F[*a, n, c], table: U[size, c, m, 2]) -> (y: F[*a, m, 2])
+    (x: F[*a, n, c], table: G[size, c, m, 2]) -> (y: F[*a, m, 2])
     """
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:261
+# specs/signal.yaml:264
 @called
 def stft(
     x: Operand,
@@ -3225,7 +3224,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:300
+# specs/signal.yaml:303
 @called
 def mel_weight_matrix(
     lower: Operand,

@@ -1301,13 +1301,12 @@ def stft_of_long_parts(
 # specs/signal.yaml:181
 @called
 def turning_waves(
-    window: Operand = None,
-    *,
+    window: Operand,
     size: Operand,
     channels: Operand = 1,
     onesided: bool = True,
     inverse: bool = False,
-    to: DType | str = "f32",
+    *,
     source: str = "",
 ) -> Value:
     """What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or
@@ -1315,17 +1314,17 @@ def turning_waves(
 
     Operands, which may be computed at run time: size, channels.
 
-    (window: F[*w] = 1) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
     """
     return call(
         DYN_TURNING_WAVES,
         [window],
-        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse, "to": to},
+        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse},
         source,
     )[0]
 
 
-# specs/signal.yaml:227
+# specs/signal.yaml:229
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1333,12 +1332,12 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
 
     Operands, which may be computed at run time: step.
 
-    (x: F[b, n, c], table: U[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
     """
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:261
+# specs/signal.yaml:264
 @called
 def stft(
     x: Operand,
@@ -1360,7 +1359,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:300
+# specs/signal.yaml:303
 @called
 def mel_weight_matrix(
     lower: Operand,

@@ -1382,31 +1382,24 @@ def stft_of_long_parts(
 # specs/signal.yaml:181
 @called
 def turning_waves(
-    window: Operand = None,
-    *,
-    size: int,
-    channels: int = 1,
-    onesided: bool = True,
-    inverse: bool = False,
-    to: DType | str = "f32",
-    source: str = "",
+    window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
 ) -> Value:
     """What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or
     its inverse.
 
     Attributes, known when the call is built: size, channels.
 
-    (window: F[*w] = 1) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
     """
     return call(
         STATIC_TURNING_WAVES,
         [window],
-        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse, "to": to},
+        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse},
         source,
     )[0]
 
 
-# specs/signal.yaml:227
+# specs/signal.yaml:229
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1414,12 +1407,12 @@ def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") ->
 
     Attributes, known when the call is built: step.
 
-    (x: F[b, n, c], table: U[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
     """
     return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:261
+# specs/signal.yaml:264
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1435,7 +1428,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:300
+# specs/signal.yaml:303
 @called
 def mel_weight_matrix(
     lower: Operand,

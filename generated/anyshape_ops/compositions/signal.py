@@ -19,12 +19,11 @@ def dft_body(c: Composing) -> list[Any]:
     x = c.input("x")
     def then1() -> list[Any]:
         waves = api.turning_waves(
-            None,
+            1.0,
             size=c.size("length"),
             channels=c.size("c"),
             onesided=bound.onesided,
             inverse=bound.inverse,
-            to=c.dtype("U"),
             source=c.source,
         )
         y = api.sums_of_samples(x, waves, source=c.source)
@@ -60,7 +59,7 @@ DFT = Composition(
 )
 
 
-# specs/signal.yaml:261
+# specs/signal.yaml:264
 def stft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -69,11 +68,10 @@ def stft_body(c: Composing) -> list[Any]:
     x = c.input("x")
     def then1() -> list[Any]:
         waves = api.turning_waves(
-            (window if c.present("window") else None),
+            (window if c.present("window") else 1.0),
             size=c.size("size"),
             channels=c.size("c"),
             onesided=bound.onesided,
-            to=c.dtype("U"),
             source=c.source,
         )
         y = api.sums_of_parts(x, waves, step=c.size("step"), source=c.source)

@@ -211,53 +211,47 @@ def turning_waves_kernel(eqs: Equations, bound: Bound) -> None:
         back = where(gt(p, e), lambda: -si, lambda: si)
         return where(eq(p, e), lambda: co, lambda: back if inverse else ahead)
 
-    win = eqs.scratch("win", eqs.dtypes["param:to"], rules.Vec((size,)))
+    win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((size,)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(
-            win[t],
-            cast(window[*(t,)], eqs.dtypes["param:to"]) / cast(many, eqs.dtypes["param:to"]),
-            "specs/signal.yaml:203",
-        )
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) / cast(many, eqs.dtypes["U"]), "specs/signal.yaml:202")
     if rules.eq(len(w), 0):
         t = eqs.index("t", size)
         eqs.define(
-            win[t],
-            cast(window[*rules.Vec(())], eqs.dtypes["param:to"]) / cast(many, eqs.dtypes["param:to"]),
-            "specs/signal.yaml:204",
+            win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) / cast(many, eqs.dtypes["U"]), "specs/signal.yaml:203"
         )
-    co = eqs.scratch("co", eqs.dtypes["param:to"], rules.Vec((size,)))
+    co = eqs.scratch("co", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         co[u],
-        cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["param:to"]),
-        "specs/signal.yaml:205",
+        cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
+        "specs/signal.yaml:204",
     )
-    si = eqs.scratch("si", eqs.dtypes["param:to"], rules.Vec((size,)))
+    si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
-        cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["param:to"]),
-        "specs/signal.yaml:206",
+        cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
+        "specs/signal.yaml:205",
     )
-    parts = eqs.scratch("parts", eqs.dtypes["param:to"], rules.Vec((size, channels, 2, m)))
+    parts = eqs.scratch("parts", eqs.dtypes["U"], rules.Vec((size, channels, 2, m)))
     t, p, k = eqs.index("t", size), eqs.index("p", channels), eqs.index("k", m)
     eqs.define(
         parts[t, p, 0, k],
         win[t] * turned(p, 0, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-        "specs/signal.yaml:207",
+        "specs/signal.yaml:206",
     )
     t, p, k = eqs.index("t", size), eqs.index("p", channels), eqs.index("k", m)
     eqs.define(
         parts[t, p, 1, k],
         win[t] * turned(p, 1, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-        "specs/signal.yaml:208",
+        "specs/signal.yaml:207",
     )
     t, p, k, e = eqs.index("t", size), eqs.index("p", channels), eqs.index("k", k_extent), eqs.index("e", 2)
-    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:209")
+    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:208")
 
 
-# specs/signal.yaml:227
+# specs/signal.yaml:229
 def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
     b, f_extent, m, size, c, step = bound.b, bound.f_extent, bound.m, bound.size, bound.c, bound.step
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -265,14 +259,18 @@ def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[g, f, k, e],
         cast(
-            reduce_("sum", [size, c], lambda t, p: cast(x[g, f * step + t, p], eqs.dtypes["U"]) * table[t, p, k, e]),
+            reduce_(
+                "sum",
+                [size, c],
+                lambda t, p: cast(x[g, f * step + t, p], eqs.dtypes["U"]) * cast(table[t, p, k, e], eqs.dtypes["U"]),
+            ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:235",
+        "specs/signal.yaml:237",
     )
 
 
-# specs/signal.yaml:248
+# specs/signal.yaml:250
 def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, n, size, c = bound.a, bound.m, bound.n, bound.size, bound.c
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -281,14 +279,18 @@ def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*g, k, e],
         cast(
-            reduce_("sum", [rule.min(n, size), c], lambda t, p: cast(x[*g, t, p], eqs.dtypes["U"]) * table[t, p, k, e]),
+            reduce_(
+                "sum",
+                [rule.min(n, size), c],
+                lambda t, p: cast(x[*g, t, p], eqs.dtypes["U"]) * cast(table[t, p, k, e], eqs.dtypes["U"]),
+            ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:253",
+        "specs/signal.yaml:255",
     )
 
 
-# specs/signal.yaml:300
+# specs/signal.yaml:303
 def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
     bins = bound.bins
     dft_length = bound.dft_length
@@ -306,7 +308,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         at_[e],
         mel(lower[()])
         + cast(e, parse_dtype("f64")) * (mel(upper[()]) - mel(lower[()])) / cast(bins + 2, parse_dtype("f64")),
-        "specs/signal.yaml:317",
+        "specs/signal.yaml:320",
     )
     edge = eqs.scratch("edge", parse_dtype("f64"), rules.Vec((bins + 2,)))
     e = eqs.index("e", bins + 2)
@@ -317,7 +319,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             * 700
             * (exp(at_[e] / 2595 * log(cast(10, parse_dtype("f64")))) - 1) / cast(sample_rate, parse_dtype("f64"))
         ),
-        "specs/signal.yaml:318",
+        "specs/signal.yaml:321",
     )
     up = eqs.scratch("up", parse_dtype("f64"), rules.Vec((rule.floordiv(dft_length, 2) + 1, bins)))
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
@@ -333,7 +335,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
                 and_(eq(edge[i], edge[i + 1]), eq(cast(j, parse_dtype("f64")), edge[i])), lambda: 1, lambda: 0
             ),
         ),
-        "specs/signal.yaml:319",
+        "specs/signal.yaml:322",
     )
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
     eqs.define(
@@ -346,5 +348,5 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             to,
         ),
-        "specs/signal.yaml:322",
+        "specs/signal.yaml:325",
     )

@@ -41,7 +41,7 @@ def dft_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:285
+# specs/signal.yaml:288
 def stft_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.stft(
@@ -55,7 +55,7 @@ def stft_17(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:328
+# specs/signal.yaml:331
 def mel_weight_matrix_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mel_weight_matrix(

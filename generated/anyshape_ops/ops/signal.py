@@ -133,17 +133,17 @@ DYN_STFT_OF_LONG_PARTS = OpDef(
 STATIC_TURNING_WAVES = OpDef(
     name="turning_waves",
     variant="static",
-    inputs=(InputDef("window", "F", optional=True, default=1),),
+    inputs=(InputDef("window", "F"),),
     params=(
         ParamDef("size", "int"),
         ParamDef("channels", "int", required=False, default=1),
         ParamDef("onesided", "bool", required=False, default=True),
         ParamDef("inverse", "bool", required=False, default=False),
-        ParamDef("to", "dtype", required=False, default=parse_dtype("f32")),
     ),
-    outputs=(OutputDef("y", "param:to"),),
+    outputs=(OutputDef("y", "U"),),
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.turning_waves_relation,
+    computed={"U": ("accum", "F")},
     kernel=kernels.turning_waves_kernel,
     summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
     source="specs/signal.yaml:181",
@@ -151,76 +151,76 @@ STATIC_TURNING_WAVES = OpDef(
 DYN_TURNING_WAVES = OpDef(
     name="turning_waves",
     variant="dyn",
-    inputs=(InputDef("window", "F", optional=True, default=1),),
+    inputs=(InputDef("window", "F"),),
     params=(
         ParamDef("size", "int", operand=True),
         ParamDef("channels", "int", required=False, default=1, operand=True),
         ParamDef("onesided", "bool", required=False, default=True),
         ParamDef("inverse", "bool", required=False, default=False),
-        ParamDef("to", "dtype", required=False, default=parse_dtype("f32")),
     ),
-    outputs=(OutputDef("y", "param:to"),),
+    outputs=(OutputDef("y", "U"),),
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.turning_waves_relation,
+    computed={"U": ("accum", "F")},
     kernel=kernels.turning_waves_kernel,
     summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
     source="specs/signal.yaml:181",
 )
 
-# specs/signal.yaml:227
+# specs/signal.yaml:229
 STATIC_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
     variant="static",
     inputs=(
         InputDef("x", "F"),
-        InputDef("table", "U"),
+        InputDef("table", "G"),
     ),
     params=(ParamDef("step", "int"),),
     outputs=(OutputDef("y", "F"),),
-    dtypes={"F": ("f32", "f64", "f16", "bf16")},
+    dtypes={"F": ("f32", "f64", "f16", "bf16"), "G": ("f32", "f64", "f16", "bf16")},
     relation=relations.sums_of_parts_relation,
-    computed={"U": ("accum", "F")},
+    computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
     summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
-    source="specs/signal.yaml:227",
+    source="specs/signal.yaml:229",
 )
 DYN_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
     variant="dyn",
     inputs=(
         InputDef("x", "F"),
-        InputDef("table", "U"),
+        InputDef("table", "G"),
     ),
     params=(ParamDef("step", "int", operand=True),),
     outputs=(OutputDef("y", "F"),),
-    dtypes={"F": ("f32", "f64", "f16", "bf16")},
+    dtypes={"F": ("f32", "f64", "f16", "bf16"), "G": ("f32", "f64", "f16", "bf16")},
     relation=relations.sums_of_parts_relation,
-    computed={"U": ("accum", "F")},
+    computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
     summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
-    source="specs/signal.yaml:227",
+    source="specs/signal.yaml:229",
 )
 
-# specs/signal.yaml:248
+# specs/signal.yaml:250
 # sums_of_samples: no dyn variant, it has no parameters
 SUMS_OF_SAMPLES = OpDef(
     name="sums_of_samples",
     variant="",
     inputs=(
         InputDef("x", "F"),
-        InputDef("table", "U"),
+        InputDef("table", "G"),
     ),
     params=(),
     outputs=(OutputDef("y", "F"),),
-    dtypes={"F": ("f32", "f64", "f16", "bf16")},
+    dtypes={"F": ("f32", "f64", "f16", "bf16"), "G": ("f32", "f64", "f16", "bf16")},
     relation=relations.sums_of_samples_relation,
-    computed={"U": ("accum", "F")},
+    computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_samples_kernel,
     summary="The sums of the samples of a signal, each times what a table has for it, as many as there are in both.",
-    source="specs/signal.yaml:248",
+    source="specs/signal.yaml:250",
 )
 
-# specs/signal.yaml:261
+# specs/signal.yaml:264
 STATIC_STFT = OpDef(
     name="stft",
     variant="static",
@@ -239,7 +239,7 @@ STATIC_STFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:261",
+    source="specs/signal.yaml:264",
 )
 DYN_STFT = OpDef(
     name="stft",
@@ -259,10 +259,10 @@ DYN_STFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:261",
+    source="specs/signal.yaml:264",
 )
 
-# specs/signal.yaml:300
+# specs/signal.yaml:303
 STATIC_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
     variant="static",
@@ -281,7 +281,7 @@ STATIC_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:300",
+    source="specs/signal.yaml:303",
 )
 DYN_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
@@ -301,5 +301,5 @@ DYN_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:300",
+    source="specs/signal.yaml:303",
 )

@@ -114,12 +114,9 @@ def stft_of_long_parts_relation(
 
 # specs/signal.yaml:181
 def turning_waves_relation(
-    rule: Rule, *, window: Vec | None, size: Any, channels: Any, onesided: bool, inverse: bool, to: Any
+    rule: Rule, *, window: Vec, size: Any, channels: Any, onesided: bool, inverse: bool
 ) -> Bound:
-    if window is not None:
-        w = window
-    else:
-        w = Vec(())
+    w = window
     rule.require(
         rule.and_(gt(size, 0), lambda: rule.or_(eq(len(w), 0), lambda: eq(w, Vec((size,))))),
         lambda: f"no {size} samples, at least 1, with a window of {w}",
@@ -141,11 +138,10 @@ def turning_waves_relation(
         m=m,
         k_extent=k_extent,
         onesided=onesided,
-        to=to,
     )
 
 
-# specs/signal.yaml:227
+# specs/signal.yaml:229
 def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -172,7 +168,7 @@ def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Boun
     )
 
 
-# specs/signal.yaml:248
+# specs/signal.yaml:250
 def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -186,7 +182,7 @@ def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*a, m, 2))}, a=a, m=m, n=n, size=size, c=c)
 
 
-# specs/signal.yaml:261
+# specs/signal.yaml:264
 def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     b = x[0]
@@ -224,7 +220,7 @@ def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: 
     )
 
 
-# specs/signal.yaml:300
+# specs/signal.yaml:303
 def mel_weight_matrix_relation(
     rule: Rule, *, lower: Vec, upper: Vec, bins: Any, dft_length: Any, sample_rate: Any, to: Any
 ) -> Bound:
