@@ -32,6 +32,8 @@ FASTER, FASTER_PLAIN = 8, 32
 """A product of gathered rows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one with a single tap,
 which is a product of the image as it lies, less."""
 LANES = 32
+TAPS = 16
+"""A window whose lanes are channels saves a cycle for so many of its products."""
 
 
 def channels_last(schedule: Schedule, stated: GroupEquations) -> Schedule:
@@ -130,6 +132,15 @@ class _Layouts:
             return _Roles(own[0], axes, work / (LANES * (FASTER if taps > 1 else FASTER_PLAIN)))
         return None
 
+    def taps(self, node: Node) -> int:
+        """How many products of elements under a window are summed for an element of the result, each with a factor of its channel."""
+        stated = self.equations(node)
+        if stated is None:
+            return 0
+        sums = [e for q in stated[0] for e in walk(q.value) if isinstance(e, Reduce) and e.kind == "sum"]
+        products = [e for e in sums if isinstance(e.body, Apply) and e.body.op == "mul"]
+        return math.prod(v.extent if isinstance(v.extent, int) else 0 for v in products[0].vars) if len(products) == 1 else 0
+
     def roles(self, node: Node, result: int) -> _Roles | None:
         """The channels of what a node reads, if those of its result are this axis; None where they are no axis of their own there."""
         stated = self.equations(node)
@@ -194,8 +205,8 @@ class _Layouts:
                 self.enter(group, v, axis, ahead)
         for n, result in group.nodes.items():
             roles = self.convolution(n)
-            if roles is not None:
-                group.saved += roles.saved * _number(result.type.shape, roles.result)
+            saved = roles.saved if roles is not None else self.taps(n) / TAPS
+            group.saved += saved * _number(result.type.shape, group.axes[result]) if result in group.axes else 0
         return group
 
     def at(self, node: Node, group: _Group) -> _Roles | None:
