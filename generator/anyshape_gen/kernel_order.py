@@ -105,7 +105,9 @@ def _exclusive(a: ResolvedEquation, b: ResolvedEquation) -> bool:
     """Whether no call computes both equations: one has a condition and the other its negation, or they are of two members of an
     enumeration."""
     return any(
-        c == Unary("not", d) or d == Unary("not", c) or _of_two_members(c, d) for c in a.conditions for d in b.conditions
+        c == Unary("not", d) or d == Unary("not", c) or _of_two_members(c, d)
+        for c in a.conditions
+        for d in b.conditions
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anyshape.dims import Dim, evaluate
+from anyshape.dims import Dim, Size, evaluate
 from anyshape.dtypes import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, DType
-from anyshape.equations.expr import Expr
+from anyshape.equations import Equations
+from anyshape.equations.expr import Expr, Tensor
 from anyshape.equations.functions import and_, cast, checked, ge, lt, not_, range_index
 from anyshape.equations.interpret import interpret
 from anyshape.equations.operations import operations
@@ -282,3 +283,15 @@ def test_operations_of_a_condition_count() -> None:
     assert (
         evaluate(operations(eqs), {N: 7, K: 5}) == 7 * 3
     )  # two comparisons, and both of them together; adding is the update's own
+
+
+@pytest.mark.parametrize("length", [N, 2])
+def test_places_of_a_whole_order_are_set_once_and_those_of_its_first_elements_are_not_all(length: Size) -> None:
+    eqs = Equations("order", {}, {})
+    x, y, order = Tensor("x", I64, (N,)), Tensor("y", I64, (N,)), eqs.scratch("order", I64, (length,))
+    eqs.argsort(order[:], [N], lambda k: x[k])
+    u = eqs.index("u", length)
+    eqs.update(y[order[u]], "set", u + 1)
+    assert [q.form is None and q.target is y for q in eqs.equations].count(True) == (length is not N)
+    found = interpret(eqs.equations, {x: np.array([30, 10, 20])}, {N: 3})[y]
+    np.testing.assert_array_equal(found, [3, 1, 2] if length is N else [0, 1, 2])

@@ -30,7 +30,8 @@ class Compaction:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sorting:
-    """The positions of `over` in the order of the value, along `along`: equal ones in their own order, NaN as the greatest."""
+    """The positions of `over` in the order of the value, as many of the first as `along` has: equal ones in their own order, NaN as the
+    greatest."""
 
     along: Var
     over: Var
@@ -313,15 +314,18 @@ class Equations:
         tensor, index = self._left(target)
         keep = None if where is None else as_expr(where)
         form = Update(op, None if isinstance(keep, Const) and keep.value is True else keep, _variables_of(over))
-        if all(q.target is not tensor for q in self.equations) and not self._sets_all(form, index):
+        if all(q.target is not tensor for q in self.equations) and not self._sets_all(form, tensor, index):
             self.define(tensor[self.indices("z", tensor.shape)], 0, source)
         self.equations.append(Equation(tensor, index, _adapted(value, tensor.dtype), source, form))
 
-    def _sets_all(self, form: Update, index: tuple[Expr, ...]) -> bool:
+    def _sets_all(self, form: Update, tensor: Tensor, index: tuple[Expr, ...]) -> bool:
         """Whether an update sets every element, since its index is that of an argsort, whose positions are all different."""
         match index:
-            case (Read(tensor=order, index=(Var(),)),) if form.op == "set" and form.where is None and not form.over:
-                return any(q.target is order and isinstance(q.form, Sorting) for q in self.equations)
+            case (Read(tensor=order, index=(Var(extent=n),)),) if (
+                form.op == "set" and form.where is None and not form.over
+            ):
+                sorts = (q.form for q in self.equations if q.target is order and isinstance(q.form, Sorting))
+                return tensor.shape == (n,) and any(s.over.extent == n for s in sorts)
         return False
 
     def _left(self, target: Expr) -> tuple[Tensor, tuple[Expr, ...]]:
