@@ -25,7 +25,7 @@ def explain(exe: Executable) -> Answer:
     lines = [line for side in ("inputs", "outputs") for line in (f"{side}:", *_typed(types[side]))]
     shown = size_names(f)
     symbols = f.symbols()
-    names = {s: str(shown.get(s, s)) for t in (*f.params, *f.results) for s in t.type.symbols()}
+    names = {s: shown.get(s, s).name for t in (*f.params, *f.results) for s in t.type.symbols()}
     if symbols:
         lines += ["symbolic dims:", *(f"  {_symbol(names[s], s, f)}" for s in symbols)]
     data_dependent = {names[s]: s for v in f.results for s in v.type.symbols() if s not in symbols}

@@ -11,7 +11,7 @@ in sets and dict keys; an operation whose result is a number returns a plain int
     eq ne lt le gt ge (a, b) -> bool | Cond     a bool where bounds of symbols and polynomial reasoning decide it, else a Cond
     and_ or_ not_ (bool | Cond, …)              hash-consed too
     bounds(e) -> (low | None, high | None)      free_symbols(e | cond)   substitute(e | cond, {Dim: Size})
-    evaluate(e | cond, {Dim: int})              str(e) reads like Python; parse_dim("2*n + m", scope) reads it back
+    evaluate(e | cond, {Dim: int})              str(e) reads like Python, for people
     Facts                                       equalities (union-find with substitution) and bounds learned from checks:
                                                 facts.decide(cond) -> bool | Cond, facts.canonical(e) -> Size
 
@@ -41,8 +41,9 @@ from anyshape.dims.text import (
     ANONYMOUS,
     anonymous_names,
     declare,
+    element_name,
+    exact_text,
     is_reworded,
-    legible,
     legible_name,
     parse_cond,
     parse_dim,
@@ -52,8 +53,8 @@ from anyshape.dims.text import (
 __all__ = [
     "ANONYMOUS", "INT64_MAX", "INT64_MIN", "MAX_DEPTH", "Atom", "Cond", "Definition", "Dim", "Facts", "Monomial",
     "NestedTooDeep", "Size", "SizeReader", "SizeWriter", "and_", "anonymous_names", "bcast", "bounds", "ceil_div", "clamp",
-    "declare", "definitions", "eq", "evaluate", "exact_div", "floordiv", "free_symbols", "fresh", "ge", "gt", "implied",
-    "interned", "is_reworded", "last_fresh", "le", "legible", "legible_name", "linear", "lt", "maximum",
+    "declare", "definitions", "element_name", "eq", "evaluate", "exact_div", "exact_text", "floordiv", "free_symbols", "fresh", "ge", "gt",
+    "implied", "interned", "is_reworded", "last_fresh", "le", "legible_name", "linear", "lt", "maximum",
     "minimum", "mod", "ne", "nonneg", "nonzero", "not_", "or_", "parse_cond", "parse_dim", "select",
     "substitute", "symbol", "template", "value_text"
 ]  # fmt: skip

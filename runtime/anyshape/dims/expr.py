@@ -150,8 +150,10 @@ class Dim(Consed):
 
     @property
     def name(self) -> str:
-        """The name of a symbol; the text of anything else."""
-        return atom.name if (atom := self.atom) is not None and atom.kind == "symbol" else str(self)
+        """The name of a symbol; of anything else the text with names of symbols as they are."""
+        return (
+            atom.name if (atom := self.atom) is not None and atom.kind == "symbol" else str(REBUILD["exact text"](self))
+        )
 
     @property
     def constant(self) -> int:

@@ -75,7 +75,7 @@ class EntryFacts:
                     yield replace(check, cond=cond, parts=words)
 
     def _as_known(self, part: str | Dim | Cond) -> str | Dim | Cond:
-        return part if isinstance(part, str) or free_symbols(part) <= self.entry else as_known(str(part))
+        return part if isinstance(part, str) or free_symbols(part) <= self.entry else as_known(part)
 
     def _assume(self, check: Check) -> None:
         self.checks.append(check)

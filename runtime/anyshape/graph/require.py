@@ -79,7 +79,7 @@ def _roots(held: Value) -> Iterator[Value]:
     for node in topological([held]):
         for v in node.inputs:
             if isinstance(v, NamedDim):
-                yield from newest_input(str(v.dim))
+                yield from newest_input(v.dim.name)
             elif v is not None and v.is_param:
                 yield v
         if all(v is None or v.is_constant for v in node.inputs):
@@ -89,7 +89,7 @@ def _roots(held: Value) -> Iterator[Value]:
 def required_of(inputs: Sequence[Value], results: Sequence[Value]) -> list[Value]:
     """What is required of the sizes of a function, in the order in which it was said."""
     computed = (v for node in topological(results) for v in node.outputs)
-    names = {str(s) for p in inputs for s in p.type.symbols()}
+    names = {s.name for p in inputs for s in p.type.symbols()}
     said = dict.fromkeys(h for v in (*inputs, *computed) for h in v.required)
     return sorted(
         (h for h in said if _is_of(h, set(inputs), names)), key=lambda h: h.node.serial if h.node is not None else 0
@@ -99,7 +99,7 @@ def required_of(inputs: Sequence[Value], results: Sequence[Value]) -> list[Value
 def _is_of(held: Value, inputs: set[Value], names: set[str]) -> bool:
     """Whether all that a requirement is computed of is a function's."""
     read = [v for node in topological([held]) for v in node.inputs if v is not None and v.is_param]
-    return all(str(v.dim) in names if isinstance(v, NamedDim) else v in inputs for v in read)
+    return all(v.dim.name in names if isinstance(v, NamedDim) else v in inputs for v in read)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from enum import Enum
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 else:
     Spelled = object
 
-from anyshape.dims import Cond, Dim, Size, fresh
+from anyshape.dims import ANONYMOUS, Cond, Dim, Size, element_name, exact_text, fresh, legible_name
 from anyshape.dtypes import I32, I64, DType, from_numpy
 from anyshape.errors import ArgumentError
 from anyshape.graph.opdef import OpDef
@@ -178,16 +177,12 @@ for _name, _function in operators():
 
 def element_symbol(value: Value, k: int) -> Any:
     """A symbol for element k of a value whose elements are known only at run time; any integer."""
-    return fresh(f"{value.name or 'v'}_{k}_", low=None)
+    return fresh(element_name(value.name, k), low=None)
 
 
-_ELEMENT = re.compile(r"_(\d+)_\.\d+(?!\w)")
-_SERIAL = re.compile(r"(?<=\w)\.\d+(?!\w)|(?<=\?)\d+")
-
-
-def as_known(size: str) -> str:
+def as_known(size: Dim | Cond) -> str:
     """A size as people know it: such symbols as `total[0]`, sizes that data decides as `k`, without what makes each unlike others."""
-    return _SERIAL.sub("", _ELEMENT.sub(r"[\1]", size))
+    return ANONYMOUS.sub(lambda m: legible_name(m.group(), m.group().rpartition(".")[0] or "?"), exact_text(size))
 
 
 def _constant_contents(array: NDArray[Any], type: TensorType) -> Contents | None:
