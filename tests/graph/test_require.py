@@ -167,8 +167,94 @@ def test_what_cannot_hold_is_refused_when_it_is_said() -> None:
     for condition in (False, np.False_, n < 0, (2 * n).equal(2 * n + 1), anyshape.constant(np.array(False))):
         with pytest.raises(ShapeError, match="never"):
             ops.require(condition, "never")
-    with pytest.raises(ShapeError, match=r"a\.equal\(b\)"):
-        ops.require(n == 4, "dims are == if they are one")
+
+
+EQUALITIES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    r"k == n asks whether they are one dim; that the sizes are equal is k\.equal\(n\)": lambda n, k, total: k == n,
+    r"that the sizes are unequal is ~k\.equal\(n\)": lambda n, k, total: k != n,
+    r"that the sizes are equal is \(2\*n\)\.equal\(4\)": lambda n, k, total: 2 * n == 4,
+    r"elements are compared by x\.equal\(y\)": lambda n, k, total: total == n,
+    r"compared by x\.equal\(y\)": lambda n, k, total: n != total,
+    r"one value; that their elements are equal is x\.equal\(y\)": lambda n, k, total: total == total + 1,
+    r"elements are equal is ~x\.equal\(y\)": lambda n, k, total: total != total + 1,
+}
+TAKES: dict[str, Callable[[Any, Value], Any]] = {
+    "require": lambda condition, x: ops.require(condition, "m"),
+    "if": lambda condition, x: control.if_(condition, lambda: x, lambda: x + 1.0),
+    "loop": lambda condition, x: control.loop(3, lambda i, v: [i < 2, v + 1.0], [x], condition),
+    "operand": lambda condition, x: ops.where(condition, x, 1.0),
+    "list": lambda condition, x: ops.where([condition], x, 1.0),
+    "attribute": lambda condition, x: ops.sum(x, axes=[0], keepdims=condition),
+}
+
+
+@pytest.mark.parametrize("message", EQUALITIES)
+@pytest.mark.parametrize("taken", TAKES)
+def test_an_equality_of_python_is_no_condition(taken: str, message: str) -> None:
+    """It is a truth about dims and values as objects, which would be decided at once, and nothing would say so."""
+    x, y, lengths = inputs(x="f32[n]", y="f32[k]", lengths="i64[b]")
+    with pytest.raises(ArgumentError, match=message):
+        TAKES[taken](EQUALITIES[message](x.shape[0], y.shape[0], ops.sum(lengths)), x)
+
+
+@pytest.mark.parametrize("taken", TAKES)
+def test_that_a_dim_is_itself_is_true_of_its_size(taken: str) -> None:
+    x, y = inputs(x="f32[n]", y="f32[n]")
+    TAKES[taken](x.shape[0] == y.shape[0], x)
+    TAKES[taken](x.shape == y.shape, x)
+
+
+def test_dims_are_keys_and_members() -> None:
+    x, y = inputs(x="f32[n]", y="f32[k]")
+    n, k = x.shape[0], y.shape[0]
+    assert {n: 1, k: 2}[n] == 1 and k in [n, k, 3] and n not in (k, 3) and (n, k) == (n, k) and (n, k) != (k, n)
+    assert [bool(truth) for truth in (n == k, n != k, n == n, n != n)] == [False, True, True, False] and repr(
+        n == k
+    ) == "False"
+    assert {n + 1, n + 1, k + 1} == {k + 1, n + 1} and x.type == anyshape.input("z", "f32[n]").type != y.type
+
+
+CONDITIONS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[int, int], bool]]] = {
+    "k <= n": (lambda k, n: k <= n, lambda k, n: k <= n),
+    "~k.equal(n)": (lambda k, n: ~k.equal(n), lambda k, n: k != n),
+    "(1 <= k) & (k <= n)": (lambda k, n: (k >= 1) & (k <= n), lambda k, n: 1 <= k <= n),
+    "k.equal(n) | k.equal(1)": (lambda k, n: k.equal(n) | k.equal(1), lambda k, n: k in (n, 1)),
+    "(k >= 0) & (k <= n)": (lambda k, n: (k >= 0) & (k <= n), lambda k, n: k <= n),
+}
+
+
+@pytest.mark.parametrize("text", CONDITIONS)
+def test_conditions_on_dims_choose_a_branch_and_elements(text: str, options: dict[str, Any]) -> None:
+    """Written by & | and ~, and taken by all that takes a bool value."""
+    condition, holds = CONDITIONS[text]
+    x, y = inputs(x="f32[n]", y="f32[k]")
+    n, k = x.shape[0], y.shape[0]
+    (chosen,) = control.if_(condition(k, n), lambda: x, lambda: -x)
+    f = anyshape.compile(anyshape.function([x, y], [chosen, ops.where(condition(k, n), x, -x)]), **options)
+    ops.require(condition(k, n), "as said")
+    required = anyshape.compile(anyshape.function([x, y], x + 1.0), **options)
+    for sizes in ((1, 0), (2, 1), (2, 2), (2, 3), (1, 1)):
+        a, b = (np.ones(s, np.float32) for s in sizes)
+        so = holds(len(b), len(a))
+        for result in f(a, b):
+            np.testing.assert_array_equal(result, a if so else -a)
+        if so:
+            required(a, b)
+        else:
+            with pytest.raises(ShapeError, match="as said"):
+                required(a, b)
+
+
+def test_conditions_on_dims_and_on_values_are_combined() -> None:
+    x, lengths = inputs(x="f32[n]", lengths="i64[b]")
+    n, total = x.shape[0], ops.sum(lengths)
+    ops.require((n <= 5) & (total <= n), "both")
+    ops.require((total >= 1) | (n >= 3), "either")
+    f = anyshape.compile(anyshape.function([x, lengths], x[:total]))
+    assert f(A[:5], np.array([2, 1])).shape == (3,)
+    for a, given, message in ((A, [2], "both"), (A[:2], [3], "both"), (A[:2], [0], "either")):
+        with pytest.raises(ShapeError, match=message):
+            f(a, np.array(given))
 
 
 def test_what_is_no_condition_on_sizes_is_an_error() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy import bool_
 
-from anyshape.dims import Cond
+from anyshape.dims import Cond, Sameness
 from anyshape.errors import ArgumentError, ShapeError
 from anyshape.graph.function import topological
 from anyshape.graph.infer import build
@@ -54,12 +54,12 @@ def require(condition: Any, message: str, source: str = "") -> None:
 
 def _stated(condition: Any, message: str) -> Value | None:
     """A condition as a value; None for one that holds."""
+    if isinstance(condition, Sameness):
+        condition = condition.demand()
     if isinstance(condition, bool | bool_):
         if condition:
             return None
-        raise ShapeError(
-            f"require: {message}: the condition is false (that dims are equal is a.equal(b): == says whether they are one dim)"
-        )
+        raise ShapeError(f"require: {message}: the condition is false")
     if isinstance(condition, Cond):
         return truth_value(condition)
     if not isinstance(condition, Value) or not condition.type.dtype.is_bool:

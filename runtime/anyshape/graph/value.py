@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     Spelled = object
 
-from anyshape.dims import ANONYMOUS, Cond, Dim, Size, element_name, exact_text, fresh, legible_name
+from anyshape.dims import ANONYMOUS, Cond, Dim, Sameness, Size, element_name, exact_text, fresh, legible_name
 from anyshape.dtypes import I32, I64, DType, from_numpy
 from anyshape.errors import ArgumentError
 from anyshape.graph.opdef import OpDef
@@ -140,9 +140,12 @@ class Value(Spelled):
         return self.type.dtype
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, int | float | np.ndarray | np.generic | list):
+        if isinstance(other, int | float | np.ndarray | np.generic | list | Dim):
             raise ArgumentError("values are == if they are the same value; elements are compared by x.equal(y)")
-        return self is other
+        return Sameness(self, other, self is other)  # type: ignore[return-value]
+
+    def __ne__(self, other: object) -> bool:
+        return Sameness(self, other, not self == other)  # type: ignore[return-value]
 
     def __getitem__(self, key: Any) -> Value:
         from anyshape.graph.item import item
