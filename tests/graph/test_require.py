@@ -13,6 +13,7 @@ import pytest
 import anyshape
 from anyshape import control, ops
 from anyshape.cli.explain import explanation
+from anyshape.dims import maximum
 from anyshape.errors import ArgumentError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.parse import parse
@@ -138,6 +139,28 @@ def test_types_are_known() -> None:
     f = anyshape.function([x, m], [kept[:512], x + 1.0])
     cut, whole = optimise(f).results
     assert cut.type.shape == kept.type.shape and whole.type.shape == (600,)
+
+
+def test_a_relation_of_two_sizes_settles_their_minimum(options: dict[str, Any]) -> None:
+    """Of dims of inputs, and of sizes that data decides, in the types behind it alone."""
+    x, y, m = inputs(x="f32[n]", y="f32[k]", m="bool[n]")
+    (n,), (k,), kept = x.shape, y.shape, x[m]
+    ops.require(k <= n, "k is short")
+    ops.require(kept.shape[0] <= k, "few are kept")
+    results = [x[:k], ops.full(1.0, (maximum(k, n),)), x[:k] + y, y[: kept.shape[0]] * kept, x[: k + 1]]
+    f = anyshape.function([x, y, m], results)
+    for g in (f, optimise(f), f.specialize(n=(1, 100))):
+        shapes = [v.type.shape for v in g.results]
+        names = {s.name: s for s in g.symbols()}
+        assert shapes[:3] == [(names["k"],), (names["n"],), (names["k"],)], shapes
+        assert shapes[3] is not None and shapes[3][0].is_symbol and str(g.results[4].type) == "f32[min(k + 1, n)]"
+    run = anyshape.compile(f, **options)
+    got = run(A, A[:3], mask(1, 0, 0, 0, 0, 1))
+    for a, wanted in zip(got, (A[:3], np.ones(6), A[:3] * 2, A[:2] * [0, 5], A[:4]), strict=True):
+        np.testing.assert_array_equal(a, wanted)
+    for size, kept_ones, message in ((7, 1, "k is short"), (2, 3, "few are kept")):
+        with pytest.raises(ShapeError, match=message):
+            run(A, np.zeros(size, np.float32), np.arange(6) < kept_ones)
 
 
 @pytest.mark.parametrize("counts", [(2, 3), (3, 2), (0, 6), (6, 0)])
