@@ -305,6 +305,34 @@ def test_a_requirement_is_of_the_function_that_has_its_sizes() -> None:
         f(A)
 
 
+def test_a_function_of_older_inputs_checks_it_where_none_of_the_newest_is() -> None:
+    """`n` of x is n of y, too, which no function has; but of one that was closed over y it is y's, and nothing of a deleted model."""
+    x, y, k = inputs(x="f32[n]", y="f32[n]", k="f32[k]")
+    ops.require(x.shape[0] <= 3, "few")
+    ops.require(x.shape[0] <= k.shape[0], "as many as of k")
+    f = anyshape.compile(anyshape.function([x], x + 1.0))
+    both = anyshape.compile(anyshape.function([x, k], x + k.sum()))
+    assert f(A[:3]).shape == (3,) and both(A[:2], A[:3]).shape == (2,)
+    for call, message in (((f, A), "few"), ((both, A[:4], A), "few"), ((both, A[:3], A[:2]), "as many as of k")):
+        run, *arrays = call
+        with pytest.raises(ShapeError, match=message):
+            run(*arrays)
+    with pytest.raises(ShapeError, match="few"):
+        anyshape.compile(anyshape.function([y], y + 1.0))(A)
+    assert anyshape.compile(anyshape.function([x], x + 1.0))(A).shape == (6,)
+    (z,) = inputs(z="f32[n]")
+    ops.require(z.shape[0] <= 3, "few of what is gone")
+    del z
+    assert anyshape.compile(anyshape.function([x], x + 1.0))(A).shape == (6,)
+
+
+def test_a_dim_that_no_input_has_any_more_is_an_error() -> None:
+    size = anyshape.input("gone", "f32[name_of_none]").shape[0]
+    for condition in (size <= 3, anyshape.input("x", "f32[n]").shape[0] <= size):
+        with pytest.raises(ArgumentError, match="no input has the dim name_of_none any more"):
+            ops.require(condition, "few")
+
+
 def test_a_size_that_no_result_needs_is_checked(options: dict[str, Any]) -> None:
     x, m = inputs(x="f32[n]", m="bool[n]")
     kept = x[m]

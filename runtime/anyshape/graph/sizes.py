@@ -28,9 +28,9 @@ def remember_input(value: Value) -> None:
     _INPUTS[value] = None
 
 
-def newest_input(name: str) -> list[Value]:
-    """The newest of the inputs that have a dim of that name, if there is any."""
-    return [p for p in _INPUTS if any(s.name == name for s in p.type.symbols())][-1:]
+def inputs_with(name: str) -> list[Value]:
+    """The inputs that have a dim of that name, the newest last."""
+    return [p for p in _INPUTS if any(s.name == name for s in p.type.symbols())]
 
 
 def remember(value: Value, again: bool = False) -> None:
@@ -136,4 +136,4 @@ def truth_value(c: Cond) -> Value:
     return size(c.args[0]).equal(0) if c.kind == "eq" else size(c.args[0]) >= 0
 
 
-__all__ = ["is_size", "newest_input", "remember", "remember_input", "size", "sizes", "truth_value"]
+__all__ = ["inputs_with", "is_size", "remember", "remember_input", "size", "sizes", "truth_value"]
