@@ -219,7 +219,7 @@ class Facts:
     def _chosen_atom(self, atom: Atom) -> Size:
         if atom.kind == "symbol" or len(atom.symbols) < 2:
             return atom.dim
-        args = [self.decide(a) if isinstance(a, Cond) else self._chosen(a) for a in atom.args]
+        args: list[Any] = [self.decide(a) if isinstance(a, Cond) else self._chosen(a) for a in atom.args]
         if atom.kind in ("min", "max"):
             at_least: Callable[[Size], Truth] = REBUILD["ge"]
             for a in list(args):
