@@ -171,7 +171,10 @@ def test_a_policy_tells_what_it_gained(path: str, capsys: pytest.CaptureFixture[
     assert "times as fast as the program for all sizes" in capsys.readouterr().out
     assert main(["run", "m.onnx", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["variants"] == []
-    for policy, said in (("bucketed", "bucketed by powers of two, for batch"), ("specialised", "specialised, for batch")):
+    for policy, said in (
+        ("bucketed", "bucketed by powers of two, for batch"),
+        ("specialised", "specialised, for batch"),
+    ):
         assert main(["explain", "m.onnx", "--policy", policy]) == 0
         assert f"policy of sizes: {said}; no call has asked" in capsys.readouterr().out
         assert main(["profile", "m.onnx", "--repeat", "2", "--policy", policy]) == 0

@@ -65,7 +65,8 @@ def _check_signature(c: Callee) -> None:
     for t in (*c.type.params, *c.type.results):
         if not isinstance(t, ListType) and t.shape is None:
             raise UnsupportedError(
-                f"the function {c.name} declares {t}: ranks of its parameters and results must be known"
+                f"the function {c.name} declares {t}: ranks of its parameters and results must be known; "
+                f"what may have any rank is passed as the element of a list, list[{t}]"
             )
     for t in c.type.params:
         unknown = {s for n in _dims(t) for s in free_symbols(n)} - known - {DIFFERS}

@@ -95,7 +95,8 @@ def match_shape(x: Value, type: str, source: str = "") -> Value:
 
 
 def ensure(v: Value, expected: TensorType, where: str, params: Sequence[Value]) -> Value:
-    """v as a value of a type whose dims follow from those of parameters, or are names of their own: checked where that is not seen.
+    """v as a value of a type whose dims follow from those of parameters, or are names of their own: checked where that is not seen, as is a
+    rank that branches decide.
 
     Raises DtypeError or ShapeError."""
     if isinstance(expected, ListType | FunctionType) or isinstance(v.type, ListType | FunctionType):
@@ -103,16 +104,17 @@ def ensure(v: Value, expected: TensorType, where: str, params: Sequence[Value]) 
         if not fits and expected != v.type:
             raise DtypeError(f"{where} must be {expected}, got {v.type}")
         return v
-    _demand_kind(v, expected, where)
+    of_branches = v.type.shape is None and unlike_ranks(topological([v]))
+    _demand_kind(v, expected, where, of_branches)
     known = {n for p in params for n in p.type.symbols()}
     open_: list[Size | None] = []
-    for axis, (n, m) in enumerate(zip(expected.shape or (), v.type.shape or ())):
-        decided = eq(n, m)
+    for axis, (n, m) in enumerate(zip(expected.shape or (), v.type.shape or expected.shape or ())):
+        decided = eq(n, m) if v.type.shape is not None else None
         if decided is False:
             raise ShapeError(f"{where} must be {expected}, got {v.type}: dim {axis} is not {n}")
         own = isinstance(n, Dim) and not free_symbols(n) <= known
         open_.append(None if decided is True or own else n)
-    if all(n is None for n in open_):
+    if all(n is None for n in open_) and not of_branches:
         return v
     places = _entry_places(params)
     for size in (n for n in open_ if n is not None):
@@ -122,18 +124,18 @@ def ensure(v: Value, expected: TensorType, where: str, params: Sequence[Value]) 
     return ensured(v, [None if n is None else _size(n, places) for n in open_], where)
 
 
-def _demand_kind(v: Value, expected: TensorType, where: str) -> None:
+def _demand_kind(v: Value, expected: TensorType, where: str, any_rank: object) -> None:
     if v.type.dtype is not expected.dtype:
         raise DtypeError(f"{where} must be {expected}, got {v.type}")
-    if v.type.rank != expected.rank:
-        why = unlike_ranks(topological([v])) if v.type.shape is None else ""
-        raise ShapeError(f"{where} must be {expected}, got {v.type}{f', since {why}' if why else ''}")
+    if v.type.rank != expected.rank and not any_rank:
+        raise ShapeError(f"{where} must be {expected}, got {v.type}")
 
 
 def ensured(v: Value, sizes: Sequence[Value | None], where: str) -> Value:
     """v with these sizes, vectors of one item; anything where there is None."""
     pieces = [constant(np.array([-1], np.int64)) if n is None else n for n in sizes]
-    return make("ensure_shape", [v], {"shape": make("concat", [pieces], {"axis": 0}, "")}, where)
+    shape = make("concat", [pieces], {"axis": 0}, "") if pieces else constant(np.zeros(0, np.int64))
+    return make("ensure_shape", [v], {"shape": shape}, where)
 
 
 def as_parameters(name: str, params: Sequence[Value], arguments: Sequence[Value]) -> list[Value]:
