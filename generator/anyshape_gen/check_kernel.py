@@ -50,8 +50,8 @@ def check_kernel(
 
 
 def _starts(kernel: Kernel, scope: Collection[str]) -> dict[tuple[str, int], str]:
-    """Finds starts behind the last position: `t[n] = …` for a dim n, where t is read at later positions, `t[i + 1]`. Elsewhere the name of a
-    dim on the left would be taken for a variable. Returns the dim by tensor and place."""
+    """Finds starts behind the last position: `t[n] = …` for a dim n, where t is read at later positions, `t[i + 1]`. Elsewhere the name of
+    a dim on the left would be taken for a variable. Returns the dim by tensor and place."""
     later = {
         (node.base.id, place)
         for node in walk_all(equation.value for equation in kernel.equations)
