@@ -151,6 +151,29 @@ def test_one_function_has_one_name_for_each_size() -> None:
     assert not re.search(r"\w_\d+_\.\d|\b[a-z]+\.\d+\b(?! ms)", answer.text), answer.text
 
 
+def test_what_is_required_is_told_in_the_words_of_the_types() -> None:
+    x, m, lengths = anyshape.input("x", "f32[n]"), anyshape.input("m", "bool[n]"), anyshape.input("l", "i64[b]")
+    kept, total, first = x[m], ops.sum(lengths), anyshape.input("s", "i64[2]")
+    ops.require(kept.shape[0] <= 3, "few")
+    ops.require(total <= kept.shape[0], "as many as lengths say")
+    ops.require(ops.static.slice(first, starts=(0,), ends=(1,)).reshape() <= x.shape[0], "an element")
+
+    def body(i: Any, sum_: Any) -> list[Any]:
+        found = x[x > ops.cast(i, to="f32")]
+        ops.require(found.shape[0] <= 3, "three in each iteration")
+        return [sum_ + found.sum()]
+
+    loop = control.loop(total, body, [np.float32(0)])
+    answer = explain(anyshape.compile(anyshape.function([x, m, lengths, first], [kept + 1.0, *loop])))
+    assert answer.data["outputs"]["output0"] == "f32[?0]"
+    assert sorted(answer.data["required"]) == [
+        "?0 <= 3  # require: few",
+        "?0 >= sum  # require: as many as lengths say",
+        "?1 <= 3  # require: three in each iteration",
+        "n >= s[0]  # require: an element",
+    ]
+
+
 def test_messages_name_the_place_of_a_size_or_none() -> None:
     values = branches_of_sizes()
     u, counted, joined = values["u"], values["counted"], values["joined"]

@@ -93,11 +93,10 @@ def spelled_type(t: TensorType, shown: Mapping[Dim, Size]) -> str:
 
 
 def symbol_names(f: Function, names: Mapping[Value, str]) -> dict[Dim, Dim]:
-    """Unknowns under names that depend on the function alone: `s[0]` for an element of %s, `?0`, `?1` … for others, in order."""
+    """Unknowns under names that depend on the function alone: `s[0]` for an element of a parameter, `?0`, `?1` … for others, in order."""
     shown: dict[Dim, Dim] = {}
-    values = [*f.params, *(v for node in f.nodes for v in node.outputs)]
     dims = {s for p in f.params for s in p.type.symbols()}
-    for v in values:
+    for v in f.params:
         for k, e in enumerate(v.contents or ()):
             if isinstance(e, Dim) and free_symbols(e) == {e} and is_anonymous(e) and e not in dims and e not in shown:
                 shown[e] = symbol(f"{names[v][1:]}[{k}]", *bounds(e))
