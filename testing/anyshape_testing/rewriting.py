@@ -149,8 +149,8 @@ def _shape(v: Value) -> tuple[int, ...]:
 
 
 def elements_read(rewrite: RewriteDef) -> frozenset[str]:
-    """Lists the operands of which the condition reads an element, `r[()]`."""
-    return frozenset(re.findall(r"(\w+)\[\(\)\]", rewrite.text))
+    """Lists the operands of which the condition reads elements: `r[()]`, `finite(w)`."""
+    return frozenset(re.findall(r"\w+(?=\[\(\)\])|(?<=\bfinite\()\w+", rewrite.text))
 
 
 def numbers_of(rewrite: RewriteDef) -> tuple[int, ...]:

@@ -54,13 +54,11 @@ def pow_rewrite_2(node: Node) -> Sequence[Value] | None:
 POW = (
     RewriteDef(
         "pow(a, b) as y >> mul(a, a) if b[()] == 2 and shape(y) == shape(a)",
-        pow_rewrite_1,
-        "specs/elementwise.yaml:116",
+        pow_rewrite_1, "specs/elementwise.yaml:116",
     ),
     RewriteDef(
         "pow(a, b) as y >> mul(mul(a, a), a) if b[()] == 3 and shape(y) == shape(a)",
-        pow_rewrite_2,
-        "specs/elementwise.yaml:117",
+        pow_rewrite_2, "specs/elementwise.yaml:117",
     ),
 )
 

@@ -95,6 +95,11 @@ class Bound:
     error: int = 0
     guard: DagNode | None = None
 
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Orders the bounds of one kernel."""
+        return *self.index.order, exact_text(self.extent), self.error, -1 if self.guard is None else self.guard.serial
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
