@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from operator import attrgetter
 
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext
