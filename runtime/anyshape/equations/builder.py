@@ -236,7 +236,7 @@ class Equations:
         """Defines a data-dependent size by the value: `k = count(...)`."""
         if not isinstance(size, Dim) or not size.is_symbol:
             raise SpecError(f"{self.op}: a data-dependent size must be a symbol, not {size}")
-        tensor = self.scratch(str(size), I64, ())
+        tensor = self.scratch(size.name, I64, ())
         self.equations.append(Equation(tensor, (), _adapted(value, I64), source, born=size))
 
     def compact(

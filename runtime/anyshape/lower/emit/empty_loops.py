@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
+from operator import attrgetter
 
 from anyshape import dims
 from anyshape.dims import Size
@@ -74,7 +75,7 @@ class Spans:
             others = open_ and all(w in self.ctx.levels.level_of for w in read)
             if others and (dims.ge(c, 1) is True or dims.le(c, -1) is True):
                 usable.append(form)
-        return sorted(usable, key=str)
+        return sorted(usable, key=attrgetter("order"))
 
     def _depth(self, v: LoopVar, parts: Sequence[Sequence[Affine]]) -> int:
         forms = [form for part in parts for form in part]
