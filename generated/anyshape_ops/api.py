@@ -331,19 +331,33 @@ from anyshape_ops.ops.window import (
     DYN_CONV,
     DYN_CONV_INTEGER,
     DYN_CONV_TRANSPOSE,
+    DYN_CONV_TRANSPOSE_BY_PHASE,
+    DYN_INTERLEAVE_PHASES,
     DYN_LP_POOL,
     DYN_MAX_POOL,
     DYN_MAX_UNPOOL,
+    DYN_OVERLAP_ADD,
+    DYN_OVERLAP_ADD_BY_PHASE,
+    DYN_PHASE_FILTERS,
+    DYN_PHASE_SUMS,
     DYN_QLINEAR_CONV,
+    DYN_WINDOW_PRODUCTS,
     STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
     STATIC_CONV,
     STATIC_CONV_INTEGER,
     STATIC_CONV_TRANSPOSE,
+    STATIC_CONV_TRANSPOSE_BY_PHASE,
+    STATIC_INTERLEAVE_PHASES,
     STATIC_LP_POOL,
     STATIC_MAX_POOL,
     STATIC_MAX_UNPOOL,
+    STATIC_OVERLAP_ADD,
+    STATIC_OVERLAP_ADD_BY_PHASE,
+    STATIC_PHASE_FILTERS,
+    STATIC_PHASE_SUMS,
     STATIC_QLINEAR_CONV,
+    STATIC_WINDOW_PRODUCTS,
 )
 
 
@@ -1208,7 +1222,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:128
+# specs/elementwise.yaml:131
 @called
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
@@ -1218,7 +1232,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:144
+# specs/elementwise.yaml:147
 @called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
@@ -1228,7 +1242,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:157
+# specs/elementwise.yaml:160
 @called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
@@ -1238,7 +1252,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:170
+# specs/elementwise.yaml:173
 @called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
@@ -1248,7 +1262,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:187
+# specs/elementwise.yaml:190
 @called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
@@ -1258,7 +1272,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:207
 @called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
@@ -1268,7 +1282,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:215
+# specs/elementwise.yaml:218
 @called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
@@ -1278,7 +1292,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:229
 @called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
@@ -1288,7 +1302,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:238
+# specs/elementwise.yaml:241
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1298,7 +1312,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:250
+# specs/elementwise.yaml:253
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1308,7 +1322,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:263
+# specs/elementwise.yaml:266
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1318,7 +1332,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:280
+# specs/elementwise.yaml:283
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1328,7 +1342,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:291
+# specs/elementwise.yaml:294
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1338,7 +1352,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:302
+# specs/elementwise.yaml:305
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1348,7 +1362,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:313
+# specs/elementwise.yaml:316
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1358,7 +1372,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:325
+# specs/elementwise.yaml:328
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1368,7 +1382,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:339
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1378,7 +1392,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:352
+# specs/elementwise.yaml:355
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1388,7 +1402,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:374
+# specs/elementwise.yaml:377
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1398,7 +1412,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:388
+# specs/elementwise.yaml:391
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1408,7 +1422,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:434
+# specs/elementwise.yaml:437
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
@@ -3694,7 +3708,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:140
+# specs/window.yaml:203
 @called
 def conv(
     x: Operand,
@@ -3726,7 +3740,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:173
+# specs/window.yaml:236
 @called
 def max_pool(
     x: Operand,
@@ -3764,7 +3778,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:210
+# specs/window.yaml:273
 @called
 def average_pool(
     x: Operand,
@@ -3802,7 +3816,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:246
+# specs/window.yaml:309
 @called
 def lp_pool(
     x: Operand,
@@ -3840,7 +3854,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:280
+# specs/window.yaml:343
 @called
 def conv_transpose(
     x: Operand,
@@ -3882,7 +3896,170 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:339
+# specs/window.yaml:383
+@called
+def conv_transpose_by_phase(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    output_padding: Sequence[int | Dim | Value] | Value | None = None,
+    output_shape: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A transposed convolution as a convolution for each position modulo the strides, which divide the windows.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, output_padding, output_shape, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
+    m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_TRANSPOSE_BY_PHASE,
+        DYN_CONV_TRANSPOSE_BY_PHASE,
+        [x, w, bias],
+        {
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "output_padding": output_padding,
+            "output_shape": output_shape,
+            "auto_pad": auto_pad,
+            "groups": groups,
+        },
+        source,
+    )[0]
+
+
+# specs/window.yaml:426
+@called
+def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
+    """Every element times a window of weights, added up over the channels of a group; a window for each place of
+    x.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)]) -> (y: U[b, (groups, m), *k, *d])
+    """
+    return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:447
+@called
+def overlap_add(
+    x: Operand,
+    size: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    begin: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation
+    apart.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, strides,
+    dilations, begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call_alias(
+        STATIC_OVERLAP_ADD,
+        DYN_OVERLAP_ADD,
+        [x],
+        {"size": size, "strides": strides, "dilations": dilations, "begin": begin},
+        source,
+    )[0]
+
+
+# specs/window.yaml:483
+@called
+def overlap_add_by_phase(
+    x: Operand,
+    size: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    begin: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the
+    strides at once.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, strides,
+    begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call_alias(
+        STATIC_OVERLAP_ADD_BY_PHASE,
+        DYN_OVERLAP_ADD_BY_PHASE,
+        [x],
+        {"size": size, "strides": strides, "begin": begin},
+        source,
+    )[0]
+
+
+# specs/window.yaml:512
+@called
+def phase_sums(
+    x: Operand,
+    strides: Sequence[int | Dim | Value] | Value,
+    count: Sequence[int | Dim | Value] | Value,
+    first: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, count,
+    first.
+
+    (x: T[b, c, *k:len(strides), *d]) -> (y: T[b, c, *strides, *count])
+    """
+    return call_alias(
+        STATIC_PHASE_SUMS, DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source
+    )[0]
+
+
+# specs/window.yaml:541
+@called
+def phase_filters(
+    w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
+) -> Value:
+    """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, groups.
+
+    (w: F[(groups, c), m, *k]) -> (y: F[groups, m, *strides, c, *taps])
+    """
+    return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:564
+@called
+def interleave_phases(
+    x: Operand,
+    size: Sequence[int | Dim | Value] | Value,
+    begin: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """A tensor made of one for each position modulo the strides, from the place `begin` on.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, begin.
+
+    (x: T[b, c, *a:len(size), *u]) -> (y: T[b, c, *size])
+    """
+    return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
+
+
+# specs/window.yaml:589
 @called
 def conv_integer(
     x: Operand,
@@ -3915,7 +4092,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:376
+# specs/window.yaml:626
 @called
 def qlinear_conv(
     x: Operand,
@@ -3954,7 +4131,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:451
+# specs/window.yaml:701
 @called
 def max_unpool(
     x: Operand,
@@ -3983,7 +4160,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:492
+# specs/window.yaml:742
 @called
 def col2im(
     x: Operand,
@@ -4060,6 +4237,7 @@ __all__ = [
     "conv",
     "conv_integer",
     "conv_transpose",
+    "conv_transpose_by_phase",
     "cos",
     "cosh",
     "count_grams",
@@ -4110,6 +4288,7 @@ __all__ = [
     "identity",
     "impute",
     "instance_norm",
+    "interleave_phases",
     "is_inf",
     "is_nan",
     "known_tokens",
@@ -4159,9 +4338,13 @@ __all__ = [
     "of_a_category",
     "one_hot",
     "ones",
+    "overlap_add",
+    "overlap_add_by_phase",
     "pad",
     "pair_votes",
     "pair_weights",
+    "phase_filters",
+    "phase_sums",
     "place_tokens",
     "pow",
     "prelu",
@@ -4244,5 +4427,6 @@ __all__ = [
     "unique_slices",
     "unpack_nbits",
     "where",
+    "window_products",
     "zeros",
 ]

@@ -89,10 +89,17 @@ from anyshape_ops.ops.window import (
     DYN_CONV,
     DYN_CONV_INTEGER,
     DYN_CONV_TRANSPOSE,
+    DYN_CONV_TRANSPOSE_BY_PHASE,
+    DYN_INTERLEAVE_PHASES,
     DYN_LP_POOL,
     DYN_MAX_POOL,
     DYN_MAX_UNPOOL,
+    DYN_OVERLAP_ADD,
+    DYN_OVERLAP_ADD_BY_PHASE,
+    DYN_PHASE_FILTERS,
+    DYN_PHASE_SUMS,
     DYN_QLINEAR_CONV,
+    DYN_WINDOW_PRODUCTS,
 )
 
 
@@ -1450,7 +1457,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:140
+# specs/window.yaml:203
 @called
 def conv(
     x: Operand,
@@ -1480,7 +1487,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:173
+# specs/window.yaml:236
 @called
 def max_pool(
     x: Operand,
@@ -1516,7 +1523,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:210
+# specs/window.yaml:273
 @called
 def average_pool(
     x: Operand,
@@ -1552,7 +1559,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:246
+# specs/window.yaml:309
 @called
 def lp_pool(
     x: Operand,
@@ -1588,7 +1595,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:280
+# specs/window.yaml:343
 @called
 def conv_transpose(
     x: Operand,
@@ -1628,7 +1635,133 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:339
+# specs/window.yaml:383
+@called
+def conv_transpose_by_phase(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    output_padding: Operand = None,
+    output_shape: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A transposed convolution as a convolution for each position modulo the strides, which divide the windows.
+
+    Operands, which may be computed at run time: strides, dilations, pads, output_padding, output_shape, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
+    m), *s])
+    """
+    return call(
+        DYN_CONV_TRANSPOSE_BY_PHASE,
+        [x, w, bias],
+        {
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "output_padding": output_padding,
+            "output_shape": output_shape,
+            "auto_pad": auto_pad,
+            "groups": groups,
+        },
+        source,
+    )[0]
+
+
+# specs/window.yaml:426
+@called
+def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
+    """Every element times a window of weights, added up over the channels of a group; a window for each place of
+    x.
+
+    Operands, which may be computed at run time: groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)]) -> (y: U[b, (groups, m), *k, *d])
+    """
+    return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:447
+@called
+def overlap_add(
+    x: Operand,
+    size: Operand,
+    strides: Operand = None,
+    dilations: Operand = None,
+    begin: Operand = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation
+    apart.
+
+    Operands, which may be computed at run time: size, strides, dilations, begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call(
+        DYN_OVERLAP_ADD, [x], {"size": size, "strides": strides, "dilations": dilations, "begin": begin}, source
+    )[0]
+
+
+# specs/window.yaml:483
+@called
+def overlap_add_by_phase(
+    x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the
+    strides at once.
+
+    Operands, which may be computed at run time: size, strides, begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
+
+
+# specs/window.yaml:512
+@called
+def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
+    """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
+
+    Operands, which may be computed at run time: strides, count, first.
+
+    (x: T[b, c, *k:len(strides), *d]) -> (y: T[b, c, *strides, *count])
+    """
+    return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
+
+
+# specs/window.yaml:541
+@called
+def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
+    """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
+
+    Operands, which may be computed at run time: strides, groups.
+
+    (w: F[(groups, c), m, *k]) -> (y: F[groups, m, *strides, c, *taps])
+    """
+    return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:564
+@called
+def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
+    """A tensor made of one for each position modulo the strides, from the place `begin` on.
+
+    Operands, which may be computed at run time: size, begin.
+
+    (x: T[b, c, *a:len(size), *u]) -> (y: T[b, c, *size])
+    """
+    return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
+
+
+# specs/window.yaml:589
 @called
 def conv_integer(
     x: Operand,
@@ -1659,7 +1792,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:376
+# specs/window.yaml:626
 @called
 def qlinear_conv(
     x: Operand,
@@ -1696,7 +1829,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:451
+# specs/window.yaml:701
 @called
 def max_unpool(
     x: Operand,
@@ -1723,7 +1856,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:492
+# specs/window.yaml:742
 @called
 def col2im(
     x: Operand,
@@ -1766,6 +1899,7 @@ __all__ = [
     "conv",
     "conv_integer",
     "conv_transpose",
+    "conv_transpose_by_phase",
     "count_grams",
     "couple_pairs",
     "crop_and_resize",
@@ -1784,6 +1918,7 @@ __all__ = [
     "group_norm",
     "grouped_query_attention",
     "hide_keys",
+    "interleave_phases",
     "l1",
     "l2",
     "linear_attention",
@@ -1802,8 +1937,12 @@ __all__ = [
     "non_max_suppression",
     "one_hot",
     "ones",
+    "overlap_add",
+    "overlap_add_by_phase",
     "pad",
     "pair_votes",
+    "phase_filters",
+    "phase_sums",
     "place_tokens",
     "prod",
     "qlinear_conv",
@@ -1835,5 +1974,6 @@ __all__ = [
     "tree_ensemble",
     "trilu",
     "turning_waves",
+    "window_products",
     "zeros",
 ]

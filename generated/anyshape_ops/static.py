@@ -94,10 +94,17 @@ from anyshape_ops.ops.window import (
     STATIC_CONV,
     STATIC_CONV_INTEGER,
     STATIC_CONV_TRANSPOSE,
+    STATIC_CONV_TRANSPOSE_BY_PHASE,
+    STATIC_INTERLEAVE_PHASES,
     STATIC_LP_POOL,
     STATIC_MAX_POOL,
     STATIC_MAX_UNPOOL,
+    STATIC_OVERLAP_ADD,
+    STATIC_OVERLAP_ADD_BY_PHASE,
+    STATIC_PHASE_FILTERS,
+    STATIC_PHASE_SUMS,
     STATIC_QLINEAR_CONV,
+    STATIC_WINDOW_PRODUCTS,
 )
 
 
@@ -1519,7 +1526,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:140
+# specs/window.yaml:203
 @called
 def conv(
     x: Operand,
@@ -1549,7 +1556,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:173
+# specs/window.yaml:236
 @called
 def max_pool(
     x: Operand,
@@ -1585,7 +1592,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:210
+# specs/window.yaml:273
 @called
 def average_pool(
     x: Operand,
@@ -1621,7 +1628,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:246
+# specs/window.yaml:309
 @called
 def lp_pool(
     x: Operand,
@@ -1657,7 +1664,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:280
+# specs/window.yaml:343
 @called
 def conv_transpose(
     x: Operand,
@@ -1697,7 +1704,142 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:339
+# specs/window.yaml:383
+@called
+def conv_transpose_by_phase(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A transposed convolution as a convolution for each position modulo the strides, which divide the windows.
+
+    Attributes, known when the call is built: strides, dilations, pads, output_padding, output_shape, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
+    m), *s])
+    """
+    return call(
+        STATIC_CONV_TRANSPOSE_BY_PHASE,
+        [x, w, bias],
+        {
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "output_padding": output_padding,
+            "output_shape": output_shape,
+            "auto_pad": auto_pad,
+            "groups": groups,
+        },
+        source,
+    )[0]
+
+
+# specs/window.yaml:426
+@called
+def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
+    """Every element times a window of weights, added up over the channels of a group; a window for each place of
+    x.
+
+    Attributes, known when the call is built: groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)]) -> (y: U[b, (groups, m), *k, *d])
+    """
+    return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:447
+@called
+def overlap_add(
+    x: Operand,
+    size: Sequence[int],
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    begin: Sequence[int] | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation
+    apart.
+
+    Attributes, known when the call is built: size, strides, dilations, begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call(
+        STATIC_OVERLAP_ADD, [x], {"size": size, "strides": strides, "dilations": dilations, "begin": begin}, source
+    )[0]
+
+
+# specs/window.yaml:483
+@called
+def overlap_add_by_phase(
+    x: Operand,
+    size: Sequence[int],
+    strides: Sequence[int] | None = None,
+    begin: Sequence[int] | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the
+    strides at once.
+
+    Attributes, known when the call is built: size, strides, begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
+
+
+# specs/window.yaml:512
+@called
+def phase_sums(
+    x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
+) -> Value:
+    """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
+
+    Attributes, known when the call is built: strides, count, first.
+
+    (x: T[b, c, *k:len(strides), *d]) -> (y: T[b, c, *strides, *count])
+    """
+    return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
+
+
+# specs/window.yaml:541
+@called
+def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
+    """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
+
+    Attributes, known when the call is built: strides, groups.
+
+    (w: F[(groups, c), m, *k]) -> (y: F[groups, m, *strides, c, *taps])
+    """
+    return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:564
+@called
+def interleave_phases(
+    x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
+) -> Value:
+    """A tensor made of one for each position modulo the strides, from the place `begin` on.
+
+    Attributes, known when the call is built: size, begin.
+
+    (x: T[b, c, *a:len(size), *u]) -> (y: T[b, c, *size])
+    """
+    return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
+
+
+# specs/window.yaml:589
 @called
 def conv_integer(
     x: Operand,
@@ -1728,7 +1870,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:376
+# specs/window.yaml:626
 @called
 def qlinear_conv(
     x: Operand,
@@ -1765,7 +1907,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:451
+# specs/window.yaml:701
 @called
 def max_unpool(
     x: Operand,
@@ -1792,7 +1934,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:492
+# specs/window.yaml:742
 @called
 def col2im(
     x: Operand,
@@ -1835,6 +1977,7 @@ __all__ = [
     "conv",
     "conv_integer",
     "conv_transpose",
+    "conv_transpose_by_phase",
     "count_grams",
     "couple_pairs",
     "crop_and_resize",
@@ -1853,6 +1996,7 @@ __all__ = [
     "group_norm",
     "grouped_query_attention",
     "hide_keys",
+    "interleave_phases",
     "l1",
     "l2",
     "linear_attention",
@@ -1871,8 +2015,12 @@ __all__ = [
     "non_max_suppression",
     "one_hot",
     "ones",
+    "overlap_add",
+    "overlap_add_by_phase",
     "pad",
     "pair_votes",
+    "phase_filters",
+    "phase_sums",
     "place_tokens",
     "prod",
     "qlinear_conv",
@@ -1904,5 +2052,6 @@ __all__ = [
     "tree_ensemble",
     "trilu",
     "turning_waves",
+    "window_products",
     "zeros",
 ]
