@@ -17,9 +17,15 @@ from anyshape.public import called
 from anyshape_ops.ops.attention import DYN_ATTENTION, DYN_HIDE_KEYS, DYN_READ_BEAMS
 from anyshape_ops.ops.decoding import DYN_APPEND_AT, DYN_GROUPED_QUERY_ATTENTION, DYN_LINEAR_ATTENTION, DYN_PLACE_TOKENS
 from anyshape_ops.ops.deformable import DYN_DEFORM_CONV
-from anyshape_ops.ops.detection import DYN_MAX_ROI_POOL, DYN_NON_MAX_SUPPRESSION, DYN_ROI_ALIGN
+from anyshape_ops.ops.detection import (
+    DYN_ALIGN_PIXELS,
+    DYN_ALIGN_PLANES,
+    DYN_MAX_ROI_POOL,
+    DYN_NON_MAX_SUPPRESSION,
+    DYN_ROI_ALIGN,
+)
 from anyshape_ops.ops.ensembles import DYN_COUNT_GRAMS, DYN_TREE_ENSEMBLE
-from anyshape_ops.ops.images import DYN_AFFINE_GRID, DYN_CROP_AND_RESIZE, DYN_RESIZE
+from anyshape_ops.ops.images import DYN_AFFINE_GRID, DYN_CROP_AND_RESIZE, DYN_RESAMPLE, DYN_RESIZE
 from anyshape_ops.ops.indexing import (
     DYN_CENTER_CROP_PAD,
     DYN_DEPTH_TO_SPACE,
@@ -64,7 +70,15 @@ from anyshape_ops.ops.reshaping import DYN_RESHAPE_BY_CODES
 from anyshape_ops.ops.scan import DYN_CUMPROD, DYN_CUMSUM
 from anyshape_ops.ops.scatter import DYN_SPARSE_TO_DENSE
 from anyshape_ops.ops.shapes import DYN_ARANGE, DYN_AXIS_POSITIONS, DYN_FULL, DYN_ONES, DYN_ZEROS
-from anyshape_ops.ops.signal import DYN_DFT, DYN_MEL_WEIGHT_MATRIX, DYN_STFT
+from anyshape_ops.ops.signal import (
+    DYN_DFT,
+    DYN_DFT_ALONG,
+    DYN_MEL_WEIGHT_MATRIX,
+    DYN_STFT,
+    DYN_STFT_OF_LONG_PARTS,
+    DYN_SUMS_OF_PARTS,
+    DYN_TURNING_WAVES,
+)
 from anyshape_ops.ops.sorting import DYN_TOPK
 from anyshape_ops.ops.sparse import DYN_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.supports import DYN_COUPLE_PAIRS, DYN_PAIR_VOTES
@@ -325,6 +339,62 @@ def non_max_suppression(
 
 # specs/detection.yaml:178
 @called
+def align_planes(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Operand = (1, 1),
+    mode: str = "avg",
+    ratio: Operand = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, found in the planes of the channels one after the other.
+
+    Operands, which may be computed at run time: size, ratio.
+
+    (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
+    """
+    return call(
+        DYN_ALIGN_PLANES,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:303
+@called
+def align_pixels(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Operand = (1, 1),
+    mode: str = "avg",
+    ratio: Operand = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, of images whose last axis are the channels.
+
+    Operands, which may be computed at run time: size, ratio.
+
+    (x: F[b, *d:2, c], rois: F[k, 4], image: I[k]) -> (y: F[k, *size, c])
+    """
+    return call(
+        DYN_ALIGN_PIXELS,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:416
+@called
 def roi_align(
     x: Operand,
     rois: Operand,
@@ -352,7 +422,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:309
+# specs/detection.yaml:489
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Operand, scale: float = 1.0, *, source: str = ""
@@ -434,15 +504,16 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:168
+# specs/images.yaml:173
 @called
-def resize(
+def resample(
     x: Operand,
     roi: Operand = None,
     scales: Operand = None,
     axes: Sequence[int] | None = None,
     *,
     sizes: Operand,
+    left: Operand = None,
     mode: str = "nearest",
     coordinates: str = "half_pixel",
     nearest_mode: str = "round_prefer_floor",
@@ -453,19 +524,20 @@ def resize(
     extrapolation_value: float = 0.0,
     source: str = "",
 ) -> Value:
-    """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
-    scaled ones.
+    """A tensor sampled anew along all of some axes at once, to the given sizes; `scales` say how far apart, where
+    sizes are scaled ones.
 
-    Operands, which may be computed at run time: sizes.
+    Operands, which may be computed at run time: sizes, left.
 
     (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
     """
     return call(
-        DYN_RESIZE,
+        DYN_RESAMPLE,
         [x, roi, scales],
         {
             "axes": axes,
             "sizes": sizes,
+            "left": left,
             "mode": mode,
             "coordinates": coordinates,
             "nearest_mode": nearest_mode,
@@ -479,7 +551,54 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:436
+# specs/images.yaml:355
+@called
+def resize(
+    x: Operand,
+    roi: Operand = None,
+    scales: Operand = None,
+    axes: Sequence[int] | None = None,
+    *,
+    sizes: Operand,
+    left: Operand = None,
+    mode: str = "nearest",
+    coordinates: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    cubic_coeff_a: float = -0.75,
+    antialias: bool = False,
+    exclude_outside: bool = False,
+    policy: str = "stretch",
+    extrapolation_value: float = 0.0,
+    source: str = "",
+) -> Value:
+    """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
+    scaled ones.
+
+    Operands, which may be computed at run time: sizes, left.
+
+    (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
+    """
+    return call(
+        DYN_RESIZE,
+        [x, roi, scales],
+        {
+            "axes": axes,
+            "sizes": sizes,
+            "left": left,
+            "mode": mode,
+            "coordinates": coordinates,
+            "nearest_mode": nearest_mode,
+            "cubic_coeff_a": cubic_coeff_a,
+            "antialias": antialias,
+            "exclude_outside": exclude_outside,
+            "policy": policy,
+            "extrapolation_value": extrapolation_value,
+        },
+        source,
+    )[0]
+
+
+# specs/images.yaml:583
 @called
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -491,7 +610,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
     return call(DYN_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:463
+# specs/images.yaml:610
 @called
 def crop_and_resize(
     x: Operand,
@@ -1125,6 +1244,28 @@ def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Val
 
 # specs/signal.yaml:50
 @called
+def dft_along(
+    x: Operand,
+    axis: Operand = -2,
+    inverse: bool = False,
+    onesided: bool = False,
+    length: Operand = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What dft gives, from one turn of each wave.
+
+    Operands, which may be computed at run time: axis, length.
+
+    (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
+    """
+    return call(
+        DYN_DFT_ALONG, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source
+    )[0]
+
+
+# specs/signal.yaml:100
+@called
 def dft(
     x: Operand,
     axis: Operand = -2,
@@ -1143,7 +1284,67 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:104
+# specs/signal.yaml:144
+@called
+def stft_of_long_parts(
+    x: Operand,
+    window: Operand = None,
+    *,
+    step: Operand,
+    length: Operand = None,
+    onesided: bool = True,
+    source: str = "",
+) -> Value:
+    """What stft gives, from one turn of each wave.
+
+    Operands, which may be computed at run time: step, length.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
+    2])
+    """
+    return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
+
+
+# specs/signal.yaml:181
+@called
+def turning_waves(
+    window: Operand,
+    size: Operand,
+    channels: Operand = 1,
+    onesided: bool = True,
+    inverse: bool = False,
+    *,
+    source: str = "",
+) -> Value:
+    """What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or
+    its inverse.
+
+    Operands, which may be computed at run time: size, channels.
+
+    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    """
+    return call(
+        DYN_TURNING_WAVES,
+        [window],
+        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse},
+        source,
+    )[0]
+
+
+# specs/signal.yaml:229
+@called
+def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
+    """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
+    it.
+
+    Operands, which may be computed at run time: step.
+
+    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    """
+    return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
+
+
+# specs/signal.yaml:264
 @called
 def stft(
     x: Operand,
@@ -1165,7 +1366,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:144
+# specs/signal.yaml:303
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1683,6 +1884,8 @@ def col2im(
 
 __all__ = [
     "affine_grid",
+    "align_pixels",
+    "align_planes",
     "all",
     "any",
     "append_at",
@@ -1705,6 +1908,7 @@ __all__ = [
     "deform_conv",
     "depth_to_space",
     "dft",
+    "dft_along",
     "dilate",
     "ensure_shape",
     "expand_dims",
@@ -1746,6 +1950,7 @@ __all__ = [
     "random_uniform",
     "read_beams",
     "repeat",
+    "resample",
     "reshape",
     "reshape_by_codes",
     "resize",
@@ -1758,14 +1963,17 @@ __all__ = [
     "split",
     "squeeze",
     "stft",
+    "stft_of_long_parts",
     "string_split",
     "sum",
     "sum_square",
+    "sums_of_parts",
     "tile",
     "topk",
     "transpose",
     "tree_ensemble",
     "trilu",
+    "turning_waves",
     "window_products",
     "zeros",
 ]

@@ -22,9 +22,15 @@ from anyshape_ops.ops.decoding import (
     STATIC_PLACE_TOKENS,
 )
 from anyshape_ops.ops.deformable import STATIC_DEFORM_CONV
-from anyshape_ops.ops.detection import STATIC_MAX_ROI_POOL, STATIC_NON_MAX_SUPPRESSION, STATIC_ROI_ALIGN
+from anyshape_ops.ops.detection import (
+    STATIC_ALIGN_PIXELS,
+    STATIC_ALIGN_PLANES,
+    STATIC_MAX_ROI_POOL,
+    STATIC_NON_MAX_SUPPRESSION,
+    STATIC_ROI_ALIGN,
+)
 from anyshape_ops.ops.ensembles import STATIC_COUNT_GRAMS, STATIC_TREE_ENSEMBLE
-from anyshape_ops.ops.images import STATIC_AFFINE_GRID, STATIC_CROP_AND_RESIZE, STATIC_RESIZE
+from anyshape_ops.ops.images import STATIC_AFFINE_GRID, STATIC_CROP_AND_RESIZE, STATIC_RESAMPLE, STATIC_RESIZE
 from anyshape_ops.ops.indexing import (
     STATIC_CENTER_CROP_PAD,
     STATIC_DEPTH_TO_SPACE,
@@ -69,7 +75,15 @@ from anyshape_ops.ops.reshaping import STATIC_RESHAPE_BY_CODES
 from anyshape_ops.ops.scan import STATIC_CUMPROD, STATIC_CUMSUM
 from anyshape_ops.ops.scatter import STATIC_SPARSE_TO_DENSE
 from anyshape_ops.ops.shapes import STATIC_ARANGE, STATIC_AXIS_POSITIONS, STATIC_FULL, STATIC_ONES, STATIC_ZEROS
-from anyshape_ops.ops.signal import STATIC_DFT, STATIC_MEL_WEIGHT_MATRIX, STATIC_STFT
+from anyshape_ops.ops.signal import (
+    STATIC_DFT,
+    STATIC_DFT_ALONG,
+    STATIC_MEL_WEIGHT_MATRIX,
+    STATIC_STFT,
+    STATIC_STFT_OF_LONG_PARTS,
+    STATIC_SUMS_OF_PARTS,
+    STATIC_TURNING_WAVES,
+)
 from anyshape_ops.ops.sorting import STATIC_TOPK
 from anyshape_ops.ops.sparse import STATIC_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.supports import STATIC_COUPLE_PAIRS, STATIC_PAIR_VOTES
@@ -332,6 +346,62 @@ def non_max_suppression(
 
 # specs/detection.yaml:178
 @called
+def align_planes(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Sequence[int] = (1, 1),
+    mode: str = "avg",
+    ratio: int = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, found in the planes of the channels one after the other.
+
+    Attributes, known when the call is built: size, ratio.
+
+    (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
+    """
+    return call(
+        STATIC_ALIGN_PLANES,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:303
+@called
+def align_pixels(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Sequence[int] = (1, 1),
+    mode: str = "avg",
+    ratio: int = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, of images whose last axis are the channels.
+
+    Attributes, known when the call is built: size, ratio.
+
+    (x: F[b, *d:2, c], rois: F[k, 4], image: I[k]) -> (y: F[k, *size, c])
+    """
+    return call(
+        STATIC_ALIGN_PIXELS,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:416
+@called
 def roi_align(
     x: Operand,
     rois: Operand,
@@ -359,7 +429,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:309
+# specs/detection.yaml:489
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
@@ -441,15 +511,16 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:168
+# specs/images.yaml:173
 @called
-def resize(
+def resample(
     x: Operand,
     roi: Operand = None,
     scales: Operand = None,
     axes: Sequence[int] | None = None,
     *,
     sizes: Sequence[int],
+    left: Sequence[int] | None = None,
     mode: str = "nearest",
     coordinates: str = "half_pixel",
     nearest_mode: str = "round_prefer_floor",
@@ -460,19 +531,20 @@ def resize(
     extrapolation_value: float = 0.0,
     source: str = "",
 ) -> Value:
-    """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
-    scaled ones.
+    """A tensor sampled anew along all of some axes at once, to the given sizes; `scales` say how far apart, where
+    sizes are scaled ones.
 
-    Attributes, known when the call is built: sizes.
+    Attributes, known when the call is built: sizes, left.
 
     (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
     """
     return call(
-        STATIC_RESIZE,
+        STATIC_RESAMPLE,
         [x, roi, scales],
         {
             "axes": axes,
             "sizes": sizes,
+            "left": left,
             "mode": mode,
             "coordinates": coordinates,
             "nearest_mode": nearest_mode,
@@ -486,7 +558,54 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:436
+# specs/images.yaml:355
+@called
+def resize(
+    x: Operand,
+    roi: Operand = None,
+    scales: Operand = None,
+    axes: Sequence[int] | None = None,
+    *,
+    sizes: Sequence[int],
+    left: Sequence[int] | None = None,
+    mode: str = "nearest",
+    coordinates: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    cubic_coeff_a: float = -0.75,
+    antialias: bool = False,
+    exclude_outside: bool = False,
+    policy: str = "stretch",
+    extrapolation_value: float = 0.0,
+    source: str = "",
+) -> Value:
+    """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
+    scaled ones.
+
+    Attributes, known when the call is built: sizes, left.
+
+    (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
+    """
+    return call(
+        STATIC_RESIZE,
+        [x, roi, scales],
+        {
+            "axes": axes,
+            "sizes": sizes,
+            "left": left,
+            "mode": mode,
+            "coordinates": coordinates,
+            "nearest_mode": nearest_mode,
+            "cubic_coeff_a": cubic_coeff_a,
+            "antialias": antialias,
+            "exclude_outside": exclude_outside,
+            "policy": policy,
+            "extrapolation_value": extrapolation_value,
+        },
+        source,
+    )[0]
+
+
+# specs/images.yaml:583
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -498,7 +617,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:463
+# specs/images.yaml:610
 @called
 def crop_and_resize(
     x: Operand,
@@ -1210,6 +1329,28 @@ def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") 
 
 # specs/signal.yaml:50
 @called
+def dft_along(
+    x: Operand,
+    axis: int = -2,
+    inverse: bool = False,
+    onesided: bool = False,
+    length: int | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What dft gives, from one turn of each wave.
+
+    Attributes, known when the call is built: axis, length.
+
+    (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
+    """
+    return call(
+        STATIC_DFT_ALONG, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source
+    )[0]
+
+
+# specs/signal.yaml:100
+@called
 def dft(
     x: Operand,
     axis: int = -2,
@@ -1228,7 +1369,57 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:104
+# specs/signal.yaml:144
+@called
+def stft_of_long_parts(
+    x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
+) -> Value:
+    """What stft gives, from one turn of each wave.
+
+    Attributes, known when the call is built: step, length.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
+    2])
+    """
+    return call(
+        STATIC_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source
+    )[0]
+
+
+# specs/signal.yaml:181
+@called
+def turning_waves(
+    window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
+) -> Value:
+    """What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or
+    its inverse.
+
+    Attributes, known when the call is built: size, channels.
+
+    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    """
+    return call(
+        STATIC_TURNING_WAVES,
+        [window],
+        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse},
+        source,
+    )[0]
+
+
+# specs/signal.yaml:229
+@called
+def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
+    """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
+    it.
+
+    Attributes, known when the call is built: step.
+
+    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    """
+    return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
+
+
+# specs/signal.yaml:264
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1244,7 +1435,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:144
+# specs/signal.yaml:303
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1771,6 +1962,8 @@ def col2im(
 
 __all__ = [
     "affine_grid",
+    "align_pixels",
+    "align_planes",
     "all",
     "any",
     "append_at",
@@ -1793,6 +1986,7 @@ __all__ = [
     "deform_conv",
     "depth_to_space",
     "dft",
+    "dft_along",
     "dilate",
     "ensure_shape",
     "expand_dims",
@@ -1834,6 +2028,7 @@ __all__ = [
     "random_uniform",
     "read_beams",
     "repeat",
+    "resample",
     "reshape",
     "reshape_by_codes",
     "resize",
@@ -1846,14 +2041,17 @@ __all__ = [
     "split",
     "squeeze",
     "stft",
+    "stft_of_long_parts",
     "string_split",
     "sum",
     "sum_square",
+    "sums_of_parts",
     "tile",
     "topk",
     "transpose",
     "tree_ensemble",
     "trilu",
+    "turning_waves",
     "window_products",
     "zeros",
 ]
