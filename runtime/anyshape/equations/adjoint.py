@@ -331,21 +331,25 @@ class _Adjoint:
     def _summed(self, target: Tensor, term: _Term) -> _Term:
         """The term added up over the variables that its index lacks, in a tensor of its own: a product of matrices, if it is one, is
         computed as such before it is scattered. The tensor has 0 where the conditions do not hold."""
-        among = frozenset[Var]().union(*(i.free for i in term.index))
-        over = tuple(v for v in term.vars if v not in among and v in term.masked.free)
+        kept = _in_order_of_places(term.index)
+        over = tuple(v for v in term.vars if v not in kept and v in term.masked.free)
         if not over:
             return term
-        kept = tuple(v for v in term.vars if v in among)
         outer = tuple(c for c in term.conditions if c.free.isdisjoint(over))
         inner = tuple(c for c in term.conditions if c not in outer)
-        own = {v: Var(v.name, v.extent) for v in (*kept, *over)}
+        own: dict[Var, Expr] = {v: Var(v.name, v.extent) for v in (*kept, *over)}
         part = self.eqs.scratch(f"part_of_{target.name}", target.dtype, [v.extent for v in kept])
-        value = cast(substitute(_where(inner, term.value), dict(own)), part.dtype)
-        total = reduce_node("sum", tuple(own[v] for v in over), value, None, part.dtype)
-        within = tuple(substitute(c, dict(own)) for c in outer)
-        self.eqs.define(part[tuple(own[v] for v in kept)], _where(within, total))
-        unused = tuple(v for v in term.vars if v not in among and v not in over)
-        return _Term(term.index, part[kept], (*kept, *unused), outer)
+        value = cast(substitute(_where(inner, term.value), own), part.dtype)
+        total = reduce_node("sum", tuple(v for u in over if isinstance(v := own[u], Var)), value, None, part.dtype)
+        self.eqs.define(part[tuple(own[v] for v in kept)], _where([substitute(c, own) for c in outer], total))
+        unused = tuple(v for v in term.vars if v not in kept and v not in over)
+        again: dict[Var, Expr] = {v: Var(v.name, v.extent) for v in kept}
+        return _Term(
+            tuple(substitute(i, again) for i in term.index),
+            part[tuple(again[v] for v in kept)],
+            (*(v for v in again.values() if isinstance(v, Var)), *unused),
+            tuple(substitute(c, again) for c in outer),
+        )
 
     def _scatter(self, target: Tensor, term: _Term) -> None:
         summed = self._summed(target, term)
@@ -408,6 +412,17 @@ def _gathered(
         wide = accum(dtype)
         value = reduce_node("sum", own, cast(value, wide), None, wide)
     return _where(at, value)
+
+
+def _in_order_of_places(index: Sequence[Expr]) -> tuple[Var, ...]:
+    """The variables of an index, so that places which follow each other come one after the other, innermost: at p * s + q, q is outside."""
+    plain, places, taps = list[Var](), list[Var](), list[Var]()
+    for i in index:
+        digits = _digits(i)
+        first, more = (digits or tuple(sorted(i.free, key=lambda v: v.serial)))[:1], (digits or i.free)
+        (plain if digits else places).extend(first)
+        (plain if digits else taps).extend(sorted(set(more).difference(first), key=lambda v: v.serial))
+    return tuple(dict.fromkeys((*plain, *taps, *places)))
 
 
 def _alike(a: Sequence[Var], b: Sequence[Var]) -> bool:

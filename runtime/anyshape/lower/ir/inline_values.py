@@ -62,6 +62,8 @@ class InlinedValues:
     """The recurrence whose equations are being read."""
     spilled: list[Store] | None = None
     """Reductions that are computed into scratch, ahead of loops that cannot hold them; None where loops can."""
+    loops: dict[LoopVar, int] = field(default_factory=dict)
+    """The order of these loops, in which the reductions lie in scratch."""
     context: Context = field(default_factory=Context)
     contexts: dict[tuple[object, ...], Context] = field(default_factory=dict)
     demanded: set[Affine] = field(default_factory=set)
@@ -299,7 +301,7 @@ class InlinedValues:
         node = self._reduce(e, env, guard)
         if self.spilled is None or not any(isinstance(n, Reduction) for n in walk([node])):
             return node
-        variables = tuple(sorted(node.domain, key=lambda v: v.number))
+        variables = tuple(sorted(node.domain, key=lambda v: (self.loops.get(v, len(self.loops)), v.number)))
         tensor = Tensor(f"spilled{len(self.spilled)}", node.dtype, tuple(v.extent for v in variables))
         place = flatten(tensor, [Affine(((v, 1),)) for v in variables])
         self.spilled.append(Store(Access(tensor, place), node, variables))

@@ -212,6 +212,7 @@ class _Inliner(InlinedValues):
         taken: list[LoopVar] = []
         for v in (*q.variables, *q.over):
             env[v] = self.bind(v, taken)
+        self.loops = {w: k for k, w in enumerate(taken)}
         position = None
         if isinstance(q.form, (Compaction, Sorting)):
             position = self.dag.variable(q.form.along.extent)
