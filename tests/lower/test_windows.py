@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from anyshape import dims
-from anyshape.equations.functions import pad, reduce_, where
+from anyshape.dtypes import parse_dtype
+from anyshape.equations.functions import cast, pad, reduce_, where
 from anyshape.lower import Group, describe, lower_group
 from anyshape.lower.target import host_target
 from tests.lower.groups import B, Builder
@@ -97,3 +98,36 @@ def test_a_condition_that_is_data_is_no_pad() -> None:
 
 def test_long_windows_are_not_written_out() -> None:
     assert lower_group(windows("max", 1, 1, taps=9), host_target()).schedule == ("rows",)
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_pad_may_be_a_scalar_in_memory(step: int, level: str) -> None:
+    """Pads of integers that stand for floats are their zero point."""
+    group = codes_under_windows(step, of_channel=False)
+    assert lower_group(group, host_target()).schedule == ("windows",)
+    check(group, SIZES, target=host_target().limited(level))
+
+
+def test_a_pad_that_varies_is_computed_in_place() -> None:
+    group = codes_under_windows(1, of_channel=True)
+    assert lower_group(group, host_target()).schedule == ("rows",)
+    check(group, SIZES)
+
+
+def codes_under_windows(step: int, of_channel: bool) -> Group:
+    """Sums of u8 less a zero point, one for all or one of each channel, which pads are."""
+    b = Builder("codes")
+    x, zero = b.input([B, 2, H, W], "u8"), b.input([2] if of_channel else [], "u8")
+    y = b.tensor([B, 2, (H - 1) // step + 1, (W - 1) // step + 1], "i32")
+    n, c, i, j = b.eqs.indices("i", y.shape)
+    point = zero[c] if of_channel else zero[()]
+    seen = pad(x, point)
+    wide = parse_dtype("i32")
+
+    def tap(p: Any, q: Any) -> Any:
+        return cast(seen[n, c, i * step + p - 1, j * step + q - 1], wide) - cast(point, wide)
+
+    b.eqs.define(y[n, c, i, j], reduce_("sum", [3, 3], tap))
+    b.output(y)
+    return b.group()
