@@ -6,6 +6,7 @@ emitted once per vector of columns, the rest per row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from anyshape.lower.ir.stores import below
 from anyshape.lower.kernel import Packed
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I64, Val, const
-from anyshape.lower.schedule.contraction import Product
+from anyshape.lower.schedule.contraction import ConstantSums, Product
 from anyshape.lower.schedule.tree import Scope, plan
 from anyshape.lower.target import Target
 
@@ -62,7 +63,9 @@ class _Emission:
         self.ctx, self.p, self.block = ctx, p, block
         self.element = elementwise.register_type(p.sum.dtype)
         self.tiles = gemm.tiles_for(ctx.f.target, self.element)
-        self.a_type, self.b_type = (elementwise.memory_type(x.tensor.dtype) for x in (p.a, p.b))
+        self.a_type, self.b_type = (
+            self.element if p.codes is not None else elementwise.memory_type(x.tensor.dtype) for x in (p.a, p.b)
+        )
         if p.computed is not None:
             self.b_type = self.element
         self.segment: tuple[Val, Val] | None = None
@@ -89,7 +92,7 @@ class _Emission:
             spec = self.spec(prepacked)
             m = p.m.extent if self.block is None else self.block.most
             widens = spec.widens_b(ctx.f.target)
-            sizes, computes = (m, p.n.extent, p.k.extent), p.computed is not None or widens
+            sizes, computes = (m, p.n.extent, _steps(p, ctx.f.target)), p.computed is not None or widens
             packs = spec.packs_b or widens
             bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, computes)
             gemm.emit_contraction(
@@ -168,6 +171,7 @@ class _Emission:
             a_stored=self.a_type,
             b_stored=self.b_type,
             together=self.together,
+            codes=p.codes,
         )
 
     @property
@@ -195,7 +199,8 @@ class _Emission:
         own = _packed_batch(self.p)
         if v not in own:
             return 0
-        step = int(gemm.prepacked_elements(self.p.k.extent, self.p.n.extent, self.tiles))
+        steps = _steps(self.p, self.ctx.f.target)
+        step = int(gemm.prepacked_elements(steps, self.p.n.extent, self.tiles))
         for w in own[own.index(v) + 1 :]:
             step *= _number(w.extent)
         return step
@@ -325,12 +330,41 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
     tiles = gemm.tiles_for(target, elementwise.register_type(p.sum.dtype))
 
     def pack(constant: NDArray[Any]) -> NDArray[Any]:
-        flat = np.ascontiguousarray(constant).reshape(-1)
-        view = np.lib.stride_tricks.as_strided(flat, extents, [n * flat.itemsize for n in steps])
+        view = _strided(constant, extents, steps)
+        if p.codes is not None:
+            return gemm.prepack_codes(view, tiles, p.codes.b, gemm.per_word(target))
         packed: NDArray[Any] = gemm.prepack_b(view, tiles, lambda b: gemm.packer_of(b.dtype, tiles, target))
         return packed
 
     return Packed(p.packed, f"panels {tiles.columns}", pack(array), pack)
+
+
+def pack_sums(sums: ConstantSums, array: NDArray[Any]) -> Packed:
+    """Sums of a constant's values as they are multiplied, for every value of the variables that it varies with."""
+    order = (*sums.variables, *sums.summed)
+    extents = tuple(_number(v.extent) for v in order)
+    steps = tuple(_number(sums.of.address.coefficient(v)) for v in order)
+    axes = tuple(range(len(sums.variables), len(order)))
+    count = math.prod(extents[len(sums.variables) :])
+    shift = 0 if not sums.side.flips else 128 if sums.side.unsigned else -128
+
+    def pack(constant: NDArray[Any]) -> NDArray[Any]:
+        total = _strided(constant, extents, steps).sum(axes, dtype=np.int64) + shift * count
+        return np.asarray(total).astype(np.int32)  # which wraps around
+
+    return Packed(sums.of.tensor, f"sums over {axes}", pack(array), pack)
+
+
+def _strided(constant: NDArray[Any], extents: tuple[int, ...], steps: tuple[int, ...]) -> NDArray[Any]:
+    """The elements of a constant in the order of some loops."""
+    flat = np.ascontiguousarray(constant).reshape(-1)
+    return np.lib.stride_tricks.as_strided(flat, extents, [n * flat.itemsize for n in steps])
+
+
+def _steps(p: Product, target: Target) -> Size:
+    """The length of the sums as the micro-kernels count it: of bytes, words."""
+    per = 1 if p.codes is None else gemm.per_word(target)
+    return p.k.extent if per == 1 else (p.k.extent + (per - 1)) // per
 
 
 def _packed_batch(p: Product) -> list[LoopVar]:

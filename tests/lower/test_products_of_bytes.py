@@ -1,0 +1,156 @@
+"""Sums of products of narrow integers less zero points: which are products of bytes, and that they are exact in every form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from anyshape import dims
+from anyshape.dtypes import parse_dtype
+from anyshape.equations import Tensor
+from anyshape.equations.functions import cast, reduce_
+from anyshape.lower import Group, describe
+from anyshape.lower.target import host_target
+from tests.lower.groups import B, Builder, K, M, N
+from tests.lower.native import check
+
+LEVELS = ["avx512", "avxvnni", "avx2", "sse"]
+SIZES = [
+    {B: b, N: n, M: m, K: k}
+    for b, n, m, k in ((2, 3, 40, 77), (1, 1, 33, 64), (0, 2, 5, 3), (2, 17, 1, 5), (1, 20, 70, 130))
+]
+ZEROS: Mapping[str, Callable[..., Any]] = {
+    "none": lambda b, dtype, rows: None,
+    "scalar": lambda b, dtype, rows: (z := b.input([], dtype), lambda g, i: z[()]),
+    "each": lambda b, dtype, rows: (z := b.input([rows], dtype), lambda g, i: z[i]),
+    "batches": lambda b, dtype, rows: (z := b.input([B, rows], dtype), lambda g, i: z[g, i]),
+}
+WIDE = parse_dtype("i32")
+
+
+class Case:
+    """y[g, i, j] = sum((a[g, i, l] - za) * (b[l, j] - zb)); `after` is what follows."""
+
+    def __init__(self, a: str, b: str, za: str, zb: str, k: Any = K, m: Any = M, after: Any = lambda b, y: y) -> None:
+        builder = Builder("bytes")
+        self.a, self.b = builder.input([B, N, k], a), builder.input([k, m], b)
+        zero_a, zero_b = ZEROS[za](builder, a, N), ZEROS[zb](builder, b, m)
+        y = builder.tensor([B, N, m], "i32")
+        g, i, j = builder.eqs.indices("i", y.shape)
+
+        def term(q: Any) -> Any:
+            x, w = cast(self.a[g, i, q], WIDE), cast(self.b[q, j], WIDE)
+            x = x if zero_a is None else x - cast(zero_a[1](g, i), WIDE)
+            return x * (w if zero_b is None else w - cast(zero_b[1](g, j), WIDE))
+
+        builder.eqs.define(y[g, i, j], reduce_("sum", [k], term))
+        builder.output(after(builder, y))
+        self.group = builder.group()
+
+    def given(self, sizes: Mapping[Any, int]) -> dict[Tensor, Any]:
+        """Any bytes, the ends among them."""
+        rng, arrays = np.random.default_rng(3), {}
+        for t in self.group.inputs:
+            ends = np.iinfo(t.dtype.numpy)
+            shape = tuple(int(dims.evaluate(n, sizes)) for n in t.shape)
+            values = rng.integers(ends.min, ends.max + 1, shape)
+            picks = rng.choice([ends.min, ends.max], shape)
+            arrays[t] = np.asarray(np.where(rng.random(shape) < 0.2, picks, values)).astype(t.dtype.numpy)
+        return arrays
+
+    def check(self, level: str = "avx512", parts: tuple[int, ...] = (1, 2, 3)) -> None:
+        for sizes in SIZES:
+            given = {**self.given(sizes), **self.group.constants}
+            check(self.group, [sizes], given=given, target=host_target().limited(level), parts=parts)
+
+    def with_constant_b(self) -> Case:
+        self.group = replace(self.group, constants={self.b: self.given(dict.fromkeys((B, N), 1))[self.b]})
+        return self
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("a", "b"), [("u8", "i8"), ("i8", "u8"), ("u8", "u8"), ("i8", "i8")])
+def test_every_order_of_signs(a: str, b: str, level: str) -> None:
+    for za, zb in (("scalar", "each"), ("none", "none"), ("none", "scalar"), ("each", "none")):
+        case = Case(a, b, za, zb)
+        assert case.group.name in describe_bytes(case.group)
+        case.check(level, parts=(1, 2))
+
+
+@pytest.mark.parametrize("za", ZEROS)
+@pytest.mark.parametrize("zb", ZEROS)
+def test_every_form_of_zero_points(za: str, zb: str) -> None:
+    Case("u8", "i8", za, zb).check()
+    Case("u8", "u8", za, zb, k=37, m=50).with_constant_b().check()
+
+
+def describe_bytes(group: Group) -> str:
+    """The description, of what is one product of bytes: its operands are not converted before."""
+    text = describe(group)
+    assert text.startswith("product") and "i32(x" not in text.split("\n")[1]
+    return group.name + text
+
+
+def test_sums_of_constants_are_packed_with_them() -> None:
+    text = describe_bytes(Case("u8", "i8", "scalar", "none", k=37, m=50).with_constant_b().group)
+    assert "packed sums0" in text and "prepacked" in text and "ahead" not in text
+    assert "ahead sums0" in describe_bytes(Case("u8", "i8", "scalar", "none").group)
+
+
+def test_what_zero_points_of_zero_would_need_is_left_out() -> None:
+    """Whether constants are zeros is part of a kernel's form, as long as they are few."""
+    for count, few in ((300, True), (20_000, False)):
+        case = Case("u8", "i8", "scalar", "each", k=5, m=count)
+        z = case.group.inputs[-1]
+        text = describe_bytes(replace(case.group, constants={z: np.zeros(count, np.int8)}))
+        assert ("sums1" not in text) == few
+        assert "sums1" in describe_bytes(replace(case.group, constants={z: np.eye(1, count, dtype=np.int8)[0]}))
+
+
+def test_rows_follow_the_sums() -> None:
+    """A reduction of the results reads them from scratch, where they are corrected."""
+    case = Case("u8", "i8", "scalar", "each", after=lambda b, y: b.reduce("max", y, [2]))
+    assert "product" in describe(case.group)
+    case.check()
+
+
+def test_one_row_of_known_size() -> None:
+    b = Builder("row")
+    x, w, z = b.input([37], "u8"), b.input([37, 50], "i8"), b.input([], "u8")
+    y = b.tensor([50], "i32")
+    (j,) = b.eqs.indices("i", y.shape)
+    body: Any = lambda q: (cast(x[q], WIDE) - cast(z[()], WIDE)) * cast(w[q, j], WIDE)  # noqa: E731
+    b.eqs.define(y[j], reduce_("sum", [37], body))
+    b.output(y)
+    values = np.random.default_rng(0).integers(-128, 128, (37, 50)).astype(np.int8)
+    group = replace(b.group(), constants={w: values})
+    assert "prepacked" in describe(group)
+    check(group, given={w: values})
+
+
+def test_a_zero_point_that_varies_along_the_sum_is_none() -> None:
+    """It is no bytes less a zero point, and summed up in words of i32."""
+    b = Builder("varying")
+    x, w, z = b.input([N, K], "u8"), b.input([K, M], "i8"), b.input([K], "u8")
+    y = b.tensor([N, M], "i32")
+    i, j = b.eqs.indices("i", y.shape)
+    body: Any = lambda q: (cast(x[i, q], WIDE) - cast(z[q], WIDE)) * cast(w[q, j], WIDE)  # noqa: E731
+    b.eqs.define(y[i, j], reduce_("sum", [K], body))
+    b.output(y)
+    assert "ahead" not in describe(b.group())
+    check(b.group(), SIZES)
+
+
+def test_sums_of_other_dtypes_are_none() -> None:
+    b = Builder("i64")
+    x, w = b.input([N, K], "u8"), b.input([K, M], "i8")
+    y = b.tensor([N, M], "i64")
+    i, j = b.eqs.indices("i", y.shape)
+    long = parse_dtype("i64")
+    b.eqs.define(y[i, j], reduce_("sum", [K], lambda q: cast(x[i, q], long) * cast(w[q, j], long)))
+    b.output(y)
+    check(b.group(), SIZES)
