@@ -12,7 +12,7 @@ import pytest
 from anyshape import dims
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Tensor
-from anyshape.equations.functions import cast, reduce_
+from anyshape.equations.functions import cast, pad, reduce_
 from anyshape.lower import Group, describe
 from anyshape.lower.target import host_target
 from tests.lower.groups import B, Builder, K, M, N
@@ -154,3 +154,97 @@ def test_sums_of_other_dtypes_are_none() -> None:
     b.eqs.define(y[i, j], reduce_("sum", [K], lambda q: cast(x[i, q], long) * cast(w[q, j], long)))
     b.output(y)
     check(b.group(), SIZES)
+
+
+# --- windows ---
+
+H, W, C = (dims.symbol(name) for name in "hwc")
+
+
+def window(
+    x_dtype: str,
+    w_dtype: str,
+    zero: bool,
+    step: int = 1,
+    spread: int = 1,
+    taps: int = 3,
+    channels: Any = 5,
+    rank: int = 2,
+) -> Group:
+    """y[n, o, *p] = sum((pad(x, zx)[n, c, *(p * step + q * spread - 1)] - zx) * (w[o, c, *q] - zw[o]))"""
+    b = Builder("window")
+    image = (H, W, 6)[:rank]
+    x, w, zx = (
+        b.input([B, channels, *image], x_dtype),
+        b.input([7, channels, *[taps] * rank], w_dtype),
+        b.input([], x_dtype),
+    )
+    zw = b.input([7], w_dtype) if zero else None
+    reach = (taps - 1) * spread - 2
+    y = b.tensor([B, 7, *((n - reach - 1) // step + 1 for n in image)], "i32")
+    n, o, *p = b.eqs.indices("i", y.shape)
+    seen = pad(x, zx[()])
+
+    def term(c: Any, *q: Any) -> Any:
+        at = [i * step + k * spread - 1 for i, k in zip(p, q, strict=True)]
+        weight = cast(w[o, c, *q], WIDE)
+        weight = weight if zw is None else weight - cast(zw[o], WIDE)
+        return (cast(seen[n, c, *at], WIDE) - cast(zx[()], WIDE)) * weight
+
+    b.eqs.define(y[n, o, *p], reduce_("sum", [channels, *[taps] * rank], term))
+    b.output(y)
+    return b.group()
+
+
+SHAPES = [
+    {B: b, H: h, W: w, C: c}
+    for b, h, w, c in ((1, 9, 9, 3), (2, 4, 37, 6), (1, 40, 3, 1), (0, 5, 5, 2), (1, 12, 20, 4))
+]
+
+
+def check_window(group: Group, level: str = "avx512", parts: tuple[int, ...] = (1, 2)) -> None:
+    for sizes in SHAPES:
+        if any(dims.evaluate(n, sizes) <= 0 for n in group.outputs[0].shape[2:]):
+            continue
+        case = Case.__new__(Case)
+        case.group = group
+        check(group, [sizes], given=case.given(sizes), target=host_target().limited(level), parts=parts)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("x", "w"), [("u8", "i8"), ("i8", "u8"), ("u8", "u8"), ("i8", "i8")])
+def test_windows_in_every_order_of_signs(x: str, w: str, level: str) -> None:
+    for zero in (False, True):
+        group = window(x, w, zero)
+        assert "windows of x0" in describe_bytes(group)
+        check_window(group, level)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 8, C])
+@pytest.mark.parametrize("taps", [2, 3, 5])
+def test_words_of_windows_hold_taps_of_several_channels(taps: int, channels: Any) -> None:
+    for level in ("avx512", "avx2"):
+        group = window("i8", "i8", True, taps=taps, channels=channels)
+        assert "windows of x0" in describe_bytes(group)
+        check_window(group, level, parts=(1,))
+
+
+@pytest.mark.parametrize(("step", "spread"), [(2, 1), (3, 1), (1, 2)])
+@pytest.mark.parametrize("rank", [1, 2])
+def test_windows_that_move_and_spread(step: int, spread: int, rank: int) -> None:
+    group = window("u8", "i8", True, step, spread, rank=rank)
+    assert "windows of x0" in describe_bytes(group)
+    check_window(group)
+
+
+def test_sums_of_windows_are_made_only_where_weights_have_zero_points() -> None:
+    assert "columns" in describe(window("u8", "i8", True))
+    assert "columns[" not in describe(window("u8", "i8", False))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_windows_that_cannot_be_copied_are_computed_as_they_are_packed(level: str) -> None:
+    """Those of three dims, and those of many taps."""
+    for group in (window("u8", "i8", True, rank=3), window("u8", "i8", True, taps=9, spread=1)):
+        assert describe(group).startswith("product")
+        check_window(group, level)

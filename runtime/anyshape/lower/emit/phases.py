@@ -32,7 +32,9 @@ def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Pr
     """Emits the phases in order. `panels` are the operands that hold factors of products as panels."""
     written = frozenset(s.access.tensor for s in schedule.stores)
     written |= {p.store.access.tensor for p in schedule.phases if isinstance(p, Ordered)}
-    written |= {s.access.tensor for p in schedule.steps if isinstance(p, Product) for s in p.ahead}
+    products = [p for p in schedule.steps if isinstance(p, Product)]
+    written |= {s.access.tensor for p in products for s in p.ahead}
+    written |= {p.column_sums for p in products if p.column_sums is not None}
 
     def emit(step: Step, block: OfBlock | None = None) -> None:
         if isinstance(step, Product):

@@ -29,7 +29,7 @@ from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopVar
 from anyshape.lower.ir.stores import below
 from anyshape.lower.kernel import Packed
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import I64, Val, const
+from anyshape.lower.llvm.types import I8, I32, I64, Val, const
 from anyshape.lower.schedule.contraction import ConstantSums, Product
 from anyshape.lower.schedule.tree import Scope, plan
 from anyshape.lower.target import Target
@@ -95,6 +95,10 @@ class _Emission:
             sizes, computes = (m, p.n.extent, _steps(p, ctx.f.target)), p.computed is not None or widens
             packs = spec.packs_b or widens
             bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, computes)
+            if p.codes is not None and p.windows is not None:  # words of channels past the last one
+                bytes_ = bytes_ + len(p.windows.taps) * self.tiles.columns * self.element.bytes
+            if p.column_sums is not None:
+                ctx.memory.place(p.column_sums)
             gemm.emit_contraction(
                 ctx.f, spec, self.ctx.memory.take(bytes_), ctx.parts.part, ctx.parts.nparts, ctx.levels.poll
             )
@@ -139,7 +143,7 @@ class _Emission:
         a, b = p.a.address, p.b.address
         left = gemm.Strided(start(p.a.tensor, a), stride(a, p.m), stride(a, p.k))
         right: gemm.Strided | gemm.Prepacked | gemm.Packed = (
-            gemm.Packed(self.pack_windows, self.stage)
+            gemm.Packed(self.pack_windows if p.codes is None else self.pack_bytes, self.stage)
             if p.windows is not None
             else gemm.Packed(self.pack)
             if p.computed is not None
@@ -239,6 +243,62 @@ class _Emission:
         with self.inside(tile), ctx.values.along(vector):
             ctx.levels.bind(p.n, first)
             nest(ctx, windows.staged.channels, body)
+
+    def pack_bytes(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
+        """Packs one panel of bytes: words of consecutive taps, for so many channels together that these fill whole words."""
+        ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
+        windows, codes = p.windows, p.codes
+        assert windows is not None
+        assert codes is not None
+        taps, per, vectors = windows.taps, gemm.per_word(f.target), self.tiles.vectors
+        together = per // math.gcd(per, len(taps))
+        (channel,) = windows.staged.channels or (None,)
+        channels: Size = 1 if channel is None else channel.extent
+        zero = [const(I32.vector(lanes), 0)] * (vectors if p.column_sums is not None else 0)
+        with self.inside(tile), ctx.values.along(Vector(p.n, lanes, (None,) * vectors)):
+            ctx.levels.bind(p.n, first)
+            with ctx.levels.loop(0, ctx.sizes.of(channels), together, carried=zero) as group:
+                rows = [r for c in range(together) for r in self.taps_of(channel, f.add(group.index, c), c)]
+                rows += [[self.nothing(lanes)] * vectors] * (-len(rows) % per)
+                place = f.mul(f.mul(f.binary("udiv", group.index, const(I64, together)), len(rows) // per), width)
+                sums = list(group.carried)
+                for k in range(0, len(rows), per):
+                    for copy in range(vectors):
+                        word = gemm.words_of(f, [row[copy] for row in rows[k : k + per]], codes.b)
+                        f.store(word, to, f.add(place, f.add(f.mul(width, k // per), copy * lanes)))
+                        if sums:
+                            one = f.splat(gemm.ones(f.target), lanes)
+                            sums[copy] = gemm.multiply_add_words(f, one, word, sums[copy], codes.a.unsigned)
+                group.next(sums)
+            for copy, total in enumerate(group.results):
+                assert p.column_sums is not None
+                f.store(total, ctx.memory.base(p.column_sums), f.add(first, copy * lanes))
+
+    def nothing(self, lanes: int) -> Val:
+        """Bytes that are multiplied as 0."""
+        assert self.p.codes is not None
+        return const(I8.vector(lanes), gemm.SIGN if self.p.codes.b.flips else 0)
+
+    def taps_of(self, channel: LoopVar | None, index: Val, ahead: int) -> list[list[Val]]:
+        """The bytes of each tap of a channel; 0 of one past the last, which only the first of a group cannot be."""
+        ctx, f, windows = self.ctx, self.ctx.f, self.p.windows
+        assert windows is not None
+        lanes, vectors, taps = self.tiles.lanes, self.tiles.vectors, windows.taps
+        if channel is None and ahead:
+            return [[self.nothing(lanes)] * vectors] * len(taps)
+        inside = None
+        with ctx.levels.inner():
+            if channel is not None:
+                together = gemm.per_word(f.target) // math.gcd(gemm.per_word(f.target), len(taps))
+                if ahead and not (isinstance(channel.extent, int) and channel.extent % together == 0):
+                    last = f.sub(ctx.sizes.of(channel.extent), 1)
+                    inside = f.compare("le", index, last)
+                    index = f.smin(index, last)
+                ctx.levels.bind(channel, index)
+            rows = [[f.splat(ctx.values.of(tap, copy), lanes) for copy in range(vectors)] for tap in taps]
+        if inside is None:
+            return rows
+        return [[f.select(inside, byte, self.nothing(lanes)) for byte in row] for row in rows]
 
     def segments(
         self, f: FunctionBuilder, tile: gemm.Tile, column: Val, mask: Val | None, emit: Callable[[Val | None], None]

@@ -84,19 +84,26 @@ def multiply_add_words(f: FunctionBuilder, a: Val, b: Val, total: Val, a_unsigne
 _PAIRS = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}
 
 
+def ones(target: Target) -> Val:
+    """A word of ones, whose products with a word are its sum, with whatever signs."""
+    per = per_word(target)
+    return const(I32, sum(1 << k * 32 // per for k in range(per)))
+
+
 def words_of(f: FunctionBuilder, rows: list[Val], side: Side) -> Val:
     """A vector of words whose elements are those of the rows, vectors of bytes of consecutive k; fewer rows than a word has elements leave
     the rest 0."""
-    bits, lanes = 32 // per_word(f.target), rows[0].type.lanes
-    word: Val | None = None
+    bits = 32 // per_word(f.target)
+    late = side.flips and (bits == 8 or side.unsigned)  # all at once
+    word = const(I32.vector(rows[0].type.lanes), 0)
     for k, row in enumerate(rows):
-        if side.flips:
+        if side.flips and not late:
             row = f.xor(row, SIGN)
         if bits == 16 and not side.unsigned:
             row = f.convert("sext", row, I16)
-        placed = f.shl(f.convert("zext", row, I32), k * bits) if k else f.convert("zext", row, I32)
-        word = placed if word is None else f.or_(word, placed)
-    return word if word is not None else const(I32.vector(lanes), 0)
+        placed = f.convert("zext", row, I32)
+        word = f.or_(word, f.shl(placed, k * bits)) if k else placed
+    return f.xor(word, sum(SIGN << k * bits for k in range(len(rows)))) if late else word
 
 
 # --- packing ---

@@ -65,6 +65,8 @@ class Product:
     ahead: tuple[Store, ...] = ()
     """What every part computes for itself before: sums of operands."""
     known: tuple[ConstantSums, ...] = ()
+    column_sums: Tensor | None = None
+    """Where the sums of windows are kept that are packed, by the place that `n` counts."""
 
     @property
     def is_plain(self) -> bool:
@@ -150,10 +152,15 @@ class _Splitter:
         ):
             return None
         (reduction,) = reds
+        of_bytes = self.window_of_bytes(reduction, stores)
+        if of_bytes is not None:
+            return of_bytes
         over = reduction.variables
         inner = [v for v, c in stores[0].access.address.terms if c == 1]
         for widened, b in (reduction.body.inputs, reduction.body.inputs[::-1]):
-            a = _plain_access(widened)
+            plain = _plain_access(widened)
+            ahead = () if plain is not None else self.bytes_ahead(widened, over, stores)
+            a = plain if not ahead else ahead[0].access
             if a is None:
                 continue
             step = _joined(a, over)
@@ -172,7 +179,49 @@ class _Splitter:
             batch = tuple(v for v in stores[0].variables if v is not m and v not in moved)
             return Product(
                 sum=reduction, a=access, b=access, m=m, n=n, k=k, batch=batch, stores=tuple(stores),
-                computed=b, over=over, windows=windows,
+                computed=b, over=over, windows=windows, ahead=ahead,
+            )  # fmt: skip
+        return None
+
+    def bytes_ahead(self, factor: DagNode, over: tuple[LoopVar, ...], stores: list[Store]) -> tuple[Store, ...]:
+        """Bytes less a zero point as integers in scratch, contiguous in what is summed over: for a product that is none of bytes."""
+        x = operand_of(NODES, factor, over, self.constants) if self.bytes else None
+        if x is None or not isinstance(x.stored, Load) or not x.stored.access.is_plain:
+            return ()
+        variables = (*(v for v in stores[0].variables if v in factor.domain), *over)
+        tensor = Tensor("wide", factor.dtype, tuple(v.extent for v in variables))
+        return (Store(Access(tensor, affine(row_major(variables)[0], 0)), factor, variables),)
+
+    def window_of_bytes(self, reduction: Reduction, stores: list[Store]) -> Product | None:
+        """The same for bytes less zero points, over channels and taps."""
+        over, dag = reduction.variables, self.dag
+        found = [operand_of(NODES, x, over, self.constants) for x in reduction.body.inputs]
+        for a, b in (found, found[::-1]) if self.bytes else ():
+            if a is None or b is None or not isinstance(a.stored, Load) or not a.stored.access.is_plain:
+                continue
+            step = _joined(a.stored.access, over)
+            rows = [v for v in stores[0].variables if v in a.stored.domain - b.stored.domain]
+            seen = product_windows(dag, reduction, b.stored, stores) if step is not None and rows else None
+            if seen is None or step is None or len(seen[0].staged.channels) > 1:
+                continue
+            windows, n = seen
+            moved = {p.position for p in windows.staged.moving}
+            if moved & a.stored.domain or not _is_free(b.stored):
+                continue
+            codes = sides_of(a, b, flips_a=False)
+            raw = raw_sum(dag, (a, b), codes, over)
+            columns = Tensor("columns", raw.dtype, (n.extent,))
+            places = zip(windows.staged.moving, windows.staged.pitches, strict=True)
+            of_window = dag.load(Access(columns, affine([(m.position, pitch) for m, pitch in places], 0)))
+            total, ahead, known = self.corrected(raw, (a, b), codes, over, stores, of_window)
+            rebuild = Rebuild(dag, {reduction: total})
+            new = tuple(rebuild.store(s) for s in stores)
+            k, access = self.as_one(over, a.stored.access, step)
+            batch = tuple(v for v in stores[0].variables if v is not rows[-1] and v not in moved)
+            return Product(
+                sum=raw, a=access, b=access, m=rows[-1], n=n, k=k, batch=batch, stores=new, computed=b.stored, over=over,
+                windows=windows, codes=codes, ahead=ahead, known=known,
+                column_sums=columns if of_window in below(new, stop=raw) else None,
             )  # fmt: skip
         return None
 
@@ -255,16 +304,20 @@ class _Splitter:
         codes: Codes,
         summed: tuple[LoopVar, ...],
         stores: Sequence[Store],
+        of_b: DagNode | None = None,
     ) -> tuple[DagNode, tuple[Store, ...], tuple[ConstantSums, ...]]:
-        """The sums of the original product, and where those of the operands come from that correct them."""
+        """The sums of the original product, and where those of the operands come from that correct them; `of_b` if b's are known."""
         dag = self.dag
         sides = (codes.a, codes.b)
         zeros = tuple(Moved.of(dag, x, side).zero for x, side in zip(operands, sides))
         ahead: list[Store] = []
         known: list[ConstantSums] = []
         sums: list[DagNode | None] = []
-        for x, side, other in zip(operands, sides, reversed(zeros)):
-            sums.append(None if other is None else self.sum_in_memory(x, side, summed, stores, ahead, known))
+        for x, side, other, own in zip(operands, sides, reversed(zeros), (None, of_b)):
+            computed = (
+                own if own is not None or other is None else self.sum_in_memory(x, side, summed, stores, ahead, known)
+            )
+            sums.append(computed)
         count: Size = 1
         for v in summed:
             count = count * v.extent
