@@ -14,6 +14,7 @@ from .spec import (
     ContractionSpec,
     Destination,
     Epilogue,
+    Gathered,
     Masks,
     Packed,
     Prepacked,
@@ -25,8 +26,8 @@ from .spec import (
 from .tiles import Tiles, panel_bytes, scratch_bytes, tiles_for
 
 __all__ = [
-    "ELEMENTS", "SIGN", "Batch", "Codes", "ContractionSpec", "Destination", "Epilogue", "Masks", "Packed", "Prepacked", "RowBody",
-    "RowsDone", "Side", "Strided", "Tile", "Tiles", "collected", "emit_contraction", "emit_panels", "emit_prepack",
+    "ELEMENTS", "SIGN", "Batch", "Codes", "ContractionSpec", "Destination", "Epilogue", "Gathered", "Masks", "Packed", "Prepacked",
+    "RowBody", "RowsDone", "Side", "Strided", "Tile", "Tiles", "collected", "emit_contraction", "emit_panels", "emit_prepack",
     "multiply_add_words", "ones", "packer_of", "panel_bytes", "per_word", "prepack_b", "prepack_codes", "prepacked_elements",
     "resolve", "scratch_bytes", "tiles_for", "toucher", "words_of"
 ]  # fmt: skip
