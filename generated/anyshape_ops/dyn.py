@@ -1495,7 +1495,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:451
+# specs/window.yaml:449
 @called
 def max_unpool(
     x: Operand,
@@ -1522,7 +1522,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:492
+# specs/window.yaml:490
 @called
 def col2im(
     x: Operand,

@@ -248,3 +248,61 @@ def test_windows_that_cannot_be_copied_are_computed_as_they_are_packed(level: st
     for group in (window("u8", "i8", True, rank=3), window("u8", "i8", True, taps=9, spread=1)):
         assert describe(group).startswith("product")
         check_window(group, level)
+
+
+# --- channels last ---
+
+
+def gathered(
+    x_dtype: str, w_dtype: str, zero: bool, channels: int, step: int = 1, taps: int = 3, last: bool = True
+) -> Group:
+    """y[n, i, j, o] = sum((pad(x, zx)[n, i * step + p - 1, j * step + q - 1, c] - zx) * (w[p, q, c, o] - zw[o])), w being a constant; or of
+    images of which the channels are not `last`."""
+    b = Builder("gathered")
+    image = [H, W, channels] if last else [channels, H, W]
+    x, zx = b.input([B, *image], x_dtype), b.input([], x_dtype)
+    w, zw = b.input([taps, taps, channels, 21], w_dtype), b.input([21], w_dtype) if zero else None
+    y = b.tensor([B, *((n + 2 - taps) // step + 1 for n in (H, W)), 21], "i32")
+    n, i, j, o = b.eqs.indices("i", y.shape)
+    seen = pad(x, zx[()])
+
+    def term(c: Any, p: Any, q: Any) -> Any:
+        at = (i * step + p - 1, j * step + q - 1)
+        weight = cast(w[p, q, c, o], WIDE)
+        weight = weight if zw is None else weight - cast(zw[o], WIDE)
+        return (cast(seen[(n, *at, c) if last else (n, c, *at)], WIDE) - cast(zx[()], WIDE)) * weight
+
+    b.eqs.define(y[n, i, j, o], reduce_("sum", [channels, taps, taps], term))
+    b.output(y)
+    group = b.group()
+    ends = np.iinfo(w.dtype.numpy)
+    values = np.random.default_rng(1).integers(ends.min, ends.max + 1, (taps, taps, channels, 21)).astype(w.dtype.numpy)
+    return replace(group, constants={w: values})
+
+
+def check_gathered(group: Group, level: str = "avx512", parts: tuple[int, ...] = (1, 2)) -> None:
+    case = Case.__new__(Case)
+    case.group = group
+    for sizes in SHAPES:
+        if all(dims.evaluate(n, sizes) > 0 for n in group.outputs[0].shape[1:]):
+            given = {**case.given(sizes), **group.constants}
+            check(group, [sizes], given=given, target=host_target().limited(level), parts=parts)
+
+
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("x", "w"), [("u8", "i8"), ("i8", "u8"), ("u8", "u8"), ("i8", "i8")])
+def test_rows_of_bytes_are_gathered(x: str, w: str, level: str, last: bool) -> None:
+    for zero in (False, True):
+        group = gathered(x, w, zero, channels=5, last=last)
+        text = describe_bytes(group)
+        assert "prepacked" in text and "packed sums" in text and ("windows of x0" in text) != last
+        assert ("ahead" in text) == zero
+        check_gathered(group, level)
+
+
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 8, 70])
+def test_rows_of_any_length_are_gathered(channels: int, last: bool) -> None:
+    for level, taps, step in (("avx512", 3, 2), ("avx2", 2, 1), ("avx512", 1, 1), ("sse", 5, 2)):
+        check_gathered(gathered("i8", "i8", True, channels, step, taps, last), level, parts=(1,))

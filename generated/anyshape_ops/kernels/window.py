@@ -382,47 +382,47 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     y_zero = eqs.tensor("y_zero")
     bias = eqs.tensor("bias")
     y = eqs.tensor("y")
-    total = eqs.scratch("total", parse_dtype("i32"), rules.Vec((b, groups, m, *s)))
-    n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", s)
-    eqs.define(
-        total[n, h, i, *p],
-        reduce_(
-            "sum",
-            [c, *k],
-            lambda j, *q: (
-                cast(
-                    pad(x, x_zero[*rules.fill(len(u), 0)])[
-                        n,
-                        h * c + j,
-                        *(
-                            p_ * strides_ + q_ * dilations_ - begin_
-                            for p_, strides_, q_, dilations_, begin_ in zip(p, strides, q, dilations, begin)
-                        ),
-                    ],
-                    parse_dtype("i32"),
-                ) - cast(x_zero[*rules.fill(len(u), 0)], parse_dtype("i32"))
-            )
-            * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
-        )
-        + bias[h * m + i],
-        "specs/window.yaml:397",
-    )
     n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", s)
     eqs.define(
         y[n, h * m + i, *p],
         saturate(
             round_even(
-                cast(total[n, h, i, *p], parse_dtype("f32"))
+                cast(
+                    reduce_(
+                        "sum",
+                        [c, *k],
+                        lambda j, *q: (
+                            cast(
+                                pad(x, x_zero[*rules.fill(len(u), 0)])[
+                                    n,
+                                    h * c + j,
+                                    *(
+                                        p_ * strides_ + q_ * dilations_ - begin_
+                                        for p_, strides_, q_, dilations_, begin_ in zip(p, strides, q, dilations, begin)
+                                    ),
+                                ],
+                                parse_dtype("i32"),
+                            ) - cast(x_zero[*rules.fill(len(u), 0)], parse_dtype("i32"))
+                        )
+                        * (
+                            cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(
+                                w_zero[*fit((h * m + i,), z)], parse_dtype("i32")
+                            )
+                        ),
+                    )
+                    + bias[h * m + i],
+                    parse_dtype("f32"),
+                )
                 * (x_scale[*rules.fill(len(t), 0)] * w_scale[*fit((h * m + i,), v)] / y_scale[*rules.fill(len(e), 0)])
             )
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:400",
+        "specs/window.yaml:397",
     )
 
 
-# specs/window.yaml:451
+# specs/window.yaml:449
 def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     b = bound.b
@@ -434,7 +434,7 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     inner = bound.inner
     x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:471")
+    eqs.define(y[*i], 0, "specs/window.yaml:469")
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
     eqs.update(
         checked(y)[
@@ -445,12 +445,12 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:472: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
+        "specs/window.yaml:470: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
         "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )
 
 
-# specs/window.yaml:492
+# specs/window.yaml:490
 def col2im_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -501,5 +501,5 @@ def col2im_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/window.yaml:513: x[n, h, ravel(q, block), ravel((p + begin - q * " "dilations) // strides, rows)]",
+        "specs/window.yaml:511: x[n, h, ravel(q, block), ravel((p + begin - q * " "dilations) // strides, rows)]",
     )

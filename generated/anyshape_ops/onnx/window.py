@@ -115,7 +115,7 @@ def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:413
+# specs/window.yaml:411
 def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_conv(
@@ -138,7 +138,7 @@ def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:474
+# specs/window.yaml:472
 def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max_unpool(
@@ -153,7 +153,7 @@ def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:517
+# specs/window.yaml:515
 def col2_im_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.col2im(

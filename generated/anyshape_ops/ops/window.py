@@ -383,7 +383,7 @@ DYN_QLINEAR_CONV = OpDef(
     shaping=("groups",),
 )
 
-# specs/window.yaml:451
+# specs/window.yaml:449
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -402,7 +402,7 @@ STATIC_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:451",
+    source="specs/window.yaml:449",
     moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
@@ -423,12 +423,12 @@ DYN_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:451",
+    source="specs/window.yaml:449",
     shaping=("output_shape",),
     moves=("T",),
 )
 
-# specs/window.yaml:492
+# specs/window.yaml:490
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -445,7 +445,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     kernel=kernels.col2im_kernel,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:492",
+    source="specs/window.yaml:490",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -463,5 +463,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     kernel=kernels.col2im_kernel,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:492",
+    source="specs/window.yaml:490",
 )

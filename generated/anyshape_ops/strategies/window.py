@@ -1122,7 +1122,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:404
+# specs/window.yaml:402
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -1188,7 +1188,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:415",
+            "specs/window.yaml:413",
         ),
         Example(
             {
@@ -1205,7 +1205,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:416",
+            "specs/window.yaml:414",
         ),
         Example(
             {
@@ -1221,7 +1221,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:418",
+            "specs/window.yaml:416",
         ),
         Example(
             {
@@ -1237,7 +1237,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:420",
+            "specs/window.yaml:418",
         ),
         Example(
             {
@@ -1253,7 +1253,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:422",
+            "specs/window.yaml:420",
         ),
         Example(
             {
@@ -1269,7 +1269,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:424",
+            "specs/window.yaml:422",
         ),
         Example(
             {
@@ -1285,7 +1285,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:426",
+            "specs/window.yaml:424",
         ),
         Example(
             {
@@ -1301,7 +1301,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:427",
+            "specs/window.yaml:425",
         ),
         Example(
             {
@@ -1317,7 +1317,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:429",
+            "specs/window.yaml:427",
         ),
         Example(
             {
@@ -1333,7 +1333,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:431",
+            "specs/window.yaml:429",
         ),
         Example(
             {
@@ -1349,7 +1349,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:433",
+            "specs/window.yaml:431",
         ),
         Example(
             {
@@ -1365,7 +1365,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:434",
+            "specs/window.yaml:432",
         ),
         Example(
             {
@@ -1381,7 +1381,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:435",
+            "specs/window.yaml:433",
         ),
         Example(
             {
@@ -1397,7 +1397,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:436",
+            "specs/window.yaml:434",
         ),
         Example(
             {
@@ -1413,7 +1413,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:437",
+            "specs/window.yaml:435",
         ),
         Example(
             {
@@ -1429,7 +1429,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:438",
+            "specs/window.yaml:436",
         ),
         Example(
             {
@@ -1445,7 +1445,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:439",
+            "specs/window.yaml:437",
         ),
         Example(
             {
@@ -1461,7 +1461,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:441",
+            "specs/window.yaml:439",
         ),
         Example(
             {
@@ -1477,7 +1477,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:442",
+            "specs/window.yaml:440",
         ),
         Example(
             {
@@ -1493,7 +1493,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:443",
+            "specs/window.yaml:441",
         ),
         Example(
             {
@@ -1509,7 +1509,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:445",
+            "specs/window.yaml:443",
         ),
         Example(
             {
@@ -1526,7 +1526,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:446",
+            "specs/window.yaml:444",
         ),
         Example(
             {
@@ -1542,7 +1542,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:448",
+            "specs/window.yaml:446",
         ),
     ),
     "specs/window.yaml:376",
@@ -1560,11 +1560,11 @@ QLINEAR_CONV = Property(
             "specs/window.yaml:394",
         ),
     ),
-    reference_source="specs/window.yaml:404",
+    reference_source="specs/window.yaml:402",
 )
 
 
-# specs/window.yaml:451
+# specs/window.yaml:449
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1589,7 +1589,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:473
+# specs/window.yaml:471
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -1604,107 +1604,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:476",
+            "specs/window.yaml:474",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:478",
+            "specs/window.yaml:476",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:480",
+            "specs/window.yaml:478",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:481",
+            "specs/window.yaml:479",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:482",
+            "specs/window.yaml:480",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:483",
+            "specs/window.yaml:481",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:484",
+            "specs/window.yaml:482",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:485",
+            "specs/window.yaml:483",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:486",
+            "specs/window.yaml:484",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:487",
+            "specs/window.yaml:485",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:488",
+            "specs/window.yaml:486",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:489",
+            "specs/window.yaml:487",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:490",
+            "specs/window.yaml:488",
         ),
     ),
-    "specs/window.yaml:451",
+    "specs/window.yaml:449",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:462"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:463"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:464"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:466"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:467"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:469"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:460"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:461"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:462"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:464"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:465"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:467"),
     ),
-    reference_source="specs/window.yaml:473",
+    reference_source="specs/window.yaml:471",
 )
 
 
-# specs/window.yaml:492
+# specs/window.yaml:490
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -1738,7 +1738,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:516
+# specs/window.yaml:514
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -1753,108 +1753,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:519",
+            "specs/window.yaml:517",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:520",
+            "specs/window.yaml:518",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:521",
+            "specs/window.yaml:519",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:522",
+            "specs/window.yaml:520",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:523",
+            "specs/window.yaml:521",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:524",
+            "specs/window.yaml:522",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:525",
+            "specs/window.yaml:523",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:526",
+            "specs/window.yaml:524",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:527",
+            "specs/window.yaml:525",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:528",
+            "specs/window.yaml:526",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:529",
+            "specs/window.yaml:527",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:530",
+            "specs/window.yaml:528",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:531"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:529"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:532",
+            "specs/window.yaml:530",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:533"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:531"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:534"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:532"),
     ),
-    "specs/window.yaml:492",
+    "specs/window.yaml:490",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:504"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:505"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:506"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:507"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:509"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:510"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:502"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:503"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:504"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:505"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:507"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:508"),
     ),
-    reference_source="specs/window.yaml:516",
+    reference_source="specs/window.yaml:514",
 )

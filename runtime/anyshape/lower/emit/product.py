@@ -30,7 +30,7 @@ from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopVar
 from anyshape.lower.ir.stores import below
 from anyshape.lower.kernel import Packed
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import I8, I32, I64, Val, const
+from anyshape.lower.llvm.types import I8, I16, I32, I64, Val, const
 from anyshape.lower.schedule.contraction import ConstantSums, Product
 from anyshape.lower.schedule.tree import Scope, plan
 from anyshape.lower.target import Target
@@ -146,7 +146,7 @@ class _Emission:
         size = ctx.sizes.of
         a, b = p.a.address, p.b.address
         left = (
-            gemm.Packed(self.pack_places, self.stage)
+            gemm.Packed(self.pack_places if p.codes is None else self.pack_rows_of_bytes, self.stage)
             if p.gathered is not None and p.windows is not None
             else gemm.Gathered(self.gather)
             if p.gathered is not None
@@ -255,26 +255,40 @@ class _Emission:
             nest(ctx, windows.staged.channels, body)
 
     def pack_bytes(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
-        """Packs one panel of bytes: words of consecutive taps, for so many channels together that these fill whole words."""
-        ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
+        """Packs one panel of bytes of windows."""
+        assert self.p.codes is not None
+        self.pack_words(self.p.n, self.p.codes.b, self.tiles.vectors, tile, first, width, to)
+
+    def pack_rows_of_bytes(
+        self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val
+    ) -> None:
+        """Packs rows of bytes that are places of the copy of windows, past the last one too."""
+        assert self.p.codes is not None
+        self.pack_words(self.p.m, self.p.codes.a, self.vectors_of_rows, tile, first, width, to)
+
+    def pack_words(
+        self, along: LoopVar, side: gemm.Side, vectors: int, tile: gemm.Tile, first: Val, width: Val, to: Val
+    ) -> None:
+        """Packs words of consecutive taps, for so many channels together that these fill whole words."""
+        ctx, p, f, lanes = self.ctx, self.p, self.ctx.f, self.tiles.lanes
         windows, codes = p.windows, p.codes
         assert windows is not None
         assert codes is not None
-        taps, per, vectors = windows.taps, gemm.per_word(f.target), self.tiles.vectors
+        taps, per = windows.taps, gemm.per_word(f.target)
         together = per // math.gcd(per, len(taps))
         (channel,) = windows.staged.channels or (None,)
         channels: Size = 1 if channel is None else channel.extent
         zero = [const(I32.vector(lanes), 0)] * (vectors if p.column_sums is not None else 0)
-        with self.inside(tile), ctx.values.along(Vector(p.n, lanes, (None,) * vectors)):
-            ctx.levels.bind(p.n, first)
+        with self.inside(tile), ctx.values.along(Vector(along, lanes, (None,) * vectors)):
+            ctx.levels.bind(along, first)
             with ctx.levels.loop(0, ctx.sizes.of(channels), together, carried=zero) as group:
-                rows = [r for c in range(together) for r in self.taps_of(channel, f.add(group.index, c), c)]
-                rows += [[self.nothing(lanes)] * vectors] * (-len(rows) % per)
+                rows = [r for c in range(together) for r in self.taps_of(channel, f.add(group.index, c), c, side)]
+                rows += [[self.nothing(side)] * vectors] * (-len(rows) % per)
                 place = f.mul(f.mul(f.binary("udiv", group.index, const(I64, together)), len(rows) // per), width)
                 sums = list(group.carried)
                 for k in range(0, len(rows), per):
                     for copy in range(vectors):
-                        word = gemm.words_of(f, [row[copy] for row in rows[k : k + per]], codes.b)
+                        word = gemm.words_of(f, [row[copy] for row in rows[k : k + per]], side)
                         f.store(word, to, f.add(place, f.add(f.mul(width, k // per), copy * lanes)))
                         if sums:
                             one = f.splat(gemm.ones(f.target), lanes)
@@ -284,18 +298,17 @@ class _Emission:
                 assert p.column_sums is not None
                 f.store(total, ctx.memory.base(p.column_sums), f.add(first, copy * lanes))
 
-    def nothing(self, lanes: int) -> Val:
+    def nothing(self, side: gemm.Side) -> Val:
         """Bytes that are multiplied as 0."""
-        assert self.p.codes is not None
-        return const(I8.vector(lanes), gemm.SIGN if self.p.codes.b.flips else 0)
+        return const(I8.vector(self.tiles.lanes), gemm.SIGN if side.flips else 0)
 
-    def taps_of(self, channel: LoopVar | None, index: Val, ahead: int) -> list[list[Val]]:
+    def taps_of(self, channel: LoopVar | None, index: Val, ahead: int, side: gemm.Side) -> list[list[Val]]:
         """The bytes of each tap of a channel; 0 of one past the last, which only the first of a group cannot be."""
         ctx, f, windows = self.ctx, self.ctx.f, self.p.windows
         assert windows is not None
-        lanes, vectors, taps = self.tiles.lanes, self.tiles.vectors, windows.taps
+        lanes, taps, copies = self.tiles.lanes, windows.taps, ctx.values.copies
         if channel is None and ahead:
-            return [[self.nothing(lanes)] * vectors] * len(taps)
+            return [[self.nothing(side)] * len(copies)] * len(taps)
         inside = None
         with ctx.levels.inner():
             if channel is not None:
@@ -305,10 +318,10 @@ class _Emission:
                     inside = f.compare("le", index, last)
                     index = f.smin(index, last)
                 ctx.levels.bind(channel, index)
-            rows = [[f.splat(ctx.values.of(tap, copy), lanes) for copy in range(vectors)] for tap in taps]
+            rows = [[f.splat(ctx.values.of(tap, copy), lanes) for copy in copies] for tap in taps]
         if inside is None:
             return rows
-        return [[f.select(inside, byte, self.nothing(lanes)) for byte in row] for row in rows]
+        return [[f.select(inside, byte, self.nothing(side)) for byte in row] for row in rows]
 
     def segments(
         self, f: FunctionBuilder, tile: gemm.Tile, column: Val, mask: Val | None, emit: Callable[[Val | None], None]
@@ -356,14 +369,20 @@ class _Emission:
 
         *taps, along = p.over
         bounds = tap_bounds([node], taps, along) if are_few(taps) else set()
+        element, per = self.element, 1
+        if p.codes is not None:  # rows of bytes, or of what they are widened to, are words as they lie
+            per = gemm.per_word(f.target)
+            element, lanes = (I8 if per == 4 else I16), lanes * per
+            ctx = replace(ctx, lanes=lanes)
 
         def body() -> None:
             step = const(I64, 0)
             for v in p.over:
                 step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
             for copy in range(len(ctx.values.copies)):
-                at = f.gep(place, f.add(step, copy * lanes), self.element)
-                f.store(f.splat(ctx.values.of(node, copy), lanes), at)
+                at = f.gep(place, f.add(step, copy * lanes), element)
+                value = f.splat(ctx.values.of(node, copy), lanes)
+                f.store(value if p.codes is None else gemm.digits(f, value, p.codes.a), at)
 
         with self.inside(tile), ctx.levels.loop(0, count, 1) as iteration:
             place = f.gep(to, f.mul(iteration.index, pitch), self.element)
@@ -378,6 +397,11 @@ class _Emission:
             with ctx.levels.when(f.not_(inside)):
                 nest(ctx, p.over, body, vector=along, tiers=(4, 1))
 
+    @property
+    def vectors_of_rows(self) -> int:
+        """Vectors that hold the rows of a tile."""
+        return -(-self.tiles.rows // self.tiles.lanes)
+
     def pack_places(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
         """Packs rows of a that are places of the copy of windows: of every channel and tap a vector of places, past the last one too."""
         ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
@@ -390,9 +414,10 @@ class _Emission:
                 step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
             place = f.gep(to, f.mul(f.mul(step, len(windows.taps)), width), self.element)
             for k, tap in enumerate(windows.taps):
-                f.store(f.splat(ctx.values.of(tap, 0), lanes), place, f.mul(width, k))
+                for copy in range(self.vectors_of_rows):
+                    f.store(f.splat(ctx.values.of(tap, copy), lanes), place, f.add(f.mul(width, k), copy * lanes))
 
-        with self.inside(tile), ctx.values.along(Vector(p.m, lanes, (None,))):
+        with self.inside(tile), ctx.values.along(Vector(p.m, lanes, (None,) * self.vectors_of_rows)):
             ctx.levels.bind(p.m, first)
             nest(ctx, windows.staged.channels, body)
 

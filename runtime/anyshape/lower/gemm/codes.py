@@ -191,14 +191,17 @@ def _emit_along_k(f: FunctionBuilder, tiles: Tiles, side: Side) -> None:
         put(raw, f.gep(to, f.mul(at, width), I32))
 
 
+def digits(f: FunctionBuilder, raw: Val, side: Side) -> Val:
+    """Bytes as words have them: four as they are, or two of 16 bits."""
+    if side.flips:
+        raw = f.xor(raw, SIGN)
+    return raw if per_word(f.target) == 4 else f.convert("zext" if side.unsigned else "sext", raw, I16)
+
+
 def _as_words(f: FunctionBuilder, raw: Val, side: Side) -> Val:
     """Bytes that lie side by side, as words."""
     per = per_word(f.target)
-    if side.flips:
-        raw = f.xor(raw, SIGN)
-    if per == 2:
-        raw = f.convert("zext" if side.unsigned else "sext", raw, I16)
-    return f.bitcast(raw, I32.vector(raw.type.lanes // per))
+    return f.bitcast(digits(f, raw, side), I32.vector(raw.type.lanes // per))
 
 
 def _emit_along_rows(f: FunctionBuilder, tiles: Tiles, side: Side) -> None:

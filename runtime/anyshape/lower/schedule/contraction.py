@@ -156,7 +156,7 @@ class _Splitter:
         ):
             return None
         (reduction,) = reds
-        of_bytes = self.window_of_bytes(reduction, stores)
+        of_bytes = self.gathered_bytes(stores, reduction) or self.window_of_bytes(reduction, stores)
         if of_bytes is not None:
             return of_bytes
         gathered = self.gathered(stores, reduction)
@@ -260,6 +260,45 @@ class _Splitter:
             return Product(
                 sum=reduction, a=b, b=b, m=m, n=columns[0], k=self.counting(over), batch=batch,
                 stores=tuple(stores), packed=b.tensor, gathered=x, over=over, rows=rows, windows=windows,
+            )  # fmt: skip
+        return None
+
+    def gathered_bytes(self, stores: list[Store], reduction: Reduction) -> Product | None:
+        """The same for bytes less zero points."""
+        inner = {v for v, c in stores[0].access.address.terms if c == 1}
+        found = [operand_of(NODES, x, reduction.variables, self.constants) for x in reduction.body.inputs]
+        for x, w in (found, found[::-1]) if self.bytes else ():
+            if (
+                x is None
+                or w is None
+                or not isinstance(w.stored, Load)
+                or not self.is_constant(w)
+                or not _is_free(x.stored)
+            ):
+                continue
+            b = w.stored.access
+            columns = [v for v in stores[0].variables if v in inner & (b.domain - x.stored.domain)]
+            rows = tuple(v for v in stores[0].variables if v in x.stored.domain - b.domain)
+            along = [v for v in reduction.variables if any(_is_contiguous(n, v) for n in walk([x.stored]))]
+            if not columns or not rows or len(along) != 1:
+                continue
+            over = (*(v for v in reduction.variables if v is not along[0]), along[0])
+            m, windows = self.counting(rows), None
+            seen = product_windows(self.dag, reduction, x.stored, stores, stored_along=False)
+            if seen is not None:
+                if len(seen[0].staged.channels) > 1:
+                    continue
+                windows, m = seen
+                over, rows = reduction.variables, tuple(p.position for p in windows.staged.moving)
+            codes = sides_of(x, w, flips_a=True)
+            raw = raw_sum(self.dag, (x, w), codes, reduction.variables)
+            total, ahead, known = self.corrected(raw, (x, w), codes, reduction.variables, stores)
+            rebuild = Rebuild(self.dag, {reduction: total})
+            batch = tuple(v for v in stores[0].variables if v is not columns[0] and v not in rows)
+            return Product(
+                sum=raw, a=b, b=b, m=m, n=columns[0], k=self.counting(over), batch=batch,
+                stores=tuple(rebuild.store(s) for s in stores), packed=b.tensor, gathered=x.stored, over=over, rows=rows,
+                windows=windows, codes=codes, ahead=ahead, known=known,
             )  # fmt: skip
         return None
 
@@ -375,12 +414,11 @@ class _Splitter:
         known: list[ConstantSums],
     ) -> DagNode:
         """The sums of an operand: packed with the constants if it is one, else computed ahead of the product."""
-        assert isinstance(x.stored, Load)
         node = sums_of(self.dag, x, side, summed)
         variables = tuple(v for v in stores[0].variables if v in node.domain)
         tensor = Tensor(f"sums{len(ahead) + len(known)}", node.dtype, tuple(v.extent for v in variables))
         access = Access(tensor, affine(row_major(variables)[0], 0))
-        if self.is_constant(x):
+        if isinstance(x.stored, Load) and self.is_constant(x):
             known.append(ConstantSums(tensor, x.stored.access, side, variables, summed))
         else:
             ahead.append(Store(access, node, variables))
