@@ -202,8 +202,8 @@ class _Splitter:
     def window_of_bytes(self, reduction: Reduction, stores: list[Store]) -> Product | None:
         """The same for bytes less zero points, over channels and taps."""
         over, dag = reduction.variables, self.dag
-        found = [operand_of(NODES, x, over, self.constants) for x in reduction.body.inputs]
-        for a, b in (found, found[::-1]) if self.bytes else ():
+        factors = [operand_of(NODES, x, over, self.constants) for x in reduction.body.inputs]
+        for a, b in (factors, factors[::-1]) if self.bytes else ():
             if a is None or b is None or not isinstance(a.stored, Load) or not a.stored.access.is_plain:
                 continue
             step = _joined(a.stored.access, over)
@@ -266,8 +266,8 @@ class _Splitter:
     def gathered_bytes(self, stores: list[Store], reduction: Reduction) -> Product | None:
         """The same for bytes less zero points."""
         inner = {v for v, c in stores[0].access.address.terms if c == 1}
-        found = [operand_of(NODES, x, reduction.variables, self.constants) for x in reduction.body.inputs]
-        for x, w in (found, found[::-1]) if self.bytes else ():
+        factors = [operand_of(NODES, x, reduction.variables, self.constants) for x in reduction.body.inputs]
+        for x, w in (factors, factors[::-1]) if self.bytes else ():
             if (
                 x is None
                 or w is None
