@@ -1907,7 +1907,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:701
+# specs/window.yaml:699
 @called
 def max_unpool(
     x: Operand,
@@ -1934,7 +1934,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:742
+# specs/window.yaml:740
 @called
 def col2im(
     x: Operand,

@@ -14,7 +14,7 @@ from anyshape.lower.gemm.library import library_module
 from anyshape.lower.llvm import vecmath
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.jit import CodegenError, Loaded, compile_module, compile_object, load_object
-from anyshape.lower.llvm.types import BF16, F16, F32, F64, I32, I64, PTR, VOID, Val, const
+from anyshape.lower.llvm.types import BF16, F16, F32, F64, I8, I16, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target, host_target
 from anyshape.vm.native.loop import loop_module
 
@@ -53,6 +53,28 @@ def test_if_else_merges_what_both_sides_give() -> None:
         f.ret(branch.results[0])
     loaded = compile_module(module)
     assert [call(loaded, "pick", n) for n in (2, 3)] == [20, -3]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize("source", [np.float32, np.float64])
+def test_vectors_of_floats_saturate_to_narrow_integers(level: str, name: str, source: type) -> None:
+    ends = np.iinfo(name)
+    sides = [v for end in (ends.min, ends.max, 0) for v in (end - 1, end - 0.5, end, end + 0.5, end + 1)]
+    values = np.array([*sides, -0.0, np.nan, -np.nan, np.inf, -np.inf, 2.0**31, -(2.0**31), 3e38, -3e38], source)
+    values = np.concatenate([values, np.zeros(-len(values) % 8, source)])
+    element, to = F32 if source is np.float32 else F64, I8 if ends.bits == 8 else I16
+    module = Module(target_of(level))
+    with module.function("run", VOID, [("x", PTR), ("y", PTR), ("n", I64)]) as f:
+        x, y, n = f.args
+        with f.for_range(0, n, 8) as loop:
+            read = f.load(x, element.vector(8), loop.index)
+            f.store(f.saturate_to_int(read, to, unsigned=name.startswith("u")), y, loop.index)
+        f.ret()
+    got = np.empty(len(values), name)
+    call(compile_module(module), "run", values, got, len(values))
+    np.testing.assert_array_equal(got, np.trunc(np.clip(np.nan_to_num(values, nan=0), ends.min, ends.max)).astype(name))
+    assert "sat.v" not in module.text()  # LLVM would convert the lanes one by one
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from anyshape import dims
-from anyshape.equations.functions import pad, reduce_, where
+from anyshape.dtypes import parse_dtype
+from anyshape.equations.functions import cast, pad, reduce_, where
 from anyshape.lower import Group, describe, lower_group
 from anyshape.lower.target import host_target
 from tests.lower.groups import B, Builder
@@ -97,3 +100,54 @@ def test_a_condition_that_is_data_is_no_pad() -> None:
 
 def test_long_windows_are_not_written_out() -> None:
     assert lower_group(windows("max", 1, 1, taps=9), host_target()).schedule == ("rows",)
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_pad_may_be_a_scalar_in_memory(step: int, level: str) -> None:
+    """Pads of integers that stand for floats are their zero point."""
+    group = codes_under_windows(step, of_channel=False)
+    assert lower_group(group, host_target()).schedule == ("windows",)
+    check(group, SIZES, target=host_target().limited(level))
+
+
+def test_a_pad_that_varies_is_computed_in_place() -> None:
+    group = codes_under_windows(1, of_channel=True)
+    assert lower_group(group, host_target()).schedule != ("windows",)
+    check(group, SIZES)
+
+
+def codes_under_windows(step: int, of_channel: bool) -> Group:
+    """Sums of u8 less a zero point, one for all or one of each channel, which pads are."""
+    b = Builder("codes")
+    x, zero = b.input([B, 2, H, W], "u8"), b.input([2] if of_channel else [], "u8")
+    y = b.tensor([B, 2, (H - 1) // step + 1, (W - 1) // step + 1], "i32")
+    n, c, i, j = b.eqs.indices("i", y.shape)
+    point = zero[c] if of_channel else zero[()]
+    seen = pad(x, point)
+    wide = parse_dtype("i32")
+
+    def tap(p: Any, q: Any) -> Any:
+        return cast(seen[n, c, i * step + p - 1, j * step + q - 1], wide) - cast(point, wide)
+
+    b.eqs.define(y[n, c, i, j], reduce_("sum", [3, 3], tap))
+    b.output(y)
+    return b.group()
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_rows_of_places_fill_a_tile_of_more_rows_than_a_vector_has_lanes(level: str) -> None:
+    """An image of few channels, of which the results have their channels last."""
+    b = Builder("places")
+    x, w = b.input([B, 3, H, W]), b.input([3, 3, 3, 21])
+    y = b.tensor([B, H, W, 21])
+    n, i, j, o = b.eqs.indices("i", y.shape)
+    seen = pad(x, 0.0)
+    b.eqs.define(
+        y[n, i, j, o], reduce_("sum", [3, 3, 3], lambda c, p, q: seen[n, c, i + p - 1, j + q - 1] * w[p, q, c, o])
+    )
+    b.output(y)
+    values = np.random.default_rng(0).normal(size=(3, 3, 3, 21)).astype(np.float32)
+    group = replace(b.group(), constants={w: values})
+    assert "windows of x0" in describe(group)
+    check(group, SIZES, given={w: values}, target=host_target().limited(level))

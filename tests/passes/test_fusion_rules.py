@@ -114,6 +114,18 @@ CASES: dict[str, tuple[Build, Build]] = {
 }  # fmt: skip
 
 
+def pooled(v: Any) -> Any:
+    return ops.average_pool(v, kernel=[3, 3], strides=[1, 1])
+
+
+def test_what_takes_long_is_not_computed_again_at_every_tap() -> None:
+    """A window of nine taps would repeat it nine times; what is cheap, or read once, is computed as it is read."""
+    image = x("n, 8, 9, 9")
+    assert joined_by(function(pooled(ops.exp(image))))["prologue of rows"] == 0
+    assert joined_by(function(pooled(ops.relu(image))))["prologue of rows"] == 1
+    assert joined_by(function(ops.global_average_pool(ops.exp(image))))["prologue of rows"] == 1
+
+
 @pytest.mark.parametrize("rule", [r.name for r in RULES])
 def test_a_rule_joins_what_it_says_and_nothing_like_it(rule: str) -> None:
     fits, does_not = (function(*build()) for build in CASES[rule])

@@ -191,7 +191,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:742
+# specs/window.yaml:740
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -407,47 +407,47 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     y_zero = eqs.tensor("y_zero")
     bias = eqs.tensor("bias")
     y = eqs.tensor("y")
-    total = eqs.scratch("total", parse_dtype("i32"), rules.Vec((b, groups, m, *s)))
-    n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", s)
-    eqs.define(
-        total[n, h, i, *p],
-        reduce_(
-            "sum",
-            [c, *k],
-            lambda j, *q: (
-                cast(
-                    pad(x, x_zero[*rules.fill(len(u), 0)])[
-                        n,
-                        h * c + j,
-                        *(
-                            p_ * strides_ + q_ * dilations_ - begin_
-                            for p_, strides_, q_, dilations_, begin_ in zip(p, strides, q, dilations, begin)
-                        ),
-                    ],
-                    parse_dtype("i32"),
-                ) - cast(x_zero[*rules.fill(len(u), 0)], parse_dtype("i32"))
-            )
-            * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
-        )
-        + bias[h * m + i],
-        "specs/window.yaml:647",
-    )
     n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", s)
     eqs.define(
         y[n, h * m + i, *p],
         saturate(
             round_even(
-                cast(total[n, h, i, *p], parse_dtype("f32"))
+                cast(
+                    reduce_(
+                        "sum",
+                        [c, *k],
+                        lambda j, *q: (
+                            cast(
+                                pad(x, x_zero[*rules.fill(len(u), 0)])[
+                                    n,
+                                    h * c + j,
+                                    *(
+                                        p_ * strides_ + q_ * dilations_ - begin_
+                                        for p_, strides_, q_, dilations_, begin_ in zip(p, strides, q, dilations, begin)
+                                    ),
+                                ],
+                                parse_dtype("i32"),
+                            ) - cast(x_zero[*rules.fill(len(u), 0)], parse_dtype("i32"))
+                        )
+                        * (
+                            cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(
+                                w_zero[*fit((h * m + i,), z)], parse_dtype("i32")
+                            )
+                        ),
+                    )
+                    + bias[h * m + i],
+                    parse_dtype("f32"),
+                )
                 * (x_scale[*rules.fill(len(t), 0)] * w_scale[*fit((h * m + i,), v)] / y_scale[*rules.fill(len(e), 0)])
             )
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:650",
+        "specs/window.yaml:647",
     )
 
 
-# specs/window.yaml:701
+# specs/window.yaml:699
 def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     b = bound.b
@@ -459,7 +459,7 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     inner = bound.inner
     x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:721")
+    eqs.define(y[*i], 0, "specs/window.yaml:719")
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
     eqs.update(
         checked(y)[
@@ -470,6 +470,6 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:722: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
+        "specs/window.yaml:720: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
         "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )

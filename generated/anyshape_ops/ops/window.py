@@ -653,7 +653,7 @@ DYN_QLINEAR_CONV = OpDef(
     shaping=("groups",),
 )
 
-# specs/window.yaml:701
+# specs/window.yaml:699
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -672,7 +672,7 @@ STATIC_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:701",
+    source="specs/window.yaml:699",
     moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
@@ -693,12 +693,12 @@ DYN_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:701",
+    source="specs/window.yaml:699",
     shaping=("output_shape",),
     moves=("T",),
 )
 
-# specs/window.yaml:742
+# specs/window.yaml:740
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -715,7 +715,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:742",
+    source="specs/window.yaml:740",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -733,5 +733,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:742",
+    source="specs/window.yaml:740",
 )

@@ -789,7 +789,7 @@ def qlinear_conv_relation(
     )
 
 
-# specs/window.yaml:701
+# specs/window.yaml:699
 def max_unpool_relation(
     rule: Rule, *, x: Vec, indices: Vec, kernel: Any, strides: Any, pads: Any, output_shape: Any
 ) -> Bound:
@@ -835,7 +835,7 @@ def max_unpool_relation(
     )
 
 
-# specs/window.yaml:742
+# specs/window.yaml:740
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

@@ -1818,7 +1818,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:654
+# specs/window.yaml:652
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -1884,7 +1884,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:665",
+            "specs/window.yaml:663",
         ),
         Example(
             {
@@ -1901,7 +1901,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:666",
+            "specs/window.yaml:664",
         ),
         Example(
             {
@@ -1917,7 +1917,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:668",
+            "specs/window.yaml:666",
         ),
         Example(
             {
@@ -1933,7 +1933,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:670",
+            "specs/window.yaml:668",
         ),
         Example(
             {
@@ -1949,7 +1949,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:672",
+            "specs/window.yaml:670",
         ),
         Example(
             {
@@ -1965,7 +1965,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:674",
+            "specs/window.yaml:672",
         ),
         Example(
             {
@@ -1981,7 +1981,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:676",
+            "specs/window.yaml:674",
         ),
         Example(
             {
@@ -1997,7 +1997,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:677",
+            "specs/window.yaml:675",
         ),
         Example(
             {
@@ -2013,7 +2013,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:679",
+            "specs/window.yaml:677",
         ),
         Example(
             {
@@ -2029,7 +2029,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:681",
+            "specs/window.yaml:679",
         ),
         Example(
             {
@@ -2045,7 +2045,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:683",
+            "specs/window.yaml:681",
         ),
         Example(
             {
@@ -2061,7 +2061,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:684",
+            "specs/window.yaml:682",
         ),
         Example(
             {
@@ -2077,7 +2077,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:685",
+            "specs/window.yaml:683",
         ),
         Example(
             {
@@ -2093,7 +2093,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:686",
+            "specs/window.yaml:684",
         ),
         Example(
             {
@@ -2109,7 +2109,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:687",
+            "specs/window.yaml:685",
         ),
         Example(
             {
@@ -2125,7 +2125,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:688",
+            "specs/window.yaml:686",
         ),
         Example(
             {
@@ -2141,7 +2141,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:689",
+            "specs/window.yaml:687",
         ),
         Example(
             {
@@ -2157,7 +2157,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:691",
+            "specs/window.yaml:689",
         ),
         Example(
             {
@@ -2173,7 +2173,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:692",
+            "specs/window.yaml:690",
         ),
         Example(
             {
@@ -2189,7 +2189,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:693",
+            "specs/window.yaml:691",
         ),
         Example(
             {
@@ -2205,7 +2205,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:695",
+            "specs/window.yaml:693",
         ),
         Example(
             {
@@ -2222,7 +2222,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:696",
+            "specs/window.yaml:694",
         ),
         Example(
             {
@@ -2238,7 +2238,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:698",
+            "specs/window.yaml:696",
         ),
     ),
     "specs/window.yaml:626",
@@ -2256,11 +2256,11 @@ QLINEAR_CONV = Property(
             "specs/window.yaml:644",
         ),
     ),
-    reference_source="specs/window.yaml:654",
+    reference_source="specs/window.yaml:652",
 )
 
 
-# specs/window.yaml:701
+# specs/window.yaml:699
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2285,7 +2285,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:723
+# specs/window.yaml:721
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -2300,107 +2300,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:726",
+            "specs/window.yaml:724",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:728",
+            "specs/window.yaml:726",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:730",
+            "specs/window.yaml:728",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:731",
+            "specs/window.yaml:729",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:732",
+            "specs/window.yaml:730",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:733",
+            "specs/window.yaml:731",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:734",
+            "specs/window.yaml:732",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:735",
+            "specs/window.yaml:733",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:736",
+            "specs/window.yaml:734",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:737",
+            "specs/window.yaml:735",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:738",
+            "specs/window.yaml:736",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:739",
+            "specs/window.yaml:737",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:740",
+            "specs/window.yaml:738",
         ),
     ),
-    "specs/window.yaml:701",
+    "specs/window.yaml:699",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:712"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:713"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:714"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:716"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:717"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:719"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:710"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:711"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:712"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:714"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:715"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:717"),
     ),
-    reference_source="specs/window.yaml:723",
+    reference_source="specs/window.yaml:721",
 )
 
 
-# specs/window.yaml:742
+# specs/window.yaml:740
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -2434,7 +2434,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:764
+# specs/window.yaml:762
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -2449,108 +2449,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:767",
+            "specs/window.yaml:765",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:768",
+            "specs/window.yaml:766",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:769",
+            "specs/window.yaml:767",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:770",
+            "specs/window.yaml:768",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:771",
+            "specs/window.yaml:769",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:772",
+            "specs/window.yaml:770",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:773",
+            "specs/window.yaml:771",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:774",
+            "specs/window.yaml:772",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:775",
+            "specs/window.yaml:773",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:776",
+            "specs/window.yaml:774",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:777",
+            "specs/window.yaml:775",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:778",
+            "specs/window.yaml:776",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:779"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:777"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:780",
+            "specs/window.yaml:778",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:781"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:779"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:782"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:780"),
     ),
-    "specs/window.yaml:742",
+    "specs/window.yaml:740",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:754"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:755"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:756"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:757"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:759"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:760"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:752"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:753"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:754"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:755"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:757"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:758"),
     ),
-    reference_source="specs/window.yaml:764",
+    reference_source="specs/window.yaml:762",
 )

@@ -11,13 +11,16 @@ from collections.abc import Set
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from anyshape.dtypes import BF16, F16, F32, F64, I32, I64, DType
+from anyshape.dtypes import BF16, F16, F32, F64, I8, I32, I64, U8, DType
 from anyshape.equations.expr import Apply, Expr, Reduce, Var
 
 SUMS = frozenset((F32, F64, I32, I64))
 """The dtypes in which the matrix product adds up."""
 WIDENED = frozenset(((F16, F32), (BF16, F32)))
 """Dtypes of memory that the matrix product reads, each with the dtype that it widens them to."""
+
+BYTES = frozenset((I8, U8))
+"""Dtypes of memory that the matrix product multiplies as they are, in sums of i32."""
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -68,6 +71,26 @@ def as_stored(terms: Terms[T, V], factor: T) -> T:
         case (stored,) if (terms.dtype(stored), terms.dtype(factor)) in WIDENED:
             return stored
     return factor
+
+
+@dataclass(frozen=True, slots=True)
+class ByteFactor(Generic[T]):
+    """A factor that is a narrow integer less a zero point, if it has one; the latter does not vary with what is summed over."""
+
+    stored: T
+    zero: T | None
+
+
+def codes_of(terms: Terms[T, V], factor: T, summed: tuple[V, ...]) -> ByteFactor[T] | None:
+    """A factor as bytes and zero point: `i32(x) - z`, or `i32(x)`."""
+    wide, zero = factor, None
+    match terms.arguments("sub", factor):
+        case (first, second) if not terms.variables(second) & set(summed):
+            wide, zero = first, second
+    match terms.arguments("cast", wide):
+        case (stored,) if terms.dtype(stored) in BYTES and terms.dtype(wide) == I32:
+            return ByteFactor(stored, zero)
+    return None
 
 
 class _Expressions:

@@ -63,6 +63,17 @@ def looks_up(equations: Iterable[Equation]) -> bool:
     return any(isinstance(inner, Read) for e in reads for i in e.index for inner in walk(i))
 
 
+def sees_windows(equations: Iterable[Equation], t: Tensor) -> bool:
+    """Whether a reduction reads a tensor at places that are a result's and a tap's together: windows that overlap read elements again."""
+    for q in equations:
+        for e in (e for e in walk(q.value) if isinstance(e, Reduce)):
+            taps = {v for v in e.vars if v.extent != 1}
+            reads = (r for r in walk(e.body) if isinstance(r, Read) and r.tensor is t)
+            if any(i.free & taps and any(v.extent != 1 for v in i.free - taps) for r in reads for i in r.index):
+                return True
+    return False
+
+
 def puts_rows(q: Equation, t: Tensor) -> bool:
     """Whether the equation only puts the rows of a tensor elsewhere: it reads every axis once, the last one last."""
     read = q.value

@@ -112,6 +112,10 @@ class _Text:
             0, f"product{batch} rows {p.m} in {p.m.extent}, columns {p.n} in {p.n.extent}, sum {p.k} in {p.k.extent}:"
         )
         self.line(1, f"{self.names[p.sum]} = {a} * {b}")
+        for s in p.ahead:
+            self.line(1, f"ahead {self.store(s)}")
+        for c in p.known:
+            self.line(1, f"packed {c.tensor.name} = sums of {self.access(c.of)}")
         for s in p.stores:
             self.line(1, self.store(s))
 

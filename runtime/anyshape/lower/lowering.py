@@ -17,7 +17,7 @@ from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.empty_loops import end_if_empty
 from anyshape.lower.emit.failure_report import ReportedElements
 from anyshape.lower.emit.phases import emit_phases, form_names
-from anyshape.lower.emit.product import prepack
+from anyshape.lower.emit.product import pack_sums, prepack
 from anyshape.lower.ir.dag import DagNode, Load, walk
 from anyshape.lower.ir.procedure import Procedure
 from anyshape.lower.ir.stores import Ordered
@@ -45,13 +45,14 @@ def lower_group(group: Group, target: Target) -> Kernel:
 
 
 def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
-    operands, panels = _operands(group, schedule, target)
+    operands, panels, marks = _operands(group, schedule, target)
     module = Module(target)
     lanes = target.lanes(_element_bytes(schedule))
     reported = ReportedElements(schedule.unnamed, frozenset(q.born for q in group.equations if q.born is not None))
     with module.kernel(_NAME) as f:
         polls = Polls(f, deep=schedule.is_unbounded) if schedule.polls else None
-        places = _places(operands, group.outputs, panels)
+        numbers = enumerate((*operands, *group.outputs))
+        places = {t: k for k, operand in numbers if (t := marks.get(k, operand)) is not None and isinstance(t, Tensor)}
         ctx = KernelContext.of_kernel(f, places, lanes=lanes, reported=reported, polls=polls)
         if not (schedule.errors or schedule.is_plain):
             end_if_empty(ctx, group.outputs)
@@ -116,24 +117,27 @@ Operand = Tensor | Packed
 
 def _operands(
     group: Group, schedule: KernelSchedule, target: Target
-) -> tuple[tuple[Operand, ...], dict[Product, Tensor]]:
+) -> tuple[tuple[Operand, ...], dict[Product, Tensor], dict[int, Tensor]]:
     """The operands with constants in their packed form, which comes in place of the tensor where nothing else reads it.
 
-    The second result names the packed form of each product: a tensor that only marks its place among the operands.
+    The second result names the packed form of each product: a tensor that only marks its place among the operands. The third has the marks
+    by their places, those of sums of constants too.
     """
     operands: list[Operand] = list(group.inputs)
     panels: dict[Product, Tensor] = {}
-    products = [s for s in schedule.steps if isinstance(s, Product) and s.packed is not None]
-    for p in products:
+    marks: dict[int, Tensor] = {}
+    for p in (s for s in schedule.steps if isinstance(s, Product)):
+        for sums in p.known:
+            marks[len(operands)] = sums.tensor
+            operands.append(pack_sums(sums, group.constants[sums.of.tensor]))
         t = p.packed
-        assert t is not None
+        if t is None:
+            continue
         packed = prepack(p, group.constants[t], target)
-        if t in operands and _reads(schedule, t) == 1:
-            operands[operands.index(t)] = packed
-        else:
-            operands.append(packed)
-        panels[p] = Tensor(f"panels{len(panels)}", t.dtype, t.shape)
-    return tuple(operands), panels
+        place = operands.index(t) if t in operands and _reads(schedule, t) == 1 else len(operands)
+        operands[place : place + 1] = [packed]
+        panels[p] = marks[place] = Tensor(f"panels{len(panels)}", t.dtype, t.shape)
+    return tuple(operands), panels, marks
 
 
 def _reads(schedule: KernelSchedule, t: Tensor) -> int:
@@ -143,20 +147,6 @@ def _reads(schedule: KernelSchedule, t: Tensor) -> int:
     nodes = walk([*(r for s in stores for r in s.roots), *ordered])
     loads: set[DagNode] = {n for n in nodes if isinstance(n, Load) and n.access.tensor is t}
     return sum(a in loads for n in nodes for a in n.inputs) + sum(s.value in loads for s in stores)
-
-
-def _places(
-    operands: tuple[Operand, ...], outputs: tuple[Tensor, ...], panels: dict[Product, Tensor]
-) -> dict[Tensor, int]:
-    places: dict[Tensor, int] = {}
-    marks = list(panels.items())
-    for k, operand in enumerate((*operands, *outputs)):
-        if isinstance(operand, Tensor):
-            places[operand] = k
-        else:
-            mark = next(m for p, m in marks if p.packed is operand.tensor and m not in places)
-            places[mark] = k
-    return places
 
 
 def _element_bytes(schedule: KernelSchedule) -> int:

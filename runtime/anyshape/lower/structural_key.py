@@ -24,8 +24,19 @@ LITERAL_BYTES = 256
 """Bytes of a constant whose elements lowering may write into the code; those of larger ones never are."""
 
 
+SMALL_BYTES = 1 << 14
+"""Bytes of a constant of which lowering may ask whether it is all zeros; zero points of many columns often are."""
+
+
+def is_small(a: NDArray[Any]) -> bool:
+    """Whether a form says if all elements are zero."""
+    return a.nbytes <= SMALL_BYTES
+
+
 def _constant(a: NDArray[Any]) -> Form:
-    return a.shape, a.dtype.name, a.tobytes() if a.nbytes <= LITERAL_BYTES else None
+    if a.nbytes <= LITERAL_BYTES:
+        return a.shape, a.dtype.name, a.tobytes()
+    return a.shape, a.dtype.name, bool(is_small(a) and a.dtype.kind in "iu" and not a.any())
 
 
 class StructuralKeyWriter:

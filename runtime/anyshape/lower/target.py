@@ -33,8 +33,8 @@ class Target:
 
     `vector_bytes` is the widest vector worth using, `vector_registers` how many of them there are; `fma` says that
     a fused multiply-add is one instruction, `masks` that masked loads and stores are, `scalef` that AVX-512's
-    multiplication by a power of two is there; `f16` that there are instructions between f16 and f32. `line_bytes` come from memory
-    together.
+    multiplication by a power of two is there; `f16` that there are instructions between f16 and f32; `dots` that products of four bytes,
+    one with a sign and one without, are added up by one. `line_bytes` come from memory together.
     """
 
     triple: str
@@ -49,6 +49,7 @@ class Target:
     masks: bool = True
     scalef: bool = False
     f16: bool = False
+    dots: bool = False
     line_bytes: int = _LINE
 
     @property
@@ -88,17 +89,21 @@ class Target:
         return max(1, self.vector_bytes // element_bytes)
 
     def limited(self, level: str) -> Target:
-        """This machine with fewer of its instructions: `avx512` (as it is), `avx2` or `sse`. For tests and comparisons."""
+        """This machine with fewer of its instructions: `avx512` (as it is), `avxvnni` (AVX2 with dot products of bytes), `avx2` or `sse`.
+        For tests and comparisons."""
         if level == "avx512" or not self.triple.startswith("x86_64"):
             return self
         on = [f[1:] for f in self.features.split(",") if f.startswith("+")]
         off = [f for f in on if f.startswith(("avx512", "avx10"))]
+        dots = level == "avxvnni" and "avxvnni" in on
+        if not dots:
+            off += [f for f in on if f.startswith("avxvnni")]
         if level == "sse":
             off += [f for f in on if f in ("avx", "avx2", "fma", "fma4", "f16c", "xop")]
         limited = replace(
-            self, features=self.features + "".join(f",-{f}" for f in off), vector_registers=16, scalef=False
+            self, features=self.features + "".join(f",-{f}" for f in off), vector_registers=16, scalef=False, dots=dots
         )
-        if level == "avx2":
+        if level in ("avx2", "avxvnni"):
             return replace(limited, vector_bytes=min(32, self.vector_bytes))
         return replace(limited, vector_bytes=16, cpu="x86-64-v2", fma=False, masks=False, f16=False)
 
@@ -144,6 +149,11 @@ def vector_unit(triple: str, features: dict[str, bool]) -> tuple[int, int, bool,
     return 16, 16, features.get("fma", False), False, False
 
 
+def dot_products(vector_bytes: int, features: dict[str, bool]) -> bool:
+    """Whether there is an instruction that adds up products of four bytes, for the vectors that are used."""
+    return features.get("avx512vnni" if vector_bytes == 64 else "avxvnni", False)
+
+
 def initialize() -> None:
     """Make LLVM's code generator for this machine ready; cheap when repeated."""
     binding.initialize_native_target()
@@ -171,5 +181,6 @@ def host_target() -> Target:
         masks=masks,
         scalef=scalef,
         f16=triple.startswith(("aarch64", "arm64")) or names.get("f16c", False),
+        dots=dot_products(vector_bytes, dict(names)),
         line_bytes=_line_bytes(),
     )

@@ -14,7 +14,7 @@ from enum import Enum
 
 from anyshape.equations.expr import Var
 from anyshape.graph.value import Node, Value
-from anyshape.kernel_model.forms import Kind, classify, is_cheap, looks_up, puts_rows
+from anyshape.kernel_model.forms import Kind, classify, is_cheap, looks_up, puts_rows, sees_windows
 from anyshape.kernel_model.left_operand import MOST_BESIDE
 from anyshape.kernel_model.rows import by_rows, has_own_rows, multiplies_rows
 from anyshape.passes.group_equations import GroupEquations
@@ -130,7 +130,11 @@ def _is_one_move(e: Edge) -> bool:
 
 
 def _is_read_once_a_row(e: Edge) -> bool:
-    """Whether nothing is computed twice for a row: it only moves, or its domain is that of the rows."""
+    """Whether nothing is computed twice for a row: it only moves, or its domain is that of the rows. Where windows read each element at
+    every tap, it has to be cheap."""
+    again = sees_windows(e.stated.equations[e.node], e.stated.tensors[e.value])
+    if again and e.producer.kind is not Kind.MOVE and not is_cheap(e.producer.equations):
+        return False
     shapes = [v.type.shape for v in e.node.inputs if v is not None and v.type.shape is not None]
     widest = max(shapes, key=len) if shapes else None
     return e.is_private and (e.producer.kind is Kind.MOVE or e.value.type.shape == widest)
@@ -218,7 +222,7 @@ RULES = (
     ),
     _pair(
         "prologue of rows",
-        "a move, or a map of the rows' own domain, that a reduction alone reads is computed as it is read",
+        "a move, or a map of the rows' own domain, that a reduction alone reads is computed as it is read; under a window if it is cheap",
         ("move map", "row"),
         _is_read_once_a_row,
     ),

@@ -112,7 +112,7 @@ class _Layouts:
             return None
         (product,) = products
         for x, weights in (product.factors, product.factors[::-1]):
-            reads = [e for e in walk(x) if isinstance(e, Read)]
+            reads = [e for e in walk(x) if isinstance(e, Read) and e.free & set(product.summed)]
             constants = [values.get(e.tensor) for e in walk(weights) if isinstance(e, Read)]
             if len(reads) != 1 or not all(v is not None and v.constant is not None for v in constants):
                 continue

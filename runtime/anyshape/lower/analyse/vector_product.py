@@ -1,8 +1,8 @@
 """A vector times a matrix is a product of one row.
 
 In: stores. Out: stores whose results have a further variable, of extent 1, where that makes a contraction of what is none: a sum of
-x[k] * b[k, n] with a constant b, which can be packed. Static shapes lose the row, since a dim of 1 is no loop. What cannot be packed is
-read as fast by a sum.
+x[k] * b[k, n] with a constant b, which can be packed, or of bytes less zero points. Static shapes lose the row, since a dim of 1 is no
+loop. What cannot be packed is read as fast by a sum.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Container
 
 from anyshape.equations import Tensor
+from anyshape.kernel_model.contractions import codes_of
 from anyshape.lower.analyse.collapse import Rebuild
-from anyshape.lower.ir.dag import Access, Dag, Load, LoopVar, Operation, Reduction, affine
+from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Operation, Reduction, affine
 from anyshape.lower.ir.stores import Store, reductions_of
+from anyshape.lower.ir.terms import NODES
 
 
 def with_row(dag: Dag, stores: list[Store], constants: Container[Tensor]) -> list[Store]:
@@ -29,7 +31,7 @@ def with_row(dag: Dag, stores: list[Store], constants: Container[Tensor]) -> lis
         return stores
     row = dag.variable(1)
     new = dag.load(_over(x.access, row, k))
-    total = dag.red("sum", (k,), dag.op("mul", reduction.dtype, new, matrix), reduction.dtype)
+    total = Rebuild(dag, {x: new}).node(reduction)
     rebuild = Rebuild(dag, {reduction: total})
     return [Store(_over(s.access, row, columns), rebuild.node(s.value), (row, *s.variables)) for s in stores]
 
@@ -37,13 +39,22 @@ def with_row(dag: Dag, stores: list[Store], constants: Container[Tensor]) -> lis
 def _factors(r: Reduction) -> tuple[LoopVar, Load, Load, LoopVar] | None:
     """The summed variable, the vector, the matrix and its columns."""
     match r:
-        case Reduction("sum", (k,), Operation("mul", (Load() as a, Load() as b))):
-            if all(f.access.is_plain and k in f.domain for f in (a, b)):
+        case Reduction("sum", (k,), Operation("mul", (first, second))):
+            a, b = (_load(f, k) for f in (first, second))
+            if a is not None and b is not None and all(f.access.is_plain and k in f.domain for f in (a, b)):
                 for x, matrix in ((a, b), (b, a)):
                     own = [v for v, _ in matrix.access.address.terms if v not in x.domain]
                     if len(own) == 1 and x.domain <= matrix.domain:
                         return k, x, matrix, own[0]
     return None
+
+
+def _load(factor: DagNode, k: LoopVar) -> Load | None:
+    """The load that a factor is, as it is or as bytes less a zero point."""
+    if isinstance(factor, Load):
+        return factor
+    codes = codes_of(NODES, factor, (k,))
+    return codes.stored if codes is not None and isinstance(codes.stored, Load) else None
 
 
 def _over(a: Access, row: LoopVar, inner: LoopVar) -> Access:

@@ -26,16 +26,23 @@ from anyshape.lower.schedule.blocked import Blocked
 from anyshape.lower.schedule.contraction import Product, Step
 from anyshape.lower.schedule.kernel_schedule import KernelSchedule, Phase
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm
-from anyshape.lower.schedule.tree import Scope
+from anyshape.lower.schedule.tree import Scope, plan
 
 
 def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Product, Tensor]) -> None:
     """Emits the phases in order. `panels` are the operands that hold factors of products as panels."""
     written = frozenset(s.access.tensor for s in schedule.stores)
     written |= {p.store.access.tensor for p in schedule.phases if isinstance(p, Ordered)}
+    products = [p for p in schedule.steps if isinstance(p, Product)]
+    written |= {s.access.tensor for p in products for s in p.ahead}
+    written |= {p.column_sums for p in products if p.column_sums is not None}
 
     def emit(step: Step, block: OfBlock | None = None) -> None:
         if isinstance(step, Product):
+            for s in step.ahead:
+                ctx.memory.place(s.access.tensor)
+                with ctx.parts.undivided():
+                    emit_versions(ctx, plan([s]))
             emit_product(ctx, step, panels.get(step), block)
             return
         with unless_empty(ctx, step):

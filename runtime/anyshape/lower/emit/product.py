@@ -6,6 +6,7 @@ emitted once per vector of columns, the rest per row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -29,8 +30,8 @@ from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopVar
 from anyshape.lower.ir.stores import below
 from anyshape.lower.kernel import Packed
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import I64, Val, const
-from anyshape.lower.schedule.contraction import Product
+from anyshape.lower.llvm.types import I8, I16, I32, I64, Val, const
+from anyshape.lower.schedule.contraction import ConstantSums, Product
 from anyshape.lower.schedule.tree import Scope, plan
 from anyshape.lower.target import Target
 
@@ -63,7 +64,9 @@ class _Emission:
         self.ctx, self.p, self.block = ctx, p, block
         self.element = elementwise.register_type(p.sum.dtype)
         self.tiles = gemm.tiles_for(ctx.f.target, self.element)
-        self.a_type, self.b_type = (elementwise.memory_type(x.tensor.dtype) for x in (p.a, p.b))
+        self.a_type, self.b_type = (
+            self.element if p.codes is not None else elementwise.memory_type(x.tensor.dtype) for x in (p.a, p.b)
+        )
         if p.computed is not None:
             self.b_type = self.element
         if p.gathered is not None:
@@ -92,10 +95,14 @@ class _Emission:
             spec = self.spec(prepacked)
             m = p.m.extent if self.block is None else self.block.most
             widens = spec.widens_b(ctx.f.target)
-            sizes, computes = (m, p.n.extent, p.k.extent), p.computed is not None or widens
+            sizes, computes = (m, p.n.extent, _steps(p, ctx.f.target)), p.computed is not None or widens
             packs = spec.packs_b or widens
             gathers = p.gathered is not None and p.windows is None
             bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, computes, gathers)
+            if p.codes is not None and p.windows is not None:  # words of channels past the last one
+                bytes_ = bytes_ + len(p.windows.taps) * self.tiles.columns * self.element.bytes
+            if p.column_sums is not None:
+                ctx.memory.place(p.column_sums)
             gemm.emit_contraction(
                 ctx.f, spec, self.ctx.memory.take(bytes_), ctx.parts.part, ctx.parts.nparts, ctx.levels.poll
             )
@@ -139,14 +146,14 @@ class _Emission:
         size = ctx.sizes.of
         a, b = p.a.address, p.b.address
         left = (
-            gemm.Packed(self.pack_places, self.stage)
+            gemm.Packed(self.pack_places if p.codes is None else self.pack_rows_of_bytes, self.stage)
             if p.gathered is not None and p.windows is not None
             else gemm.Gathered(self.gather)
             if p.gathered is not None
             else gemm.Strided(start(p.a.tensor, a), stride(a, p.m), stride(a, p.k))
         )
         right: gemm.Strided | gemm.Prepacked | gemm.Packed = (
-            gemm.Packed(self.pack_windows, self.stage)
+            gemm.Packed(self.pack_windows if p.codes is None else self.pack_bytes, self.stage)
             if p.windows is not None and p.gathered is None
             else gemm.Packed(self.pack)
             if p.computed is not None
@@ -178,6 +185,7 @@ class _Emission:
             a_stored=self.a_type,
             b_stored=self.b_type,
             together=self.together,
+            codes=p.codes,
         )
 
     @property
@@ -205,7 +213,8 @@ class _Emission:
         own = _packed_batch(self.p)
         if v not in own:
             return 0
-        step = int(gemm.prepacked_elements(self.p.k.extent, self.p.n.extent, self.tiles))
+        steps = _steps(self.p, self.ctx.f.target)
+        step = int(gemm.prepacked_elements(steps, self.p.n.extent, self.tiles))
         for w in own[own.index(v) + 1 :]:
             step *= _number(w.extent)
         return step
@@ -244,6 +253,75 @@ class _Emission:
         with self.inside(tile), ctx.values.along(vector):
             ctx.levels.bind(p.n, first)
             nest(ctx, windows.staged.channels, body)
+
+    def pack_bytes(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
+        """Packs one panel of bytes of windows."""
+        assert self.p.codes is not None
+        self.pack_words(self.p.n, self.p.codes.b, self.tiles.vectors, tile, first, width, to)
+
+    def pack_rows_of_bytes(
+        self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val
+    ) -> None:
+        """Packs rows of bytes that are places of the copy of windows, past the last one too."""
+        assert self.p.codes is not None
+        self.pack_words(self.p.m, self.p.codes.a, self.vectors_of_rows, tile, first, width, to)
+
+    def pack_words(
+        self, along: LoopVar, side: gemm.Side, vectors: int, tile: gemm.Tile, first: Val, width: Val, to: Val
+    ) -> None:
+        """Packs words of consecutive taps, for so many channels together that these fill whole words."""
+        ctx, p, f, lanes = self.ctx, self.p, self.ctx.f, self.tiles.lanes
+        windows, codes = p.windows, p.codes
+        assert windows is not None
+        assert codes is not None
+        taps, per = windows.taps, gemm.per_word(f.target)
+        together = per // math.gcd(per, len(taps))
+        (channel,) = windows.staged.channels or (None,)
+        channels: Size = 1 if channel is None else channel.extent
+        zero = [const(I32.vector(lanes), 0)] * (vectors if p.column_sums is not None else 0)
+        with self.inside(tile), ctx.values.along(Vector(along, lanes, (None,) * vectors)):
+            ctx.levels.bind(along, first)
+            with ctx.levels.loop(0, ctx.sizes.of(channels), together, carried=zero) as group:
+                rows = [r for c in range(together) for r in self.taps_of(channel, f.add(group.index, c), c, side)]
+                rows += [[self.nothing(side)] * vectors] * (-len(rows) % per)
+                place = f.mul(f.mul(f.binary("udiv", group.index, const(I64, together)), len(rows) // per), width)
+                sums = list(group.carried)
+                for k in range(0, len(rows), per):
+                    for copy in range(vectors):
+                        word = gemm.words_of(f, [row[copy] for row in rows[k : k + per]], side)
+                        f.store(word, to, f.add(place, f.add(f.mul(width, k // per), copy * lanes)))
+                        if sums:
+                            one = f.splat(gemm.ones(f.target), lanes)
+                            sums[copy] = gemm.multiply_add_words(f, one, word, sums[copy], codes.a.unsigned)
+                group.next(sums)
+            for copy, total in enumerate(group.results):
+                assert p.column_sums is not None
+                f.store(total, ctx.memory.base(p.column_sums), f.add(first, copy * lanes))
+
+    def nothing(self, side: gemm.Side) -> Val:
+        """Bytes that are multiplied as 0."""
+        return const(I8.vector(self.tiles.lanes), gemm.SIGN if side.flips else 0)
+
+    def taps_of(self, channel: LoopVar | None, index: Val, ahead: int, side: gemm.Side) -> list[list[Val]]:
+        """The bytes of each tap of a channel; 0 of one past the last, which only the first of a group cannot be."""
+        ctx, f, windows = self.ctx, self.ctx.f, self.p.windows
+        assert windows is not None
+        lanes, taps, copies = self.tiles.lanes, windows.taps, ctx.values.copies
+        if channel is None and ahead:
+            return [[self.nothing(side)] * len(copies)] * len(taps)
+        inside = None
+        with ctx.levels.inner():
+            if channel is not None:
+                together = gemm.per_word(f.target) // math.gcd(gemm.per_word(f.target), len(taps))
+                if ahead and not (isinstance(channel.extent, int) and channel.extent % together == 0):
+                    last = f.sub(ctx.sizes.of(channel.extent), 1)
+                    inside = f.compare("le", index, last)
+                    index = f.smin(index, last)
+                ctx.levels.bind(channel, index)
+            rows = [[f.splat(ctx.values.of(tap, copy), lanes) for copy in copies] for tap in taps]
+        if inside is None:
+            return rows
+        return [[f.select(inside, byte, self.nothing(side)) for byte in row] for row in rows]
 
     def segments(
         self, f: FunctionBuilder, tile: gemm.Tile, column: Val, mask: Val | None, emit: Callable[[Val | None], None]
@@ -291,14 +369,20 @@ class _Emission:
 
         *taps, along = p.over
         bounds = tap_bounds([node], taps, along) if are_few(taps) else set()
+        element, per = self.element, 1
+        if p.codes is not None:  # rows of bytes, or of what they are widened to, are words as they lie
+            per = gemm.per_word(f.target)
+            element, lanes = (I8 if per == 4 else I16), lanes * per
+            ctx = replace(ctx, lanes=lanes)
 
         def body() -> None:
             step = const(I64, 0)
             for v in p.over:
                 step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
             for copy in range(len(ctx.values.copies)):
-                at = f.gep(place, f.add(step, copy * lanes), self.element)
-                f.store(f.splat(ctx.values.of(node, copy), lanes), at)
+                at = f.gep(place, f.add(step, copy * lanes), element)
+                value = f.splat(ctx.values.of(node, copy), lanes)
+                f.store(value if p.codes is None else gemm.digits(f, value, p.codes.a), at)
 
         with self.inside(tile), ctx.levels.loop(0, count, 1) as iteration:
             place = f.gep(to, f.mul(iteration.index, pitch), self.element)
@@ -313,6 +397,11 @@ class _Emission:
             with ctx.levels.when(f.not_(inside)):
                 nest(ctx, p.over, body, vector=along, tiers=(4, 1))
 
+    @property
+    def vectors_of_rows(self) -> int:
+        """Vectors that hold the rows of a tile."""
+        return -(-self.tiles.rows // self.tiles.lanes)
+
     def pack_places(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
         """Packs rows of a that are places of the copy of windows: of every channel and tap a vector of places, past the last one too."""
         ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
@@ -325,9 +414,10 @@ class _Emission:
                 step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
             place = f.gep(to, f.mul(f.mul(step, len(windows.taps)), width), self.element)
             for k, tap in enumerate(windows.taps):
-                f.store(f.splat(ctx.values.of(tap, 0), lanes), place, f.mul(width, k))
+                for copy in range(self.vectors_of_rows):
+                    f.store(f.splat(ctx.values.of(tap, copy), lanes), place, f.add(f.mul(width, k), copy * lanes))
 
-        with self.inside(tile), ctx.values.along(Vector(p.m, lanes, (None,))):
+        with self.inside(tile), ctx.values.along(Vector(p.m, lanes, (None,) * self.vectors_of_rows)):
             ctx.levels.bind(p.m, first)
             nest(ctx, windows.staged.channels, body)
 
@@ -416,14 +506,41 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
     tiles = gemm.tiles_for(target, elementwise.register_type(p.sum.dtype))
 
     def pack(constant: NDArray[Any]) -> NDArray[Any]:
-        flat = np.ascontiguousarray(constant).reshape(-1)
-        view = np.lib.stride_tricks.as_strided(flat, extents, [n * flat.itemsize for n in steps])
-        packed: NDArray[Any] = gemm.prepack_b(
-            view.reshape(shape), tiles, lambda b: gemm.packer_of(b.dtype, tiles, target)
-        )
+        view = _strided(constant, extents, steps).reshape(shape)
+        if p.codes is not None:
+            return gemm.prepack_codes(view, tiles, p.codes.b, gemm.per_word(target))
+        packed: NDArray[Any] = gemm.prepack_b(view, tiles, lambda b: gemm.packer_of(b.dtype, tiles, target))
         return packed
 
     return Packed(p.packed, f"panels {tiles.columns}", pack(array), pack)
+
+
+def pack_sums(sums: ConstantSums, array: NDArray[Any]) -> Packed:
+    """Sums of a constant's values as they are multiplied, for every value of the variables that it varies with."""
+    order = (*sums.variables, *sums.summed)
+    extents = tuple(_number(v.extent) for v in order)
+    steps = tuple(_number(sums.of.address.coefficient(v)) for v in order)
+    axes = tuple(range(len(sums.variables), len(order)))
+    count = math.prod(extents[len(sums.variables) :])
+    shift = 0 if not sums.side.flips else 128 if sums.side.unsigned else -128
+
+    def pack(constant: NDArray[Any]) -> NDArray[Any]:
+        total = _strided(constant, extents, steps).sum(axes, dtype=np.int64) + shift * count
+        return np.asarray(total).astype(np.int32)  # which wraps around
+
+    return Packed(sums.of.tensor, f"sums over {axes}", pack(array), pack)
+
+
+def _strided(constant: NDArray[Any], extents: tuple[int, ...], steps: tuple[int, ...]) -> NDArray[Any]:
+    """The elements of a constant in the order of some loops."""
+    flat = np.ascontiguousarray(constant).reshape(-1)
+    return np.lib.stride_tricks.as_strided(flat, extents, [n * flat.itemsize for n in steps])
+
+
+def _steps(p: Product, target: Target) -> Size:
+    """The length of the sums as the micro-kernels count it: of bytes, words."""
+    per = 1 if p.codes is None else gemm.per_word(target)
+    return p.k.extent if per == 1 else (p.k.extent + (per - 1)) // per
 
 
 def _packed_batch(p: Product) -> list[LoopVar]:

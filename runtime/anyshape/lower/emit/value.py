@@ -158,13 +158,13 @@ class Values:
         return elementwise.apply(self.f, n.name, n.dtype, args, [a.dtype for a in n.args])
 
     def padded_value(self, n: DagNode, padded: Padded, copy: int) -> Val:
-        """The load, or the pad's value outside of its bounds; where the load's own mask leaves lanes out, they are zero already."""
-        value, outside = self.of(padded.load, copy), padded.outside.value
+        """The load, or the pad outside of its bounds; where the load's own mask leaves lanes out, they are zero already."""
+        value, outside = self.of(padded.load, copy), padded.outside
         inside = self.inside([b for b in padded.load.access.bounds if b not in self.holding], copy)
-        zero = outside == 0 and math.copysign(1, outside) > 0
+        zero = isinstance(outside, Constant) and outside.value == 0 and math.copysign(1, outside.value) > 0
         if inside is None or (zero and value.type.lanes):
             return value
-        other = elementwise.literal(n.dtype, outside)
+        other = self.of(outside)
         lanes = max(value.type.lanes, inside.type.lanes)
         if lanes:
             value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)

@@ -4,6 +4,7 @@
 """
 
 from .background_packing import collected
+from .codes import SIGN, Codes, Side, digits, multiply_add_words, ones, per_word, prepack_codes, words_of
 from .driver import emit_contraction
 from .library import ELEMENTS, packer_of, resolve, toucher
 from .packing import prepack_b, prepacked_elements
@@ -25,7 +26,8 @@ from .spec import (
 from .tiles import Tiles, panel_bytes, scratch_bytes, tiles_for
 
 __all__ = [
-    "ELEMENTS", "Batch", "ContractionSpec", "Destination", "Epilogue", "Gathered", "Masks", "Packed", "Prepacked", "RowBody",
-    "RowsDone", "Strided", "Tile", "Tiles", "collected", "emit_contraction", "emit_panels", "emit_prepack",
-    "packer_of", "panel_bytes", "prepack_b", "prepacked_elements", "resolve", "scratch_bytes", "tiles_for", "toucher"
+    "ELEMENTS", "SIGN", "Batch", "Codes", "ContractionSpec", "Destination", "Epilogue", "Gathered", "Masks", "Packed", "Prepacked",
+    "RowBody", "RowsDone", "Side", "Strided", "Tile", "Tiles", "collected", "digits", "emit_contraction", "emit_panels", "emit_prepack",
+    "multiply_add_words", "ones", "packer_of", "panel_bytes", "per_word", "prepack_b", "prepack_codes", "prepacked_elements",
+    "resolve", "scratch_bytes", "tiles_for", "toucher", "words_of"
 ]  # fmt: skip

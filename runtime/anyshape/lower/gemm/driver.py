@@ -29,6 +29,7 @@ from .blocks import (
     share_of_next,
     suits_in_place,
 )
+from .codes import pack_codes_name, per_word
 from .epilogues import Sums, finish, strided_store
 from .kinds import Product, choose, stretch, wide_columns
 from .microkernels import table_name
@@ -55,10 +56,16 @@ def emit_contraction(
     """Emit the contraction at the current point of `f`. `scratch` is private to the part. `poll` is emitted once for each stretch of a
     block."""
     tiles = tiles_for(f.target, spec.element)
-    packers = pack_name(spec.a_stored or spec.element, spec.element), pack_name(spec.b_stored or spec.element)
-    for name in dict.fromkeys(packers):
+    for name in dict.fromkeys(packers_of(spec)):
         f.module.declare(name, VOID, [type_ for _, type_ in PACK_ARGUMENTS])
     _Driver(f, spec, tiles, scratch, poll).emit(f.i64(part), f.i64(nparts))
+
+
+def packers_of(spec: ContractionSpec) -> tuple[str, str]:
+    """The packers of A and B."""
+    if spec.codes is not None:
+        return pack_codes_name(spec.codes.a), pack_codes_name(spec.codes.b)
+    return pack_name(spec.a_stored or spec.element, spec.element), pack_name(spec.b_stored or spec.element)
 
 
 class _Driver:
@@ -68,11 +75,17 @@ class _Driver:
         self.f, self.poll = f, poll
         self.spec = spec
         self.tiles = tiles
-        self.m, self.n, self.k = f.i64(spec.m), f.i64(spec.n), f.i64(spec.k)
+        self.m, self.n, self.depth = f.i64(spec.m), f.i64(spec.n), f.i64(spec.k)
+        self.k = self.depth if spec.codes is None else f.ceil_div(self.depth, per_word(f.target))
+        """Steps of the micro-kernels: of bytes, words."""
         self.a_type, self.b_type = spec.a_stored or spec.element, spec.b_stored or spec.element
         self.row = self._row()
         """Elements between rows of A in scratch."""
-        self.table = f.module.declare_table(table_name(spec.element, self.b_type))
+        table = table_name(spec.element, self.b_type) if spec.codes is None else spec.codes.table
+        self.table = f.module.declare_table(table)
+        self.a_packer, self.b_packer = packers_of(spec)
+        self.source_types = (self.a_type, self.b_type) if spec.codes is None else (I8, I8)
+        """Elements of operands in memory that are not packed yet."""
         self.a_scratch = self._aligned(scratch)
         self.b_scratch = self._aligned(f.gep(self.a_scratch, self._a_elements(), spec.element))
         direct = spec.c is not None and spec.c.column == 1
@@ -208,12 +221,12 @@ class _Driver:
             return f.gep(pointer, offset, element)
 
         a = spec.a.pointer if isinstance(spec.a, Strided) else None
-        b = spec.b.pointer if not isinstance(spec.b, Packed) else None
+        b, prepacked = spec.b.pointer if not isinstance(spec.b, Packed) else None, isinstance(spec.b, Prepacked)
         c = spec.c.pointer if spec.c is not None else None
         return Operands(
             Tile(tuple(indices)),
-            moved(a, [batch.a for batch in spec.batch], self.a_type),
-            moved(b, [batch.b for batch in spec.batch], self.b_type),
+            moved(a, [batch.a for batch in spec.batch], self.source_types[0]),
+            moved(b, [batch.b for batch in spec.batch], self.b_type if prepacked else self.source_types[1]),
             moved(c, [batch.c for batch in spec.batch], spec.element),
         )
 
@@ -236,6 +249,12 @@ class _Driver:
 
     # operands of the kernels
 
+    @property
+    def _reads_a(self) -> bool:
+        """Whether A may be read in place: bytes where four of them are a word as they are."""
+        codes = self.spec.codes
+        return codes is None or (per_word(self.f.target) == 4 and not codes.a.flips)
+
     def _panels(self, ops: Operands, first: Val, end: Val) -> Panels:
         f, spec, width = self.f, self.spec, const(I64, self.tiles.columns)
         if isinstance(spec.b, Prepacked):
@@ -247,6 +266,9 @@ class _Driver:
             self._pack_panels(ops, packed)
             return packed
         assert ops.b is not None
+        if spec.codes is not None:
+            self._pack_panels(ops, packed)
+            return packed
         one = const(I64, 1)
         in_place = Panels(
             f.gep(ops.b, first, self.b_type), first, end, f.i64(spec.b.outer), one, dot=None, in_place=const(I1, 1)
@@ -279,7 +301,8 @@ class _Driver:
         f, b, tiles = self.f, self.spec.b, self.tiles
         if isinstance(b, Strided):
             assert ops.b is not None
-            pack_strided(f, tiles, ops.b, b, self.k, panels.first, panels.end, panels.base, self.b_type)
+            words = None if self.spec.codes is None else (self.b_packer, self.k)
+            pack_strided(f, tiles, ops.b, b, self.depth, panels.first, panels.end, panels.base, self.b_type, words)
         elif isinstance(b, Packed):
             with f.for_range(panels.first, panels.end, tiles.columns) as loop:
                 count = f.smin(f.sub(panels.end, loop.index), tiles.columns)
@@ -306,12 +329,18 @@ class _Driver:
             spec.a.emit(f, ops.tile, row, count, self.row, self.a_scratch)
             step, one = self.row, const(I64, 1)
             return replace(packed, tile_step=step, row_step=step, k_step=one, in_place=const(I1, 1))
-        if isinstance(spec.a, Packed) or self.a_type != spec.element:
+        if isinstance(spec.a, Packed) or self.a_type != spec.element or not self._reads_a:
             self._pack_tiles(ops, rows, first, end, row)
             return packed
         assert ops.a is not None
         outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
+        are_words = None
+        if spec.codes is not None:
+            are_words = f.and_(f.compare("eq", f.and_(f.or_(self.depth, outer), 3), 0), f.compare("eq", inner, 1))
+            outer = f.lshr(outer, 2)
         in_place = f.or_(f.compare("eq", count, 1), suits_in_place(f, self.tiles, self.n, outer, inner))
+        if are_words is not None:
+            in_place = f.and_(in_place, are_words)
         if panels.dot is not None:
             in_place = f.or_(in_place, panels.dot)
         with f.if_(f.not_(in_place)):
@@ -342,8 +371,8 @@ class _Driver:
             elif isinstance(spec.a, Strided):
                 assert ops.a is not None
                 outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
-                source = f.gep(ops.a, f.mul(start, outer), self.a_type)
-                f.call(pack_name(self.a_type, spec.element), VOID, [source, outer, inner, height, height, self.k, to])
+                source = f.gep(ops.a, f.mul(start, outer), self.source_types[0])
+                f.call(self.a_packer, VOID, [source, outer, inner, height, height, self.depth, to])
 
     # tiles
 

@@ -18,8 +18,9 @@ from anyshape.equations import entropy
 from ..llvm import polling
 from ..llvm.builder import Module
 from ..llvm.jit import CodegenError, Loaded, load_object, object_by_key, object_key
-from ..llvm.types import BF16, F16, F32, F64, I32, I64, Type
+from ..llvm.types import BF16, F16, F32, F64, I8, I32, I64, Type
 from ..target import Target
+from .codes import SIDES, emit_pack_codes, pack_codes_name, table_of
 from .microkernels import emit_keeping, emit_kernels, keeping_name, table_name
 from .packing import emit_pack, emit_pack_all, emit_touch, pack_all_name, pack_name, touch_name
 from .reload_probe import reloads_factors
@@ -31,6 +32,9 @@ ELEMENTS = (F32, F64, I32, I64)
 """Element types that have kernels. Narrower ones are computed in one of these."""
 STORED = (F16, BF16)
 """Types that operands of f32 products may have in memory: kernels of their own widen B as they read it, packers A as they pack it."""
+CODES = (I8,)
+"""Bytes, whose products are those of words."""
+ALL = (*ELEMENTS, *STORED, *CODES)
 
 
 def library_module(target: Target, element: Type) -> Module:
@@ -43,6 +47,13 @@ def library_module(target: Target, element: Type) -> Module:
         emit_pack(module, tiles, element)
         emit_pack(module, tiles, element, element)
         emit_pack_all(module, element)
+        return module
+    if element in CODES:
+        tiles = tiles_for(target, I32)
+        for a_unsigned in (False, True):
+            emit_kernels(module, tiles, a_unsigned=a_unsigned)
+        for side in SIDES:
+            emit_pack_codes(module, tiles, side)
         return module
     tiles = tiles_for(target, element)
     emit_kernels(module, tiles)
@@ -74,6 +85,8 @@ def symbols_of(element: Type) -> tuple[str, ...]:
     if element in STORED:
         tables = table_name(F32, element), keeping_name(F32, element)
         return (*tables, pack_name(element, F32), pack_name(element), pack_all_name(element))
+    if element in CODES:
+        return (*map(table_of, (False, True)), *map(pack_codes_name, SIDES))
     names = (table_name, pack_name, pack_all_name, touch_name, transpose_name, join_name, part_name)
     return tuple(name(element) for name in names)
 
@@ -97,7 +110,7 @@ def toucher(target: Target) -> int:
 def elements_of(symbols: Iterable[str]) -> list[Type]:
     """Element types whose libraries a module with these `imports` needs."""
     needed = set(symbols)
-    return [e for e in (*ELEMENTS, *STORED) if needed & set(symbols_of(e))]
+    return [e for e in ALL if needed & set(symbols_of(e))]
 
 
 _WORDS = {entropy.SYMBOL: entropy.ADDRESS, polling.SYMBOL: polling.ADDRESS}
@@ -110,7 +123,7 @@ def resolve(symbols: Iterable[str], target: Target) -> dict[str, int]:
         if symbol in _WORDS:
             addresses[symbol] = _WORDS[symbol]
             continue
-        element = next((e for e in (*ELEMENTS, *STORED) if symbol in symbols_of(e)), None)
+        element = next((e for e in ALL if symbol in symbols_of(e)), None)
         if element is None:
             raise CodegenError(f"{symbol!r} is no symbol of the matrix-product library")
         addresses[symbol] = load_library(target, element).address(symbol)

@@ -11,6 +11,7 @@ from itertools import cycle
 
 from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.types import I8, I64, VOID, Type, Val, const
+from .codes import multiply_add_words, table_of
 from .dots import emit_dot
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .reload_probe import reloads_factors
@@ -47,9 +48,12 @@ def table_index(tiles: Tiles, kind: int, rows: int) -> int:
     return kind * (tiles.rows + 1) + rows
 
 
-def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> None:
-    """Emits all kernels of an element type, and the exported table of them. `stored` as in `table_name`."""
+def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, a_unsigned: bool | None = None) -> None:
+    """Emits all kernels of an element type, and the exported table of them. `stored` as in `table_name`. For products of words of bytes,
+    `a_unsigned` is whether those of A have no sign; what reads B in place is left out."""
     stored = stored or tiles.element
+    table = table_name(tiles.element, stored) if a_unsigned is None else table_of(a_unsigned)
+    prefix = tiles.element.suffix if a_unsigned is None else table
     names, reloads = [], stored != tiles.element and reloads_factors(module.target)
     for kind in (FULL, MASKED, NARROW, WIDE, FAR):
         for rows in range(tiles.rows + 1):
@@ -57,20 +61,23 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None) -> No
             if rows == 0:
                 names.append("")
             elif kind in (WIDE, FAR) and panels == 1:
-                names.append(_name(tiles, FULL, rows))
+                names.append(_name(prefix, FULL, rows))
             elif kind == FAR and not tiles.prefetches:
-                names.append(_name(tiles, WIDE, rows))
+                names.append(_name(prefix, WIDE, rows))
             else:
-                names.append(_name(tiles, kind, rows))
+                names.append(_name(prefix, kind, rows))
                 vectors = 1 if kind == NARROW else tiles.vectors * panels
-                emit_kernel(module, tiles, names[-1], rows, vectors, kind, stored, reloads=reloads)
-    for rows in range(tiles.few_rows + 1):
-        names.append(_name(tiles, DOT, rows) if rows else "")
-        if rows:
-            emit_dot(module, tiles, names[-1], rows, stored)
-    names += [""] * (table_index(tiles, STRIP, 1) - len(names)) + [_name(tiles, STRIP, 1)]
-    emit_strip(module, tiles, names[-1], stored)
-    module.pointer_table(table_name(tiles.element, stored), names)
+                emit_kernel(
+                    module, tiles, names[-1], rows, vectors, kind, stored, reloads=reloads, a_unsigned=a_unsigned
+                )
+    if a_unsigned is None:
+        for rows in range(tiles.few_rows + 1):
+            names.append(_name(prefix, DOT, rows) if rows else "")
+            if rows:
+                emit_dot(module, tiles, names[-1], rows, stored)
+        names += [""] * (table_index(tiles, STRIP, 1) - len(names)) + [_name(prefix, STRIP, 1)]
+        emit_strip(module, tiles, names[-1], stored)
+    module.pointer_table(table, names)
 
 
 def emit_keeping(module: Module, tiles: Tiles, stored: Type) -> None:
@@ -79,15 +86,15 @@ def emit_keeping(module: Module, tiles: Tiles, stored: Type) -> None:
     names = [""] * table_index(tiles, WIDE, 0)
     for kind in (FULL, MASKED):
         for rows in range(tiles.least_rows(SEVERAL), tiles.rows + 1):
-            names[table_index(tiles, kind, rows)] = name = f"{_name(tiles, kind, rows)}_keeping"
+            names[table_index(tiles, kind, rows)] = name = f"{_name(tiles.element.suffix, kind, rows)}_keeping"
             emit_kernel(module, tiles, name, rows, tiles.vectors, kind, stored, keeps=True)
     names[table_index(tiles, NARROW, 0) :] = names[table_index(tiles, MASKED, 0) : table_index(tiles, NARROW, 0)]
     one_panel = names[: table_index(tiles, MASKED, 0)]
     module.pointer_table(keeping_name(tiles.element, stored), names + one_panel + one_panel)
 
 
-def _name(tiles: Tiles, kind: int, rows: int) -> str:
-    return f"{tiles.element.suffix}_{('full', 'masked', 'narrow', 'wide', 'far', 'dot', 'strip')[kind]}_{rows}"
+def _name(prefix: str, kind: int, rows: int) -> str:
+    return f"{prefix}_{('full', 'masked', 'narrow', 'wide', 'far', 'dot', 'strip')[kind]}_{rows}"
 
 
 def emit_kernel(
@@ -100,10 +107,17 @@ def emit_kernel(
     stored: Type,
     keeps: bool = False,
     reloads: bool = False,
+    a_unsigned: bool | None = None,
 ) -> None:
     """Emits one kernel. `keeps`: columns of B are stored widened. `reloads`: each multiply-add loads its element of A; of two vectors of
-    columns, as LLVM distinguishes two kinds of loads."""
+    columns, as LLVM distinguishes two kinds of loads. `a_unsigned` as in `emit_kernels`."""
     masked = kind in (MASKED, NARROW)
+
+    def step(f: FunctionBuilder, factor: Val, column: Val, total: Val) -> Val:
+        if a_unsigned is None:
+            return multiply_add(f, factor, column, total)
+        return multiply_add_words(f, factor, column, total, a_unsigned)
+
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         k, a, a_row, a_step, b, b_step, b_panel, c, c_step, count, soon, soon_step = f.args
         masks = [f.tail_mask(count, tiles.lanes, v * tiles.lanes) if masked else None for v in range(vectors)]
@@ -129,7 +143,7 @@ def emit_kernel(
                     _keep(f, tiles, columns, f.gep(soon, f.mul(loop.index, tiles.columns), tiles.element))
                 factors = (_factors(f, tiles, a_now[origin], row_bytes, times, loads) for origin, times in places)
                 sums = [
-                    multiply_add(f, factor, column, sums[i * vectors + v])
+                    step(f, factor, column, sums[i * vectors + v])
                     for i, of_row in enumerate(factors)
                     for v, (factor, column) in enumerate(zip(cycle(of_row), columns))
                 ]

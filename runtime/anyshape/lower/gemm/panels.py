@@ -6,7 +6,7 @@ In: an open kernel, a `Strided` B, room for the panels. Out: calls of the shared
 from __future__ import annotations
 
 from ..llvm.builder import FunctionBuilder
-from ..llvm.types import I1, I64, VOID, Operand, Type, Val, const
+from ..llvm.types import I1, I8, I64, VOID, Operand, Type, Val, const
 from .packing import PACK_ARGUMENTS, pack_name
 from .spec import Strided
 from .tiles import Tiles, tiles_for
@@ -46,13 +46,24 @@ def fits_dot(f: FunctionBuilder, tiles: Tiles, along_k: Val, b: Strided, m: Val)
 
 
 def pack_strided(
-    f: FunctionBuilder, tiles: Tiles, pointer: Val, b: Strided, k: Val, first: Val, end: Val, to: Val, stored: Type
+    f: FunctionBuilder,
+    tiles: Tiles,
+    pointer: Val,
+    b: Strided,
+    k: Val,
+    first: Val,
+    end: Val,
+    to: Val,
+    stored: Type,
+    words: tuple[str, Val] | None = None,
 ) -> None:
-    """Packs columns first .. end - 1 of a B in memory as panels."""
+    """Packs columns first .. end - 1 of a B in memory as panels. `words`: the packer of bytes, and how many words k of them are."""
     inner, width = f.i64(b.inner), tiles.columns
+    packer, steps = words or (pack_name(stored), k)
+    source_type = stored if words is None else I8
     with f.for_range(first, end, width) as loop:
-        source = f.gep(pointer, f.mul(loop.index, inner), stored)
-        target = f.gep(to, f.mul(f.sub(loop.index, first), k), stored)
+        source = f.gep(pointer, f.mul(loop.index, inner), source_type)
+        target = f.gep(to, f.mul(f.sub(loop.index, first), steps), stored)
         count = f.smin(f.sub(end, loop.index), width)
         args = [source, inner, f.i64(b.outer), count, const(I64, width), k, target]
-        f.call(pack_name(stored), VOID, args)
+        f.call(packer, VOID, args)

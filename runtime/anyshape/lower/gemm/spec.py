@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import Operand, Type, Val
 from ..target import Target
+from .codes import Codes
 from .reload_probe import reloads_factors
 
 
@@ -130,6 +131,8 @@ class ContractionSpec:
     """What a `Strided` A, and a B that is not `Packed`, are in memory, if that is narrower than `element`: floats of 16 bits for f32.
     A, which is always packed then, is widened while it is packed, B by the kernels as they read it."""
 
+    codes: Codes | None = None
+    """What the operands are where both are bytes and `element` is i32. Strides count bytes then, but those of a `Prepacked` B words."""
     together: int = 1
     """Vectors of a row that the epilogue takes at once: as many as make a line of the cache where they are stored."""
 
@@ -141,7 +144,7 @@ class ContractionSpec:
     def packs_b(self) -> bool:
         """Whether B may need packing at run time, and so scratch for it."""
         if isinstance(self.b, Strided):
-            return self.b.inner != 1 and self.b.panels is None
+            return self.codes is not None or (self.b.inner != 1 and self.b.panels is None)
         return isinstance(self.b, Packed)
 
     def widens_b(self, target: Target) -> bool:

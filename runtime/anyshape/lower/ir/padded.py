@@ -1,7 +1,7 @@
 """Reads with pads, recognised among other choices, since the read's own bounds express the same condition.
 
-In: a node. Out: the load in it, if it is the element where every bound of the load holds and a constant elsewhere; a condition as its
-comparisons, and an integer as an affine form.
+In: a node. Out: the load in it, if it is the element where every bound of the load holds and elsewhere one value for all elements: a
+constant, or a scalar in memory (a zero point); a condition as its comparisons, and an integer as an affine form.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from anyshape.lower.ir.dag import Affine, Constant, DagNode, Load, LoopIndex, Op
 @dataclass(frozen=True, slots=True)
 class Padded:
     load: Load
-    outside: Constant
-    """The value where a bound of the load does not hold."""
+    outside: Constant | Load
+    """The value where a bound of the load does not hold: it varies with nothing."""
 
 
 def padded_load(n: DagNode) -> Padded | None:
-    """The load and the constant of `select(all its bounds hold, load, constant)`."""
+    """The load and the value outside of `select(all its bounds hold, load, outside)`."""
     match n:
-        case Operation("select", (condition, Load(access) as load, Constant() as outside)) if access.bounds:
+        case Operation("select", (condition, Load(access) as load, Constant() | Load() as outside)) if access.bounds:
+            if outside.domain or (isinstance(outside, Load) and not outside.access.is_plain):
+                return None
             plain = all(b.guard is None and not b.index.lets for b in access.bounds)
             bounds = {b.index for b in access.bounds}, {(b.index, b.extent) for b in access.bounds}
             return Padded(load, outside) if plain and _compared(condition) == bounds else None

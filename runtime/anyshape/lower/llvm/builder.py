@@ -649,9 +649,22 @@ class FunctionBuilder(Emitter):
 
     def saturate_to_int(self, a: Val, to: Type, unsigned: bool = False) -> Val:
         """Float to integer toward zero; what does not fit becomes the nearest end, NaN 0."""
+        if a.type.lanes and to.bits < 32:
+            return self._saturate_to_narrow(a, to, unsigned)
         name = "llvm.fptoui.sat" if unsigned else "llvm.fptosi.sat"
         result = to.vector(a.type.lanes)
         return self.call_intrinsic(name, result, [a], overload=f"{result.suffix}.{a.type.suffix}")
+
+    def _saturate_to_narrow(self, a: Val, to: Type, unsigned: bool) -> Val:
+        """The same for vectors of integers of fewer than 32 bits, for which LLVM would convert the lanes one by one: cut to the range as
+        floats, which hold both of its ends. A comparison with NaN is false, so that NaN becomes the lower end."""
+        low, high = (0, (1 << to.bits) - 1) if unsigned else (-1 << (to.bits - 1), (1 << (to.bits - 1)) - 1)
+        cut = self.select(self.compare("gt", a, low), a, low)
+        cut = self.select(self.compare("lt", cut, high), cut, high)
+        number = self.convert("fptosi", cut, I32)
+        if low:
+            number = self.select(self.fcmp("uno", a, a), 0, number)
+        return self.convert("trunc", number, to)
 
     # vectors
 

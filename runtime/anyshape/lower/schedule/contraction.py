@@ -7,21 +7,35 @@ contraction can not do with (a computed factor, a second reduction on its result
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from anyshape.dims import Size
-from anyshape.dtypes import DType
 from anyshape.equations import Tensor
-from anyshape.kernel_model.contractions import Contraction, Terms, as_stored, contraction_of
+from anyshape.kernel_model.contractions import Contraction, as_stored, contraction_of
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.analyse.vector_product import with_row
 from anyshape.lower.analyse.windows import Windows, product_windows
-from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
+from anyshape.lower.gemm import Codes, Side
+from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Reduction, affine, row_major, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
+from anyshape.lower.ir.terms import NODES
+from anyshape.lower.schedule.codes import Moved, Operand, corrected, operand_of, raw_sum, sides_of, sums_of
 from anyshape.lower.schedule.tree import Scope, components
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantSums:
+    """Sums of a constant's values over `summed`, known before the first call: for every value of `variables`, in `tensor`, which marks
+    their place among the operands."""
+
+    tensor: Tensor
+    of: Access
+    side: Side
+    variables: tuple[LoopVar, ...]
+    summed: tuple[LoopVar, ...]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -50,6 +64,13 @@ class Product:
     """The variables of which m counts the values, row-major, where `a` is gathered."""
     around: tuple[LoopVar, ...] = ()
     """Variables whose loops are open already; like those of `batch` otherwise."""
+    codes: Codes | None = None
+    """What a and b are where both are bytes; the stores correct the sums by what follows."""
+    ahead: tuple[Store, ...] = ()
+    """What every part computes for itself before: sums of operands."""
+    known: tuple[ConstantSums, ...] = ()
+    column_sums: Tensor | None = None
+    """Where the sums of windows are kept that are packed, by the place that `n` counts."""
 
     @property
     def is_plain(self) -> bool:
@@ -71,21 +92,24 @@ class Component:
 
 
 def split_phases(
-    dag: Dag, stages: list[list[Store]], constants: Mapping[Tensor, NDArray[Any]]
+    dag: Dag, stages: list[list[Store]], constants: Mapping[Tensor, NDArray[Any]], bytes_: bool = True
 ) -> tuple[Component, ...]:
-    """Splits each component into phases. All phases of a component with scratch are run by one part, since one reads what another wrote."""
+    """Splits each component into phases. All phases of a component with scratch are run by one part, since one reads what another wrote.
+    `bytes_`: products of bytes may be that; they are not inside of a recurrence, at each step of which their sums would be computed."""
     split: list[Component] = []
     for stage in stages:
         for part in components(stage):
             split.append(Component())
-            splitter = _Splitter(dag, split[-1], constants, sum(len(c.temporaries) for c in split))
+            splitter = _Splitter(dag, split[-1], constants, sum(len(c.temporaries) for c in split), bytes_)
             splitter.component(with_row(dag, part, constants))
     return tuple(split)
 
 
 class _Splitter:
-    def __init__(self, dag: Dag, out: Component, constants: Mapping[Tensor, NDArray[Any]], number: int) -> None:
-        self.dag, self.out, self.constants, self.number = dag, out, constants, number
+    def __init__(
+        self, dag: Dag, out: Component, constants: Mapping[Tensor, NDArray[Any]], number: int, bytes_: bool
+    ) -> None:
+        self.dag, self.out, self.constants, self.number, self.bytes = dag, out, constants, number, bytes_
 
     def component(self, stores: list[Store]) -> None:
         while True:
@@ -95,13 +119,16 @@ class _Splitter:
                 window = self.window(stores, reds)
                 self.out.items.append(stores if window is None else window)
                 return
+            bytes_ = self.bytes_of(reduction) if sum(contraction(r) is not None for r in reds) == 1 else None
+            if bytes_ is not None:
+                left = self.by_bytes(reduction, bytes_, stores)
+                if left is None:
+                    return
+                stores = left
+                continue
             factors = tuple(self.in_memory(x, reduction, stores) for x in reduction.body.inputs)
             stores, reduction = self.without(reduction, factors, stores)
-            outer = below(stores, stop=reduction)
-            whole = all(n is reduction for n in outer if isinstance(n, Reduction)) and all(
-                s.domain == reduction.domain for s in stores
-            )
-            if whole:
+            if self.is_whole(reduction, stores):
                 self.out.items.append(self.product(reduction, factors, tuple(stores)))
                 return
             stores = self.through_scratch(reduction, factors, stores)
@@ -129,13 +156,18 @@ class _Splitter:
         ):
             return None
         (reduction,) = reds
+        of_bytes = self.gathered_bytes(stores, reduction) or self.window_of_bytes(reduction, stores)
+        if of_bytes is not None:
+            return of_bytes
         gathered = self.gathered(stores, reduction)
         if gathered is not None:
             return gathered
         over = reduction.variables
         inner = [v for v, c in stores[0].access.address.terms if c == 1]
         for widened, b in (reduction.body.inputs, reduction.body.inputs[::-1]):
-            a = _plain_access(widened)
+            plain = _plain_access(widened)
+            ahead = () if plain is not None else self.bytes_ahead(widened, over, stores)
+            a = plain if not ahead else ahead[0].access
             if a is None:
                 continue
             step = _joined(a, over)
@@ -154,7 +186,49 @@ class _Splitter:
             batch = tuple(v for v in stores[0].variables if v is not m and v not in moved)
             return Product(
                 sum=reduction, a=access, b=access, m=m, n=n, k=k, batch=batch, stores=tuple(stores),
-                computed=b, over=over, windows=windows,
+                computed=b, over=over, windows=windows, ahead=ahead,
+            )  # fmt: skip
+        return None
+
+    def bytes_ahead(self, factor: DagNode, over: tuple[LoopVar, ...], stores: list[Store]) -> tuple[Store, ...]:
+        """Bytes less a zero point as integers in scratch, contiguous in what is summed over: for a product that is none of bytes."""
+        x = operand_of(NODES, factor, over, self.constants) if self.bytes else None
+        if x is None or not isinstance(x.stored, Load) or not x.stored.access.is_plain:
+            return ()
+        variables = (*(v for v in stores[0].variables if v in factor.domain), *over)
+        tensor = Tensor("wide", factor.dtype, tuple(v.extent for v in variables))
+        return (Store(Access(tensor, affine(row_major(variables)[0], 0)), factor, variables),)
+
+    def window_of_bytes(self, reduction: Reduction, stores: list[Store]) -> Product | None:
+        """The same for bytes less zero points, over channels and taps."""
+        over, dag = reduction.variables, self.dag
+        factors = [operand_of(NODES, x, over, self.constants) for x in reduction.body.inputs]
+        for a, b in (factors, factors[::-1]) if self.bytes else ():
+            if a is None or b is None or not isinstance(a.stored, Load) or not a.stored.access.is_plain:
+                continue
+            step = _joined(a.stored.access, over)
+            rows = [v for v in stores[0].variables if v in a.stored.domain - b.stored.domain]
+            seen = product_windows(dag, reduction, b.stored, stores) if step is not None and rows else None
+            if seen is None or step is None or len(seen[0].staged.channels) > 1:
+                continue
+            windows, n = seen
+            moved = {p.position for p in windows.staged.moving}
+            if moved & a.stored.domain or not _is_free(b.stored):
+                continue
+            codes = sides_of(a, b, flips_a=False)
+            raw = raw_sum(dag, (a, b), codes, over)
+            columns = Tensor("columns", raw.dtype, (n.extent,))
+            places = zip(windows.staged.moving, windows.staged.pitches, strict=True)
+            of_window = dag.load(Access(columns, affine([(m.position, pitch) for m, pitch in places], 0)))
+            total, ahead, known = self.corrected(raw, (a, b), codes, over, stores, of_window)
+            rebuild = Rebuild(dag, {reduction: total})
+            new = tuple(rebuild.store(s) for s in stores)
+            k, access = self.as_one(over, a.stored.access, step)
+            batch = tuple(v for v in stores[0].variables if v is not rows[-1] and v not in moved)
+            return Product(
+                sum=raw, a=access, b=access, m=rows[-1], n=n, k=k, batch=batch, stores=new, computed=b.stored, over=over,
+                windows=windows, codes=codes, ahead=ahead, known=known,
+                column_sums=columns if of_window in below(new, stop=raw) else None,
             )  # fmt: skip
         return None
 
@@ -186,6 +260,45 @@ class _Splitter:
             return Product(
                 sum=reduction, a=b, b=b, m=m, n=columns[0], k=self.counting(over), batch=batch,
                 stores=tuple(stores), packed=b.tensor, gathered=x, over=over, rows=rows, windows=windows,
+            )  # fmt: skip
+        return None
+
+    def gathered_bytes(self, stores: list[Store], reduction: Reduction) -> Product | None:
+        """The same for bytes less zero points."""
+        inner = {v for v, c in stores[0].access.address.terms if c == 1}
+        factors = [operand_of(NODES, x, reduction.variables, self.constants) for x in reduction.body.inputs]
+        for x, w in (factors, factors[::-1]) if self.bytes else ():
+            if (
+                x is None
+                or w is None
+                or not isinstance(w.stored, Load)
+                or not self.is_constant(w)
+                or not _is_free(x.stored)
+            ):
+                continue
+            b = w.stored.access
+            columns = [v for v in stores[0].variables if v in inner & (b.domain - x.stored.domain)]
+            rows = tuple(v for v in stores[0].variables if v in x.stored.domain - b.domain)
+            along = [v for v in reduction.variables if any(_is_contiguous(n, v) for n in walk([x.stored]))]
+            if not columns or not rows or len(along) != 1:
+                continue
+            over = (*(v for v in reduction.variables if v is not along[0]), along[0])
+            m, windows = self.counting(rows), None
+            seen = product_windows(self.dag, reduction, x.stored, stores, stored_along=False)
+            if seen is not None:
+                if len(seen[0].staged.channels) > 1:
+                    continue
+                windows, m = seen
+                over, rows = reduction.variables, tuple(p.position for p in windows.staged.moving)
+            codes = sides_of(x, w, flips_a=True)
+            raw = raw_sum(self.dag, (x, w), codes, reduction.variables)
+            total, ahead, known = self.corrected(raw, (x, w), codes, reduction.variables, stores)
+            rebuild = Rebuild(self.dag, {reduction: total})
+            batch = tuple(v for v in stores[0].variables if v is not columns[0] and v not in rows)
+            return Product(
+                sum=raw, a=b, b=b, m=m, n=columns[0], k=self.counting(over), batch=batch,
+                stores=tuple(rebuild.store(s) for s in stores), packed=b.tensor, gathered=x.stored, over=over, rows=rows,
+                windows=windows, codes=codes, ahead=ahead, known=known,
             )  # fmt: skip
         return None
 
@@ -235,14 +348,107 @@ class _Splitter:
         rebuild = Rebuild(self.dag, {reduction: self.dag.load(store.access)})
         return [rebuild.store(s) for s in stores]
 
-    def product(self, reduction: Reduction, factors: tuple[Access, ...], stores: tuple[Store, ...]) -> Product:
+    def bytes_of(self, reduction: Reduction) -> tuple[Operand, Operand] | None:
+        """The factors of a contraction, if both are bytes in memory, less zero points."""
+        operands = [operand_of(NODES, x, reduction.variables, self.constants) for x in reduction.body.inputs]
+        match operands:
+            case [Operand(Load(x)) as a, Operand(Load(y)) as b] if self.bytes and x.is_plain and y.is_plain:
+                return a, b
+        return None
+
+    def by_bytes(
+        self, reduction: Reduction, operands: tuple[Operand, Operand], stores: list[Store]
+    ) -> list[Store] | None:
+        """Adds the product of bytes; returns the stores that are left, which read the sums from scratch, if it is not all."""
+        whole = self.is_whole(reduction, stores)
+        store = None if whole else self.spill(reduction, stores)
+        own = stores if store is None else [store]
+        accesses = tuple(x.stored.access for x in operands if isinstance(x.stored, Load))
+        if self.roles(accesses, own)[0] is not accesses[0]:
+            operands = operands[::-1]
+        a, b = operands
+        codes = sides_of(a, b, flips_a=self.is_constant(b) and not self.is_constant(a))
+        raw = raw_sum(self.dag, operands, codes, reduction.variables)
+        total, ahead, known = self.corrected(raw, operands, codes, reduction.variables, own)
+        rebuild = Rebuild(self.dag, {reduction: total})
+        product = self.product(raw, accesses, tuple(rebuild.store(s) for s in own))
+        self.out.items.append(replace(product, codes=codes, ahead=ahead, known=known))
+        if store is None:
+            return None
+        rebuild = Rebuild(self.dag, {reduction: self.dag.load(store.access)})
+        return [rebuild.store(s) for s in stores]
+
+    def corrected(
+        self,
+        raw: Reduction,
+        operands: tuple[Operand, Operand],
+        codes: Codes,
+        summed: tuple[LoopVar, ...],
+        stores: Sequence[Store],
+        of_b: DagNode | None = None,
+    ) -> tuple[DagNode, tuple[Store, ...], tuple[ConstantSums, ...]]:
+        """The sums of the original product, and where those of the operands come from that correct them; `of_b` if b's are known."""
+        dag = self.dag
+        sides = (codes.a, codes.b)
+        zeros = tuple(Moved.of(dag, x, side).zero for x, side in zip(operands, sides))
+        ahead: list[Store] = []
+        known: list[ConstantSums] = []
+        sums: list[DagNode | None] = []
+        for x, side, other, own in zip(operands, sides, reversed(zeros), (None, of_b)):
+            computed = (
+                own if own is not None or other is None else self.sum_in_memory(x, side, summed, stores, ahead, known)
+            )
+            sums.append(computed)
+        count: Size = 1
+        for v in summed:
+            count = count * v.extent
+        return corrected(dag, raw, (zeros[0], zeros[1]), (sums[0], sums[1]), count), tuple(ahead), tuple(known)
+
+    def sum_in_memory(
+        self,
+        x: Operand,
+        side: Side,
+        summed: tuple[LoopVar, ...],
+        stores: Sequence[Store],
+        ahead: list[Store],
+        known: list[ConstantSums],
+    ) -> DagNode:
+        """The sums of an operand: packed with the constants if it is one, else computed ahead of the product."""
+        node = sums_of(self.dag, x, side, summed)
+        variables = tuple(v for v in stores[0].variables if v in node.domain)
+        tensor = Tensor(f"sums{len(ahead) + len(known)}", node.dtype, tuple(v.extent for v in variables))
+        access = Access(tensor, affine(row_major(variables)[0], 0))
+        if isinstance(x.stored, Load) and self.is_constant(x):
+            known.append(ConstantSums(tensor, x.stored.access, side, variables, summed))
+        else:
+            ahead.append(Store(access, node, variables))
+        return self.dag.load(access)
+
+    def is_constant(self, x: Operand) -> bool:
+        """Whether the bytes are those of a constant, used as it is."""
+        match x.stored:
+            case Load(access) if access.tensor in self.constants:
+                return _covers(access, self.constants[access.tensor])
+        return False
+
+    def is_whole(self, reduction: Reduction, stores: Sequence[Store]) -> bool:
+        """Whether the stores are an epilogue of the sum: of its domain, with no other reduction on it."""
+        outer = below(stores, stop=reduction)
+        alone = all(n is reduction for n in outer if isinstance(n, Reduction))
+        return alone and all(s.domain == reduction.domain for s in stores)
+
+    def roles(self, factors: tuple[Access, ...], stores: Sequence[Store]) -> tuple[Access, Access]:
+        """The factors as a and b: b has the columns, in which the results are contiguous."""
         a, b = factors
+        inner = [v for v, c in stores[0].access.address.terms if c == 1]
+        return (b, a) if any(v in a.domain - b.domain for v in inner) else (a, b)
+
+    def product(self, reduction: Reduction, factors: tuple[Access, ...], stores: tuple[Store, ...]) -> Product:
         (k,) = reduction.variables
+        a, b = self.roles(factors, stores)
         main = stores[0].access.address
         own_a, own_b = a.domain - b.domain, b.domain - a.domain
         inner = [v for v, c in main.terms if c == 1]
-        if any(v in own_a for v in inner):
-            a, b, own_a, own_b = b, a, own_b, own_a
         order = stores[0].variables
         n = next((v for v in inner if v in own_b), None) or [v for v in order if v in own_b][-1]
         m = [v for v in order if v in own_a][-1]
@@ -255,25 +461,6 @@ def _plain_access(factor: DagNode) -> Access | None:
     """The access of a factor that is a plain load. Products widen some dtypes as they read them."""
     stored = as_stored(NODES, factor)
     return stored.access if isinstance(stored, Load) and stored.access.is_plain else None
-
-
-class _Nodes:
-    """The graph that is scheduled, as the matcher of contractions reads it; variables of one value are gone in it."""
-
-    def dtype(self, term: DagNode) -> DType:
-        return term.dtype
-
-    def variables(self, term: DagNode) -> frozenset[LoopVar]:
-        return term.domain
-
-    def sum_of(self, term: DagNode) -> tuple[tuple[LoopVar, ...], DagNode] | None:
-        return (term.variables, term.body) if isinstance(term, Reduction) and term.kind == "sum" else None
-
-    def arguments(self, operation: str, term: DagNode) -> tuple[DagNode, ...] | None:
-        return term.args if isinstance(term, Operation) and term.name == operation else None
-
-
-NODES: Terms[DagNode, LoopVar] = _Nodes()
 
 
 def contraction(r: Reduction, over_several: bool = False) -> Contraction[DagNode, LoopVar] | None:

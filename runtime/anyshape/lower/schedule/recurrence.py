@@ -96,7 +96,7 @@ def plan_recurrence(
     rows = _as_rows(cycle, stages, outputs)
     if rows is not None:
         return Recurrence(cycle.positions, rows, cycle.temporaries)
-    parts = split_phases(dag, stages, constants)
+    parts = split_phases(dag, stages, constants, bytes_=False)
     items = [p for c in parts for p in c.items]
     if any(isinstance(p, Product) and not _is_around(p, around) for p in items):
         around = ()

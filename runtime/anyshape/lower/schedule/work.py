@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from anyshape.dims import Size
 from anyshape.kernel_model.costs import STORE_CYCLES
 from anyshape.lower.analyse.classify import cost
+from anyshape.lower.gemm import per_word
 from anyshape.lower.ir.dag import DagNode, LoopVar
 from anyshape.lower.ir.stores import Store, reductions_of
 from anyshape.lower.llvm.target_probe import multiply_adds
@@ -27,11 +28,17 @@ def cycles(steps: Iterable[Step], lanes: int, target: Target) -> Size:
     for step in steps:
         if isinstance(step, Product):
             rows = points((step.m,)) * (2 // multiply_adds(target)) + 2 * _OPERAND_CYCLES
-            around = points((*step.around, *step.batch, step.k))
+            around = points((*step.around, *step.batch)) * _length(step, target)
             halves = halves + around * _columns(step.n.extent, lanes) * rows
         elif step.variables:
             halves = halves + _rows(step.stores) * 2
     return halves // (2 * lanes)
+
+
+def _length(p: Product, target: Target) -> Size:
+    """Steps of the sums: of bytes, words. Of a length that only the run knows, as many as elements."""
+    k = p.k.extent
+    return -(-k // per_word(target)) if p.codes is not None and isinstance(k, int) else k
 
 
 def _columns(n: Size, lanes: int) -> Size:

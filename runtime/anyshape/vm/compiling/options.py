@@ -26,7 +26,7 @@ Stage = Literal["graph", "schedule", "program", "llvm", "asm"]
 Kernels = Literal["native", "interpret"]
 Loop = Literal["native", "python"]
 ExecutorName = Literal["vm", "graph"]
-TargetName = Literal["host", "avx512", "avx2", "sse"]
+TargetName = Literal["host", "avx512", "avxvnni", "avx2", "sse"]
 STAGES, KERNELS, LOOPS, EXECUTORS, TARGETS = map(get_args, (Stage, Kernels, Loop, ExecutorName, TargetName))
 
 

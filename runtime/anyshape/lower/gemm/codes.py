@@ -1,0 +1,251 @@
+"""Products of bytes: several elements along k are a word of 32 bits, which is multiplied and added up as one.
+
+Where the processor adds up products of four bytes, one with a sign and one without, a word has four; elsewhere it has two, widened to 16
+bits, and nothing saturates. So a product of bytes is a product of words for the micro-kernels and the driver, whose k counts words: only
+packing, which every operand takes part in, and the step of multiplying know better. Sums are those of i32, which wrap around.
+
+In: what both operands are. Out: names of tables and packers, and the code of either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..llvm.builder import FunctionBuilder, Module
+from ..llvm.transpose import transpose
+from ..llvm.types import I8, I16, I32, I64, VOID, Val, const
+from ..target import Target
+from .packing import PACK_ARGUMENTS
+from .tiles import Tiles
+
+SIGN = 0x80
+
+
+@dataclass(frozen=True)
+class Side:
+    """The bytes of an operand: as they are multiplied, with a sign or without, and whether their sign bit is turned over before that, which
+    takes 128 from what had no sign and adds 128 to what had one."""
+
+    unsigned: bool
+    flips: bool = False
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Both operands of a product of bytes: one is multiplied with a sign, the other without."""
+
+    a: Side
+    b: Side
+
+    def __post_init__(self) -> None:
+        if self.a.unsigned == self.b.unsigned:
+            raise TypeError("one operand of a product of bytes has a sign, the other has none")
+
+    @property
+    def table(self) -> str:
+        """The name of the table of kernels."""
+        return table_of(self.a.unsigned)
+
+
+def table_of(a_unsigned: bool) -> str:
+    return f"anyshape_gemm_{'u8s8' if a_unsigned else 's8u8'}_kernels"
+
+
+def per_word(target: Target) -> int:
+    """Elements of a word."""
+    return 4 if target.dots else 2
+
+
+def pack_codes_name(side: Side) -> str:
+    return f"anyshape_gemm_{'u8' if side.unsigned else 's8'}{'_flipped' if side.flips else ''}_pack"
+
+
+SIDES = tuple(Side(unsigned, flips) for unsigned in (False, True) for flips in (False, True))
+
+
+def multiply_add_words(f: FunctionBuilder, a: Val, b: Val, total: Val, a_unsigned: bool) -> Val:
+    """Adds the products of the elements of two words to each lane."""
+    bits = total.type.lanes * 32
+    if f.target.dots:
+        unsigned, signed = (a, b) if a_unsigned else (b, a)
+        return f.call_intrinsic(f"llvm.x86.avx512.vpdpbusd.{bits}", total.type, [total, unsigned, signed])
+    name = _PAIRS.get(bits) if f.target.triple.startswith("x86_64") else None
+    if name is not None:
+        halves = I16.vector(2 * total.type.lanes)
+        return f.add(total, f.call_intrinsic(name, total.type, [f.bitcast(x, halves) for x in (a, b)]))
+    low = f.mul(f.ashr(f.shl(a, 16), 16), f.ashr(f.shl(b, 16), 16))
+    return f.add(f.add(total, low), f.mul(f.ashr(a, 16), f.ashr(b, 16)))
+
+
+_PAIRS = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}
+
+
+def ones(target: Target) -> Val:
+    """A word of ones, whose products with a word are its sum, with whatever signs."""
+    per = per_word(target)
+    return const(I32, sum(1 << k * 32 // per for k in range(per)))
+
+
+def words_of(f: FunctionBuilder, rows: list[Val], side: Side) -> Val:
+    """A vector of words whose elements are those of the rows, vectors of bytes of consecutive k; fewer rows than a word has elements leave
+    the rest 0."""
+    bits = 32 // per_word(f.target)
+    late = side.flips and (bits == 8 or side.unsigned)  # all at once
+    word = const(I32.vector(rows[0].type.lanes), 0)
+    for k, row in enumerate(rows):
+        if side.flips and not late:
+            row = f.xor(row, SIGN)
+        if bits == 16 and not side.unsigned:
+            row = f.convert("sext", row, I16)
+        placed = f.convert("zext", row, I32)
+        word = f.or_(word, f.shl(placed, k * bits)) if k else placed
+    return f.xor(word, sum(SIGN << k * bits for k in range(len(rows)))) if late else word
+
+
+# --- packing ---
+
+
+def emit_pack_codes(module: Module, tiles: Tiles, side: Side) -> None:
+    """Emits the exported packer of an operand: like those of other elements, but that `k` counts bytes and steps of the result words."""
+    whole = pack_codes_name(side)
+    masks = _masks_bytes(module.target)
+    for name, emit in (("along_k", _emit_along_k), ("along_rows", _emit_along_rows), ("any", _emit_any)):
+        with module.function(f"{whole}_{name}", VOID, PACK_ARGUMENTS, internal=True) as f:
+            emit(f, tiles, side)
+            f.ret()
+    with module.function(whole, VOID, PACK_ARGUMENTS) as f:
+        at, row_step, k_step, rows, width, k, target = f.args
+        strips = f.ceil_div(rows, tiles.lanes)
+        per = per_word(f.target)
+        with f.for_range(0, strips) as loop:
+            first = f.mul(f.sub(f.sub(strips, 1), loop.index), tiles.lanes)
+            start = f.gep(at, f.mul(first, row_step), I8)
+            count, to = f.smin(f.sub(rows, first), tiles.lanes), f.gep(target, first, I32)
+            along_rows = f.compare("eq", row_step, 1)
+            if not masks:
+                along_rows = f.and_(along_rows, f.compare("eq", count, tiles.lanes))
+            with f.if_else(f.compare("eq", k_step, 1)) as unit_k:
+                with unit_k.then():
+                    f.call(f"{whole}_along_k", VOID, [start, row_step, k_step, count, width, k, to])
+                with unit_k.otherwise(), f.if_else(along_rows) as unit_row:
+                    with unit_row.then():
+                        words = f.binary("udiv", k, const(I64, per))
+                        f.call(f"{whole}_along_rows", VOID, [start, row_step, k_step, count, width, words, to])
+                        done = f.mul(words, per)
+                        with f.if_(f.compare("lt", done, k)):
+                            args = [
+                                f.gep(start, f.mul(done, k_step), I8),
+                                row_step,
+                                k_step,
+                                count,
+                                width,
+                                f.sub(k, done),
+                            ]
+                            f.call(f"{whole}_any", VOID, [*args, f.gep(to, f.mul(words, width), I32)])
+                    with unit_row.otherwise():
+                        f.call(f"{whole}_any", VOID, [start, row_step, k_step, count, width, k, to])
+        f.ret()
+
+
+def _masks_bytes(target: Target) -> bool:
+    """Whether masked loads of bytes are instructions: elsewhere LLVM branches for each lane."""
+    return target.scalef
+
+
+def _emit_along_k(f: FunctionBuilder, tiles: Tiles, side: Side) -> None:
+    """Emits packing of rows contiguous along k: square blocks of words are transposed in registers."""
+    source, row_step, _, rows, width, k, to = f.args
+    lanes, per = tiles.lanes, per_word(f.target)
+    step = lanes * per
+    row_type = I8.vector(step)
+    starts = [f.gep(source, f.mul(f.smin(f.sub(rows, 1), i), row_step), I8) for i in range(lanes)]
+    whole = f.sub(k, f.binary("and", k, const(I64, step - 1)))
+    rest = f.sub(k, whole)
+
+    def put(raw: list[Val], target: Val) -> None:
+        for word in transpose(f, [_as_words(f, bytes_, side) for bytes_ in raw]):
+            f.store(word, target)
+            target = f.gep(target, width, I32)
+
+    with f.for_range(0, whole, step) as loop:
+        at = f.binary("udiv", loop.index, const(I64, per))
+        put([f.load(start, row_type, loop.index) for start in starts], f.gep(to, f.mul(at, width), I32))
+    with f.if_(f.compare("gt", rest, 0)):
+        inside = f.tail_mask(f.convert("trunc", rest, I32), step)
+        zero = const(row_type, SIGN if side.flips else 0)  # which becomes 0
+        if _masks_bytes(f.target):
+            raw = [f.select(inside, f.masked_load(start, row_type, inside, whole), zero) for start in starts]
+        else:
+            raw = []
+            room = f.alloca(I8, step)
+            for start in starts:
+                f.store(zero, room)
+                with f.for_range(0, rest, at_least_once=True) as each:
+                    f.store(f.load(start, I8, f.add(whole, each.index)), room, each.index)
+                raw.append(f.load(room, row_type))
+        at = f.binary("udiv", whole, const(I64, per))
+        put(raw, f.gep(to, f.mul(at, width), I32))
+
+
+def digits(f: FunctionBuilder, raw: Val, side: Side) -> Val:
+    """Bytes as words have them: four as they are, or two of 16 bits."""
+    if side.flips:
+        raw = f.xor(raw, SIGN)
+    return raw if per_word(f.target) == 4 else f.convert("zext" if side.unsigned else "sext", raw, I16)
+
+
+def _as_words(f: FunctionBuilder, raw: Val, side: Side) -> Val:
+    """Bytes that lie side by side, as words."""
+    per = per_word(f.target)
+    return f.bitcast(digits(f, raw, side), I32.vector(raw.type.lanes // per))
+
+
+def _emit_along_rows(f: FunctionBuilder, tiles: Tiles, side: Side) -> None:
+    """Emits packing of rows contiguous among themselves, for so many whole words: as many bytes of each row of k as there are rows."""
+    source, _, k_step, rows, width, words, to = f.args
+    lanes, per = tiles.lanes, per_word(f.target)
+    vector = I8.vector(lanes)
+    mask = f.tail_mask(rows, lanes) if _masks_bytes(f.target) else None
+    with f.for_range(0, words, carried=[source, to]) as loop:
+        at, target = loop.carried
+        raw = []
+        for _ in range(per):
+            raw.append(f.load(at, vector) if mask is None else f.masked_load(at, vector, mask))
+            at = f.gep(at, k_step, I8)
+        f.store(words_of(f, raw, side), target)
+        loop.next(at, f.gep(target, width, I32))
+
+
+def _emit_any(f: FunctionBuilder, tiles: Tiles, side: Side) -> None:
+    """Emits packing for any steps, element by element."""
+    source, row_step, k_step, rows, width, k, to = f.args
+    per = per_word(f.target)
+    with f.for_range(0, k, per, carried=[to]) as loop:
+        target = loop.carried[0]
+        inside = [f.compare("lt", f.add(loop.index, j), k) for j in range(per)]
+        places = [f.mul(f.smin(f.add(loop.index, j), f.sub(k, 1)), k_step) for j in range(per)]
+        with f.for_range(0, rows, carried=[source], at_least_once=True) as inner:
+            at = inner.carried[0]
+            zero = const(I8, SIGN if side.flips else 0)
+            raw = [f.select(ok, f.load(f.gep(at, place, I8), I8), zero) for ok, place in zip(inside, places)]
+            f.store(words_of(f, raw, side), target, inner.index)
+            inner.next(f.gep(at, row_step, I8))
+        loop.next(f.gep(target, width, I32))
+
+
+def prepack_codes(array: npt.NDArray[Any], tiles: Tiles, side: Side, per: int) -> npt.NDArray[np.int32]:
+    """Packs a constant B of bytes, [..., K, N], as panels of words, [..., ceil(N / columns), ceil(K / per), columns]."""
+    *batch, k, n = array.shape
+    width, words = tiles.columns, -(-k // per)
+    panels = -(-n // width)
+    raw = array.view(np.uint8) ^ np.uint8(SIGN) if side.flips else array.view(np.uint8)
+    codes = raw.view(np.uint8 if side.unsigned else np.int8)
+    room = np.zeros((*batch, words * per, panels * width), np.int8 if per == 4 else np.int16)
+    room[..., :k, :n] = codes.view(np.int8) if per == 4 else codes
+    laid = room.reshape(*batch, words, per, panels, width)
+    order = (*range(len(batch)), *(len(batch) + axis for axis in (2, 0, 3, 1)))
+    return np.ascontiguousarray(laid.transpose(order)).view(np.int32).reshape(*batch, panels, words, width)
