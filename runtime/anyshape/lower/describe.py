@@ -6,6 +6,7 @@ In: a `Group`. Out: one line per loop and action. Dims and tensors keep their na
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from anyshape.equations.text import operation_text
 from anyshape.lower.analyse.windows import Staged
@@ -99,7 +100,9 @@ class _Text:
     def product(self, p: Product) -> None:
         self.names[p.sum] = f"r{len(self.names)}"
         batch = "".join(f" {v} in {v.extent}," for v in p.batch)
-        b = f"{self.access(p.b)}{' prepacked' if p.packed is not None else ''}"
+        a, b = self.access(p.a), f"{self.access(p.b)}{' prepacked' if p.packed is not None else ''}"
+        if p.gathered is not None:
+            a = f"({self.spell(p.gathered)}) gathered for {_variables(p.rows, None)} over {_variables(p.over, None)}"
         if p.computed is not None:
             b = f"({self.spell(p.computed)}) packed over {', '.join(f'{v} in {v.extent}' for v in p.over)}"
         if p.windows is not None:
@@ -107,7 +110,7 @@ class _Text:
         self.line(
             0, f"product{batch} rows {p.m} in {p.m.extent}, columns {p.n} in {p.n.extent}, sum {p.k} in {p.k.extent}:"
         )
-        self.line(1, f"{self.names[p.sum]} = {self.access(p.a)} * {b}")
+        self.line(1, f"{self.names[p.sum]} = {a} * {b}")
         for s in p.stores:
             self.line(1, self.store(s))
 
@@ -147,6 +150,12 @@ class _Text:
                 self.line(depth, f"leave {loop}")
 
     def scope(self, scope: Scope, depth: int) -> None:
+        if scope.usual is not None:
+            self.line(depth, f"if {' and '.join(f'{n} == {count}' for n, count in scope.usual.extents)}:")
+            self.scope(scope.usual.scope, depth + 1)
+            self.line(depth, "else:")
+            self.scope(replace(scope, usual=None), depth + 1)
+            return
         inside = depth
         if scope.variables:
             transposed = f", transposed {scope.transposed}" if scope.transposed is not None else ""
