@@ -10,10 +10,11 @@ from anyshape.dtypes import F64
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.adjoint import state_adjoint
 from anyshape.equations.builder import Equation, Update
-from anyshape.equations.expr import Reduce
-from anyshape.equations.functions import pad, reduce_
+from anyshape.equations.expr import Reduce, apply, const
+from anyshape.equations.functions import pad, reduce_, where
 from anyshape.equations.interpret import interpret
 from anyshape.equations.traversal import walk
+from tests.counting import calls
 
 N, M = symbol("n"), symbol("m")
 
@@ -47,6 +48,54 @@ def test_a_sum_of_no_turns_reads_nothing(n, turns):
     eqs.define(y[()], reduce_("sum", [M, 3], lambda t, j: x[2 * j]))
     got = gradient(eqs, x, y, [(n,), ()], {N: n, M: turns})
     np.testing.assert_array_equal(got, np.tile([float(turns), 0.0], 3)[:n])
+
+
+def chain_of_choices(length: int) -> tuple[Equations, Tensor, Tensor]:
+    """y = x, then again and again e where e > k, else e * e, which two paths lead through each time."""
+    x, y = Tensor("x", F64, (N,)), Tensor("y", F64, (N,))
+    eqs = Equations("choices", {"x": x}, {"y": y})
+    g = eqs.index("g", N)
+    e = x[g]
+    for k in range(length):
+        e = where(apply("gt", e, const(0.5 + k, F64)), e + 1.0, e * e)
+    eqs.define(y[g], e)
+    return eqs, x, y
+
+
+def test_a_chain_of_choices_has_the_slope_of_the_path_taken():
+    eqs, x, y = chain_of_choices(8)
+    seed, wanted = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
+    found = Equations("gradient", {"x": x, "seed": seed}, {"gradient": wanted})
+    state_adjoint(found, eqs.equations, {y: seed}, {x: wanted})
+    at = np.array([-1.2, 0.1, 0.4, 0.9, 1.1, 3.0])
+
+    def run(values: np.ndarray) -> np.ndarray:
+        return interpret(eqs.equations, {x: values}, {N: len(at)})[y]
+
+    got = interpret(found.equations, {x: at, seed: np.ones_like(at)}, {N: len(at)})[wanted]
+    np.testing.assert_allclose(got, (run(at + 1e-6) - run(at - 1e-6)) / 2e-6, rtol=1e-6, atol=1e-9)
+
+
+def test_the_adjoint_of_a_chain_of_choices_is_as_long_as_the_chain():
+    def nodes(length: int) -> int:
+        eqs, x, y = chain_of_choices(length)
+        seed, wanted = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
+        found = Equations("gradient", {"x": x, "seed": seed}, {"gradient": wanted})
+        state_adjoint(found, eqs.equations, {y: seed}, {x: wanted})
+        return sum(1 for q in found.equations for e in q.expressions for _ in walk(e))
+
+    assert nodes(16) < 2.5 * nodes(8)
+
+
+def test_a_chain_of_choices_is_interpreted_in_as_many_operations():
+    """Elements that are chosen alike on the way are the same points, whichever path leads there."""
+
+    def operations(length: int) -> int:
+        eqs, x, _ = chain_of_choices(length)
+        return calls(lambda: interpret(eqs.equations, {x: np.array([3.0, 0.1])}, {N: 2}))
+
+    operations(2)
+    assert operations(16) < 3 * operations(8)
 
 
 GROUPS, CHANNELS, WIDE = 2, symbol("c"), symbol("d")

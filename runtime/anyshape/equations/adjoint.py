@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial, reduce
+from itertools import takewhile
 from math import prod
 
 from anyshape import dims
@@ -82,8 +84,11 @@ class _Adjoint:
     ordered: list[Equation]
     _: KW_ONLY
     terms: dict[Tensor, list[_Term]] = field(default_factory=dict)
-    waiting: dict[tuple[Expr, tuple[Var, ...], tuple[Expr, ...]], Expr] = field(default_factory=dict)
-    """The seed of each expression that is not differentiated yet, by the variables and conditions around it."""
+    waiting: dict[tuple[Expr, tuple[Var, ...], tuple[Expr, ...]], tuple[Expr, tuple[Expr, ...]]] = field(
+        default_factory=dict
+    )
+    """The seed of each expression that is not differentiated yet and the conditions around it, by the variables around it; that of a read
+    by the conditions too, which say where its index is in range."""
     gradients: dict[Tensor, Tensor | None] = field(default_factory=dict)
     """What equations that follow all of those that define a tensor make of it; None where none makes anything."""
     starting: dict[Tensor, tuple[int, list[_Term]]] = field(default_factory=dict)
@@ -216,18 +221,22 @@ class _Adjoint:
 
     def pull(self, e: Expr, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
         """Adds `seed` times e's derivative to the terms of what e reads. A shared expression is differentiated once, when all its uses have
-        added to its seed: the expressions that use it were made after it."""
+        added to its seed: the expressions that use it were made after it. So a chain of choices, whose paths are many, costs as much
+        as it is long."""
         self.waiting = {}
         self.push(e, seed, vars_, conditions)
         while self.waiting:
             key = max(self.waiting, key=lambda k: k[0].serial)
-            self.step(key[0], self.waiting.pop(key), *key[1:])
+            seed, conditions = self.waiting.pop(key)
+            self.step(key[0], seed, key[1], conditions)
 
     def push(self, e: Expr, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
         if e.dtype is None or not e.dtype.is_float or not self.depends(e):
             return
-        key = (e, vars_, conditions)
-        self.waiting[key] = self.waiting[key] + seed if key in self.waiting else seed
+        key = (e, vars_, conditions if isinstance(e, Read) else ())
+        self.waiting[key] = (
+            _either(self.waiting[key], (seed, conditions)) if key in self.waiting else (seed, conditions)
+        )
 
     def step(self, e: Expr, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
         if isinstance(e, Read):
@@ -363,6 +372,16 @@ class _Adjoint:
         if unused or term.conditions:
             index, value = _unless_empty(target, index, value, [v for v in term.vars if v in used])
         self.eqs.update(checked(target)[index], "add", value)
+
+
+def _either(a: tuple[Expr, tuple[Expr, ...]], b: tuple[Expr, tuple[Expr, ...]]) -> tuple[Expr, tuple[Expr, ...]]:
+    """The sum of two seeds, each under its conditions, and the conditions under which either counts."""
+    shared = tuple(x for x, _ in takewhile(lambda pair: pair[0] is pair[1], zip(a[1], b[1])))
+    (first, one), (second, other) = ((seed, conditions[len(shared) :]) for seed, conditions in (a, b))
+    total = _where(one, first) + _where(other, second)
+    if not one or not other:
+        return total, shared
+    return total, (*shared, apply("or", reduce(partial(apply, "and"), one), reduce(partial(apply, "and"), other)))
 
 
 def _unless_empty(

@@ -143,6 +143,7 @@ class Evaluation:
         self.known, self.sizes, self.symbolic, self.arithmetic = known, sizes, symbolic, arithmetic
         self.axis: dict[Var, int] = {}
         self.done: dict[tuple[int, int, int], tuple[Array, Array]] = {}
+        self.masks: dict[tuple[tuple[int, ...], bytes], Array] = {}
         self.fixed = dict(fixed or {})
         self.rank = 0
 
@@ -322,13 +323,19 @@ class Evaluation:
                     self.branch(otherwise, active & (~chosen | open_), depth, is_open),
                 )
             c = c.astype(bool)
-            return np.where(c, self.eval(e.args[1], active & c, depth), self.eval(e.args[2], active & ~c, depth))
+            chosen, other = self.one_object(active & c), self.one_object(active & ~c)
+            return np.where(c, self.eval(e.args[1], chosen, depth), self.eval(e.args[2], other, depth))
         args = [self.eval(a, active, depth) for a in e.args]
         if self.symbolic:
             return apply_symbolic(e, args)
         from anyshape.equations.numeric import apply_numeric
 
         return (apply_numeric if self.arithmetic is None else self.arithmetic.apply)(e, args)
+
+    def one_object(self, active: Array) -> Array:
+        """The array that stands for all that are equal to this one: what is computed at the same points is computed once, whichever choices
+        lead there."""
+        return self.masks.setdefault((active.shape, active.tobytes()), active)
 
     def branch(self, e: Expr, active: Array, depth: int, is_open: bool) -> Array:
         """Evaluates one side of a choice between symbols. `is_open`: it may be the one that is not chosen, and what it would refuse is no

@@ -123,10 +123,10 @@ def outermost_reductions(q: Equation, selected: Callable[[Reduce], bool]) -> dic
     guards: dict[Reduce, Expr | None] = {}
     stack: list[tuple[Expr, Expr | None]] = [(q.value, None)]
     seen: set[tuple[Expr, Expr | None]] = set()
-    variables = set(q.variables)
+    variables, holding = set(q.variables), _holding_reductions(q.value)
     while stack:
         e, guard = part = stack.pop()
-        if part in seen:
+        if part in seen or e not in holding:  # what has none may be a chain of choices, of many paths
             continue
         seen.add(part)
         if isinstance(e, Reduce) and e.free <= variables and selected(e):
@@ -143,6 +143,15 @@ def outermost_reductions(q: Equation, selected: Callable[[Reduce], bool]) -> dic
         else:
             stack += [(c, guard) for c in children(e)]
     return {r: guard for r, guard in guards.items() if guard is None or guard.free <= variables}
+
+
+def _holding_reductions(e: Expr) -> set[Expr]:
+    """The reductions of an expression, and all that has one below it."""
+    holding: set[Expr] = set()
+    for n in sorted(walk(e), key=lambda n: n.serial):  # an expression is made after those below it
+        if isinstance(n, Reduce) or not holding.isdisjoint(children(n)):
+            holding.add(n)
+    return holding
 
 
 def _both(guard: Expr | None, condition: Expr) -> Expr:
