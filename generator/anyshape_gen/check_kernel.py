@@ -11,11 +11,12 @@ from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.body_nodes import Equation, Kernel
 from anyshape_gen.check_names import NameChecker
 from anyshape_gen.functions import CONSTANTS
+from anyshape_gen.kinds import bind_generator
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import BinOp, Index, Name, Slice, Star
 from anyshape_gen.solve import piece_names
 from anyshape_gen.source import Findings
-from anyshape_gen.traverse import free_names, walk_all
+from anyshape_gen.traverse import bound_by, free_names, walk_all
 
 K = ValueKind
 
@@ -54,7 +55,7 @@ def _starts(kernel: Kernel, scope: Collection[str]) -> dict[tuple[str, int], str
     a dim on the left would be taken for a variable. Returns the dim by tensor and place."""
     later = {
         (node.base.id, place)
-        for node in walk_all(equation.value for equation in kernel.equations)
+        for node in walk_all(equation.right for equation in kernel.equations)
         if isinstance(node, Index) and isinstance(node.base, Name)
         for place, item in enumerate(node.items)
         if isinstance(item, BinOp) and item.op == "+"
@@ -74,26 +75,32 @@ def _equation(
 ) -> None:
     inner = dict(known)
     target = equation.target
-    if isinstance(target.element, Name) and target.element.id not in known:
+    bound = bound_by(equation.generators)
+    if isinstance(target.element, Name) and target.element.id not in {*known, *bound}:
         inner[target.element.id] = K.INT
     for place, item in enumerate(target.items or ()):
         value = item.value if isinstance(item, Star) else item
         if isinstance(item, Name) and starts.get((target.tensor, place)) == item.id:
             names.expr(item, known, "kernel")
-        elif isinstance(value, Name):
+        elif isinstance(value, Name) and value.id not in bound:
             names.hides(value.id, value)
             inner.setdefault(value.id, K.VECTOR if isinstance(item, Star) else K.INT)
-        elif equation.op != "=" or not isinstance(value, Slice):
+        elif not isinstance(value, Name) and (equation.op != "=" or not isinstance(value, Slice)):
             # A name that occurs first in a computed index is a variable, too: `inverse[order[j]]`.
-            for name in free_names(value) - set(known) - set(CONSTANTS):
-                inner.setdefault(name, K.ANY)
-            names.expr(value, inner, "kernel")
+            inner |= dict.fromkeys(free_names(value) - {*inner, *bound, *CONSTANTS}, K.ANY)
+    of_index = dict(inner)
+    for generator in equation.generators:
+        bind_generator(generator, of_index)
+    for item in target.items or ():
+        value = item.value if isinstance(item, Star) else item
+        if not isinstance(value, (Name, Slice)):
+            names.expr(value, of_index, "kernel")
     for condition in equation.conditions:
         names.expr(condition, known, "kernel")
     if equation.annotation is not None:
         for extent in equation.annotation.extents:
             names.expr(extent, known, "kernel")
-    names.expr(equation.value, inner, "kernel")
+    names.expr(equation.right, inner, "kernel")
 
 
 def _defined_twice(kernel: Kernel, starts: Mapping[tuple[str, int], str], findings: Findings) -> None:
@@ -104,7 +111,13 @@ def _defined_twice(kernel: Kernel, starts: Mapping[tuple[str, int], str], findin
             isinstance(item, Name) and item.id != starts.get((equation.target.tensor, place))
             for place, item in enumerate(map(_bare, equation.target.items or ()))
         )
-        if equation.op != "=" or equation.conditions or not plain or equation.target.element is not None:
+        if (
+            equation.op != "="
+            or equation.conditions
+            or equation.generators
+            or not plain
+            or equation.target.element is not None
+        ):
             continue
         first = whole.setdefault(equation.target.tensor, equation)
         if first is not equation:
