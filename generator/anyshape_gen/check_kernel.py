@@ -55,7 +55,7 @@ def _starts(kernel: Kernel, scope: Collection[str]) -> dict[tuple[str, int], str
     a dim on the left would be taken for a variable. Returns the dim by tensor and place."""
     later = {
         (node.base.id, place)
-        for node in walk_all(equation.value for equation in kernel.equations)
+        for node in walk_all(equation.right for equation in kernel.equations)
         if isinstance(node, Index) and isinstance(node.base, Name)
         for place, item in enumerate(node.items)
         if isinstance(item, BinOp) and item.op == "+"
