@@ -42,8 +42,11 @@ class Stopped:
         first: object,
         path: Sequence[str] | None = None,
         environment: Mapping[str, str] | None = None,
+        limit: float | None = None,
     ) -> None:
-        """`path`: where it looks for modules, if not where this process does; `environment`: variables beside this process's."""
+        """`path`: where it looks for modules, if not where this process does; `environment`: variables beside this process's; `limit`:
+        seconds for an answer."""
+        self._limit = limit
         self._pipe, theirs = Pipe()
         command = [sys.executable, "-m", module, str(theirs.fileno())]
         variables = {**os.environ, **(environment or {}), "PYTHONPATH": os.pathsep.join(path or sys.path)}
@@ -64,6 +67,10 @@ class Stopped:
         return self._answer()
 
     def _answer(self) -> Any:
+        """Raises RuntimeError for a process that ended or takes longer than its limit, which is of no use then, and what the call raised."""
+        if not self._pipe.poll(self._limit):
+            self.end()
+            raise RuntimeError(f"the process of {self.name} did not answer in {self._limit:.0f} s")
         try:
             found = self._pipe.recv()
         except EOFError:

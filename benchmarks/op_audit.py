@@ -1,0 +1,237 @@
+"""Every ONNX operator in its usual variants beside onnxruntime and OpenVINO: given outputs, in turns, at three sizes of one compiled model.
+
+    PYTHONPATH=runtime:generated:. python -m benchmarks.op_audit [--operator Conv] [--cases depthwise] [--threads 2] [--json rows.json]
+
+The cases are those of `op_cases.yaml`. For each the median of many short batches, and the best peer's over ours: above 1 we are faster. A
+peer that cannot run a case is said so, and so is a result that differs from a peer's. A call goes through each engine's Python interface, so
+the smallest cases measure that too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from anyshape.cli.compare import apart
+from benchmarks.engines import available
+from benchmarks.op_cases import Array, Case, Sizes, cases, spell_sizes
+from benchmarks.op_engines import OpWorker
+from benchmarks.patience import PATIENCE, known, noise
+
+US = "anyshape"
+TURNS, QUICK_TURNS = 3, 1
+"""Of each engine; more where the medians are not known then (`patience.py`)."""
+TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 4e-3, "bfloat16": 2e-2}
+"""Differences of results that are allowed, as shares of the largest number."""
+LIMITS = (0.8, 0.9, 1.0)
+
+Row = dict[str, Any]
+
+
+class Engines:
+    """The engines that are asked, each of which is started anew after it ended in the midst of a case."""
+
+    def __init__(self, names: Sequence[str], threads: int) -> None:
+        self.names, self.threads = names, threads
+        self._workers: dict[str, OpWorker] = {}
+
+    def worker(self, name: str) -> OpWorker:
+        if name not in self._workers:
+            self._workers[name] = OpWorker(name, self.threads)
+        return self._workers[name]
+
+    def ask(self, name: str, refused: dict[str, str], method: str, *arguments: Any) -> Any:
+        """Asks one engine; what goes wrong is kept, and the engine asked no more for this case."""
+        if name in refused:
+            return None
+        try:
+            return getattr(self.worker(name), method)(*arguments)
+        except Exception as error:
+            refused[name] = " ".join(str(error).split())[:300] or type(error).__name__
+            if isinstance(error, RuntimeError | OSError) and "the process of" in str(error) or isinstance(error, OSError):
+                self.end(name)
+            return None
+
+    def end(self, name: str) -> None:
+        if name in self._workers:
+            with suppress(OSError):
+                self._workers.pop(name).end()
+
+    def end_all(self) -> None:
+        for name in list(self._workers):
+            self.end(name)
+
+
+def measure(case: Case, engines: Engines, turns: int) -> list[Row]:
+    """Measures a case at all its sizes."""
+    refused: dict[str, str] = {}
+    model = case.model().SerializeToString()
+    for name in engines.names:
+        engines.ask(name, refused, "compile", model)
+    return [measured(case, sizes, engines, dict(refused), turns) for sizes in case.at]
+
+
+def measured(case: Case, sizes: Sizes, engines: Engines, refused: dict[str, str], turns: int) -> Row:
+    inputs = case.arrays(sizes)
+    results = {n: engines.ask(n, refused, "take", inputs, case.outputs, case.new) for n in engines.names}
+    seconds: dict[str, list[float]] = {}
+    for k in range(PATIENCE * turns):
+        if k >= turns and all(map(known, seconds.values())):
+            break
+        for name in engines.names if k % 2 == 0 else engines.names[::-1]:
+            if name not in refused and (times := engines.ask(name, refused, "turn")):
+                seconds.setdefault(name, []).extend(times)
+    medians = {n: statistics.median(times) for n, times in seconds.items() if n not in refused}
+    peers = [n for n in medians if n != US]
+    best = min(peers, key=lambda n: medians[n], default=None)
+    return {
+        "operator": case.operator, "case": case.name, "size": spell_sizes(sizes), "threads": engines.threads, "seconds": medians,
+        "least": {n: min(times) for n, times in seconds.items()}, "noise": noise(seconds.values()) if seconds else None, "best": best,
+        "ratio": medians[best] / medians[US] if best and US in medians else None, "refused": refused,
+        "differences": {n: told for n in engines.names if n not in (US, *refused) and US not in refused and (told := difference(case, results[US], results[n]))},
+    }  # fmt: skip
+
+
+def difference(case: Case, ours: Sequence[Array], theirs: Sequence[Array]) -> str:
+    """How our results differ from a peer's by more than is allowed; nothing if they agree."""
+    for name, a, b in zip(case.outputs, ours, theirs, strict=True):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return f"{name}: {a.dtype}{list(a.shape)}, and {b.dtype}{list(b.shape)}"
+        if case.unordered:
+            a, b = np.sort(a, axis=-1), np.sort(b, axis=-1)
+        if a.dtype.kind in "iub":
+            far = int(np.abs(a.astype(np.int64) - b.astype(np.int64)).max(initial=0))
+            if far > case.steps:
+                return f"{name}: by up to {far} at {np.mean(a != b):.1%} of places"
+        elif (far_ := apart(b, a)) > TOLERANCE.get(a.dtype.name, 0.0):
+            return f"{name}: by {far_:.1e}"
+    return ""
+
+
+def line(r: Row, names: Sequence[str]) -> str:
+    times = "".join(f"{r['seconds'][n] * 1e6:12.1f}" if n in r["seconds"] else f"{'-':>12}" for n in names)
+    ratio = f"{r['ratio']:6.2f}" if r["ratio"] is not None else f"{'-':>6}"
+    return f"{label(r)[:70]:70}{times} {ratio}"
+
+
+def label(r: Row) -> str:
+    return f"{r['operator']} {r['case']}, {r['size']}".replace(" ,", ",")
+
+
+def geometric(ratios: Iterable[float]) -> float:
+    return math.exp(statistics.fmean(map(math.log, ratios)))
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """One line: how many rows, their geometric mean, and how many are below each limit."""
+    ratios = [r["ratio"] for r in rows if r["ratio"] is not None]
+    if not ratios:
+        return f"{len(rows)} rows, none of which a peer runs"
+    below = ", ".join(f"{sum(x < limit for x in ratios)} below {limit}" for limit in LIMITS)
+    return f"{len(rows)} rows, {len(ratios)} beside a peer: geometric mean {geometric(ratios):.2f}; {below}"
+
+
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """Who cannot run what, and whose results differ, once for each case."""
+    found: dict[str, None] = {}
+    for r in rows:
+        case = f"{r['operator']} {r['case']}".strip()
+        for name, why in r["refused"].items():
+            found[f"{name} cannot run {case}: {why}"] = None
+        for name, how in r["differences"].items():
+            found[f"{case}, {r['size']}: results differ from {name}'s: {how}"] = None
+    return list(found)
+
+
+class Bar:
+    """Progress on stderr: how many are done, and how long the rest will take; on a terminal in one line, elsewhere every ten seconds."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.start, self.said, self.terminal = total, time.monotonic(), 0.0, sys.stderr.isatty()
+
+    def tell(self, done: int, what: str) -> None:
+        spent = time.monotonic() - self.start
+        if spent < 1 or spent - self.said < (0.2 if self.terminal else 10.0):
+            return
+        self.said = spent
+        left = spent / max(done, 1) * (self.total - done)
+        full = 30 * done // self.total
+        text = f"[{'#' * full}{'.' * (30 - full)}] {done}/{self.total}, {left / 60:.0f} min {left % 60:.0f} s left: {what}"
+        print(f"\r\x1b[K{text[:110]}" if self.terminal else text, end="" if self.terminal else "\n", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self.terminal and self.said:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def chosen(operators: Sequence[str], pattern: str) -> list[Case]:
+    """Cases of these operators, in any case of letters and without a domain too, in whose names the pattern is found."""
+    asked = {o.lower() for o in operators}
+    return [
+        c
+        for c in cases()
+        if (not asked or {c.operator.lower(), c.operator.rpartition(":")[2].lower()} & asked)
+        and re.search(pattern, c.name)
+    ]
+
+
+def write(path: Path, rows: Sequence[Row]) -> None:
+    """Replaces a file as a whole, so that it can be read meanwhile."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(list(rows), indent=1))
+    part.replace(path)
+
+
+def audit(found: Sequence[Case], engines: Engines, turns: int, json_to: Path | None) -> list[Row]:
+    """Measures cases one after the other; prints each row at once."""
+    rows: list[Row] = []
+    bar = Bar(len(found))
+    print(f"{'microseconds':70}" + "".join(f"{n:>12}" for n in engines.names) + "  ratio", flush=True)
+    for k, case in enumerate(found):
+        bar.tell(k, f"{case.operator} {case.name}")
+        of_case = measure(case, engines, turns)
+        bar.end()
+        rows += of_case
+        print("\n".join(line(r, engines.names) for r in of_case), flush=True)
+        if json_to:
+            write(json_to, rows)
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--operator", action="append", default=[], help="of these operators only; may be passed again")
+    parser.add_argument("--cases", default="", help="a regular expression to be found in the names of cases (all)")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_TURNS} turn of each engine, and not {TURNS}")
+    parser.add_argument("--engines", nargs="*", default=["onnxruntime", "openvino"], help="peers (onnxruntime openvino)")
+    parser.add_argument("--threads", type=int, default=1, help="of every engine (1; 0: all processors)")
+    parser.add_argument("--json", type=Path, help="write the rows here, as they come")
+    options = parser.parse_args()
+    found = chosen(options.operator, options.cases)
+    if not found:
+        parser.error("no case has such an operator and such a name")
+    threads = options.threads or os.cpu_count() or 1
+    engines = Engines(available([US, *options.engines]), threads)
+    with ExitStack() as stack:
+        stack.callback(engines.end_all)
+        rows = audit(found, engines, QUICK_TURNS if options.quick else TURNS, options.json)
+    print("\n".join([*remarks(rows), summary(rows)]))
+    return any(US in r["refused"] or r["differences"] for r in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
