@@ -1,10 +1,10 @@
-"""Every ONNX operator in its usual variants beside onnxruntime and OpenVINO: given outputs, in turns, at three sizes of one compiled model.
+"""Every ONNX operator in its usual variants beside onnxruntime and OpenVINO: in turns, at three sizes of one compiled model.
 
     PYTHONPATH=runtime:generated:. python -m benchmarks.op_audit [--operator Conv] [--cases depthwise] [--threads 2] [--json rows.json]
 
-The cases are those of `op_cases.yaml`. For each the median of many short batches, and the best peer's over ours: above 1 we are faster. A
-peer that cannot run a case is said so, and so is a result that differs from a peer's. A call goes through each engine's Python interface, so
-the smallest cases measure that too.
+The cases are those of `op_cases.yaml`. For each the median of many short batches, and the best peer's over ours: above 1 we are faster.
+Results have a given place. A peer that cannot run a case is said so, and so is a result that differs from a peer's. A call goes through
+each engine's Python interface, so the smallest cases measure that too.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ import numpy as np
 
 from anyshape.cli.compare import apart
 from benchmarks.engines import available
+from benchmarks.kept import with_kept
 from benchmarks.op_cases import Array, Case, Sizes, cases, spell_sizes
 from benchmarks.op_engines import OpWorker
 from benchmarks.patience import PATIENCE, known, noise
+from benchmarks.workers import Gone
 
 US = "anyshape"
 TURNS, QUICK_TURNS = 3, 1
@@ -62,7 +64,7 @@ class Engines:
             return getattr(self.worker(name), method)(*arguments)
         except Exception as error:
             refused[name] = " ".join(str(error).split())[:300] or type(error).__name__
-            if isinstance(error, RuntimeError | OSError) and "the process of" in str(error) or isinstance(error, OSError):
+            if isinstance(error, Gone | OSError):
                 self.end(name)
             return None
 
@@ -88,22 +90,30 @@ def measure(case: Case, engines: Engines, turns: int) -> list[Row]:
 def measured(case: Case, sizes: Sizes, engines: Engines, refused: dict[str, str], turns: int) -> Row:
     inputs = case.arrays(sizes)
     results = {n: engines.ask(n, refused, "take", inputs, case.outputs, case.new) for n in engines.names}
-    seconds: dict[str, list[float]] = {}
+    peers = [n for n in engines.names if n not in (US, *refused) and US not in refused]
+    differences = {n: how for n in peers if (how := difference(case, results[US], results[n]))}
+    seconds: dict[str, list[float]] = {n: [] for n in engines.names}
     for k in range(PATIENCE * turns):
-        if k >= turns and all(map(known, seconds.values())):
+        if k >= turns and all(map(known, (t for t in seconds.values() if t))):
             break
         for name in engines.names if k % 2 == 0 else engines.names[::-1]:
-            if name not in refused and (times := engines.ask(name, refused, "turn")):
-                seconds.setdefault(name, []).extend(times)
-    medians = {n: statistics.median(times) for n, times in seconds.items() if n not in refused}
-    peers = [n for n in medians if n != US]
-    best = min(peers, key=lambda n: medians[n], default=None)
+            seconds[name] += engines.ask(name, refused, "turn") or []
+    seconds = {n: times for n, times in seconds.items() if n not in refused}
+    medians = {n: statistics.median(times) for n, times in seconds.items()}
+    best = min(medians.keys() - {US}, key=lambda n: medians[n], default=None)
     return {
-        "operator": case.operator, "case": case.name, "size": spell_sizes(sizes), "threads": engines.threads, "seconds": medians,
-        "least": {n: min(times) for n, times in seconds.items()}, "noise": noise(seconds.values()) if seconds else None, "best": best,
-        "ratio": medians[best] / medians[US] if best and US in medians else None, "refused": refused,
-        "differences": {n: told for n in engines.names if n not in (US, *refused) and US not in refused and (told := difference(case, results[US], results[n]))},
-    }  # fmt: skip
+        "operator": case.operator,
+        "case": case.name,
+        "size": spell_sizes(sizes),
+        "threads": engines.threads,
+        "seconds": medians,
+        "least": {n: min(times) for n, times in seconds.items()},
+        "noise": noise(seconds.values()) if seconds else None,
+        "best": best,
+        "ratio": medians[best] / medians[US] if best and US in medians else None,
+        "refused": refused,
+        "differences": differences,
+    }
 
 
 def difference(case: Case, ours: Sequence[Array], theirs: Sequence[Array]) -> str:
@@ -128,8 +138,12 @@ def line(r: Row, names: Sequence[str]) -> str:
     return f"{label(r)[:70]:70}{times} {ratio}"
 
 
+def case_label(r: Row) -> str:
+    return f"{r['operator']} {r['case']}".strip()
+
+
 def label(r: Row) -> str:
-    return f"{r['operator']} {r['case']}, {r['size']}".replace(" ,", ",")
+    return f"{case_label(r)}, {r['size']}"
 
 
 def geometric(ratios: Iterable[float]) -> float:
@@ -145,16 +159,17 @@ def summary(rows: Sequence[Row]) -> str:
     return f"{len(rows)} rows, {len(ratios)} beside a peer: geometric mean {geometric(ratios):.2f}; {below}"
 
 
-def remarks(rows: Sequence[Row]) -> list[str]:
-    """Who cannot run what, and whose results differ, once for each case."""
-    found: dict[str, None] = {}
-    for r in rows:
-        case = f"{r['operator']} {r['case']}".strip()
-        for name, why in r["refused"].items():
-            found[f"{name} cannot run {case}: {why}"] = None
-        for name, how in r["differences"].items():
-            found[f"{case}, {r['size']}: results differ from {name}'s: {how}"] = None
-    return list(found)
+def remarks(rows: Sequence[Row], kind: str, engine: str = "") -> list[str]:
+    """Says who cannot run what (`refused`), once for each case, or whose results differ from ours (`differences`); for one engine, if
+    named."""
+    words = {"refused": "{0} cannot run {1}: {3}", "differences": "{1}, {2}: results differ from {0}'s: {3}"}[kind]
+    found = (
+        words.format(name, case_label(r), r["size"], what)
+        for r in rows
+        for name, what in r[kind].items()
+        if not engine or name == engine
+    )
+    return list(dict.fromkeys(found))
 
 
 class Bar:
@@ -170,8 +185,15 @@ class Bar:
         self.said = spent
         left = spent / max(done, 1) * (self.total - done)
         full = 30 * done // self.total
-        text = f"[{'#' * full}{'.' * (30 - full)}] {done}/{self.total}, {left / 60:.0f} min {left % 60:.0f} s left: {what}"
-        print(f"\r\x1b[K{text[:110]}" if self.terminal else text, end="" if self.terminal else "\n", file=sys.stderr, flush=True)
+        text = (
+            f"[{'#' * full}{'.' * (30 - full)}] {done}/{self.total}, {left / 60:.0f} min {left % 60:.0f} s left: {what}"
+        )
+        print(
+            f"\r\x1b[K{text[:110]}" if self.terminal else text,
+            end="" if self.terminal else "\n",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def end(self) -> None:
         if self.terminal and self.said:
@@ -187,6 +209,14 @@ def chosen(operators: Sequence[str], pattern: str) -> list[Case]:
         if (not asked or {c.operator.lower(), c.operator.rpartition(":")[2].lower()} & asked)
         and re.search(pattern, c.name)
     ]
+
+
+def name_of(r: Row) -> tuple[str, str, str]:
+    return r["operator"], r["case"], r["size"]
+
+
+def order() -> list[tuple[str, str, str]]:
+    return [(c.operator, c.name, spell_sizes(sizes)) for c in cases() for sizes in c.at]
 
 
 def write(path: Path, rows: Sequence[Row]) -> None:
@@ -217,10 +247,25 @@ def main() -> int:
     parser.add_argument("--operator", action="append", default=[], help="of these operators only; may be passed again")
     parser.add_argument("--cases", default="", help="a regular expression to be found in the names of cases (all)")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_TURNS} turn of each engine, and not {TURNS}")
-    parser.add_argument("--engines", nargs="*", default=["onnxruntime", "openvino"], help="peers (onnxruntime openvino)")
+    parser.add_argument(
+        "--engines", nargs="*", default=["onnxruntime", "openvino"], help="peers (onnxruntime openvino)"
+    )
     parser.add_argument("--threads", type=int, default=1, help="of every engine (1; 0: all processors)")
     parser.add_argument("--json", type=Path, help="write the rows here, as they come")
+    parser.add_argument("--keep", action="store_true", help="with --json: cases not chosen stay as the file has them")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="put these rows into docs/performance.md and its tables",
+    )
+    parser.add_argument(
+        "--model", metavar="FILE", help="the nodes of a model: `anyshape bench FILE`, which has more options"
+    )
     options = parser.parse_args()
+    if options.model:
+        from anyshape.cli.main import main as command
+
+        return command(["bench", options.model, "--threads", str(options.threads)])
     found = chosen(options.operator, options.cases)
     if not found:
         parser.error("no case has such an operator and such a name")
@@ -228,8 +273,15 @@ def main() -> int:
     engines = Engines(available([US, *options.engines]), threads)
     with ExitStack() as stack:
         stack.callback(engines.end_all)
-        rows = audit(found, engines, QUICK_TURNS if options.quick else TURNS, options.json)
-    print("\n".join([*remarks(rows), summary(rows)]))
+        rows = audit(found, engines, QUICK_TURNS if options.quick else TURNS, None if options.keep else options.json)
+    if options.keep and options.json:
+        rows = with_kept(options.json, rows, name_of, order(), threads)
+        write(options.json, rows)
+    if options.write:
+        from benchmarks.performance_page import write_audit
+
+        write_audit(rows)
+    print("\n".join([*remarks(rows, "refused"), *remarks(rows, "differences"), summary(rows)]))
     return any(US in r["refused"] or r["differences"] for r in rows)
 
 

@@ -1,7 +1,7 @@
 """The cases of `benchmarks.op_audit`: every operator of ONNX in its usual variants, from the table `op_cases.yaml`.
 
-In: entries of the table. Out: a `Case` for each variant: an ONNX model whose sizes are unknown, and arrays for it at several sizes. The head
-of the table says how an entry is written.
+In: entries of the table. Out: a `Case` for each variant: an ONNX model whose sizes are unknown, and arrays for it at several sizes. The
+head of the table says how an entry is written.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper, pa
 from anyshape.dtypes import parse_dtype
 
 TABLE = Path(__file__).with_name("op_cases.yaml")
-OPSET = 20
+OPSET, VERSIONS = 20, {"ai.onnx.ml": 3}
+"""Where an entry says nothing; of other domains 1."""
 IR_VERSION = 10
+NO_KERNEL = "no peer has a kernel of it for processors"
 CODES = 255
 """Integers are drawn below this, if the table says nothing and the dtype holds them"""
-_VALUE = re.compile(
-    r"(?P<dtype>\w+)\s*(?:\[(?P<dims>[^\]]*)\])?\s*(?:(?P<how>=|in|of|by)\s*(?P<what>.+))?", re.DOTALL
-)
+_VALUE = re.compile(r"(?P<dtype>\w+)\s*(?:\[(?P<dims>[^\]]*)\])?\s*(?:(?P<how>=|in|of|by)\s*(?P<what>.+))?", re.DOTALL)
 _KEYS = {"operators", "as", "node", "each", "in", "const", "at", "opset", "new", "steps", "unordered"}
 
 Array = NDArray[Any]
@@ -70,9 +70,7 @@ class Value:
             return np.broadcast_to(chosen.reshape(-1, *[1] * (len(shape) - 1)), shape).astype(self.dtype)
         if self.how == "in":
             low, high = (evaluate(t, sizes) for t in self.what.split(".."))
-            drawn = (
-                random.integers(low, high, shape) if self.dtype.kind in "iu" else random.uniform(low, high, shape)
-            )
+            drawn = random.integers(low, high, shape) if self.dtype.kind in "iu" else random.uniform(low, high, shape)
             return np.asarray(drawn).astype(self.dtype)
         if self.dtype.kind == "b":
             return random.integers(0, 2, shape).astype(bool)
@@ -108,7 +106,11 @@ class Case:
         symbols: dict[str, str] = {}
 
         def dim(text: str) -> int | str:
-            return int(text) if text.isdigit() else symbols.setdefault(text, text if text.isidentifier() else f"d{len(symbols)}")
+            return (
+                int(text)
+                if text.isdigit()
+                else symbols.setdefault(text, text if text.isidentifier() else f"d{len(symbols)}")
+            )
 
         inputs = [
             helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), [dim(d) for d in v.dims])
@@ -117,8 +119,8 @@ class Case:
         constants = [numpy_helper.from_array(v.array({}, _seed(n)), n) for n, v in self.constants.items()]
         results = [ValueInfoProto(name=n) for n in self.outputs]
         graph = helper.make_graph(list(self.nodes), "case", inputs, results, constants)
-        domains = {node.domain for node in self.nodes} - {""}
-        imports = [helper.make_opsetid("", self.opset), *(helper.make_opsetid(d, 1 if d.startswith("com") else 3) for d in sorted(domains))]
+        domains = {"": self.opset, **{n.domain: VERSIONS.get(n.domain, 1) for n in self.nodes if n.domain}}
+        imports = [helper.make_opsetid(domain, version) for domain, version in domains.items()]
         return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
 
     def arrays(self, sizes: Sizes) -> dict[str, Array]:
@@ -198,25 +200,42 @@ def choices(each: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
 
 def spelled(chosen: Mapping[str, Any]) -> list[str]:
     """Names alternatives: texts as they are, numbers with their names."""
-    return [v.replace(", ", "x") if isinstance(v, str) else f"{k}={v}".replace(" ", "") for k, v in chosen.items() if not k.startswith("_")]
+    return [
+        v.replace(", ", "x") if isinstance(v, str) else f"{k}={v}".replace(" ", "")
+        for k, v in chosen.items()
+        if not k.startswith("_")
+    ]
 
 
 def of_entry(entry: Mapping[str, Any]) -> Iterator[Case]:
     """Makes the cases of an entry. Raises ValueError for one that is written wrongly."""
     if unknown := set(entry) - _KEYS:
         raise ValueError(f"{entry['operators']}: unknown keys {sorted(unknown)}")
+    rest = {k: v for k, v in entry.items() if k not in ("operators", "each")}
     for operator in entry["operators"]:
-        domain, _, name = operator.rpartition(":")
         for chosen in choices(entry.get("each", {})):
-            rest = filled({k: v for k, v in entry.items() if k not in ("operators", "each")}, {**chosen, "op": f"{domain}.{name}" if domain else name})
-            nodes = tuple(parser.parse_node(line) for line in rest["node"].strip().splitlines())
-            if not any((n.op_type, n.domain) == (name, domain) for n in nodes):
-                raise ValueError(f"{operator}: no node of {rest['node']!r} is one")
-            inputs, constants = ({n: Value.read(str(t)) for n, t in rest.get(k, {}).items()} for k in ("in", "const"))
-            lists = {n: v if isinstance(v, list) else yaml.safe_load(v) for n, v in rest["at"].items()}
-            at = tuple(dict(zip(lists, sizes, strict=True)) for sizes in zip(*lists.values(), strict=True))
-            words = " ".join([*([rest["as"]] if "as" in rest else []), *spelled(chosen)])
-            yield Case(operator, words, nodes, inputs, constants, at, int(rest.get("opset", OPSET)), bool(rest.get("new")), int(rest.get("steps", 0)), bool(rest.get("unordered")))
+            yield of_choice(operator, chosen, filled(rest, {**chosen, "op": operator.replace(":", ".")}))
+
+
+def of_choice(operator: str, chosen: Mapping[str, Any], entry: Mapping[str, Any]) -> Case:
+    nodes = tuple(parser.parse_node(line) for line in entry["node"].strip().splitlines())
+    domain, _, name = operator.rpartition(":")
+    if (name, domain) not in [(n.op_type, n.domain) for n in nodes]:
+        raise ValueError(f"{operator}: it is none of the nodes {entry['node']!r}")
+    inputs, constants = ({n: Value.read(str(t)) for n, t in entry.get(k, {}).items()} for k in ("in", "const"))
+    columns = zip(*entry["at"].values(), strict=True)
+    return Case(
+        operator=operator,
+        name=" ".join([*([entry["as"]] if "as" in entry else []), *spelled(chosen)]),
+        nodes=nodes,
+        inputs=inputs,
+        constants=constants,
+        at=tuple(dict(zip(entry["at"], sizes, strict=True)) for sizes in columns),
+        opset=int(entry.get("opset", OPSET)),
+        new=entry.get("new", False),
+        steps=entry.get("steps", 0),
+        unordered=entry.get("unordered", False),
+    )
 
 
 @cache
@@ -233,3 +252,8 @@ def cases() -> tuple[Case, ...]:
 def exempt() -> dict[str, str]:
     """Operators without a case, and why."""
     return {operator: group["reason"] for group in table()["exempt"] for operator in group["operators"]}
+
+
+def without_kernel() -> list[str]:
+    """Operators that are exempt since peers have no kernel for processors, which can be looked up."""
+    return [operator for operator, reason in exempt().items() if reason == NO_KERNEL]

@@ -68,7 +68,9 @@ def onnxruntime_(model: bytes, threads: int) -> Compiled:
 
     options = onnxruntime_options(threads)
     options.log_severity_level = 4
-    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")  # f32, as the model says; not rows of 8 bits
+    options.add_session_config_entry(
+        "session.qdq_matmulnbits_accuracy_level", "1"
+    )  # f32, as the model says; not rows of 8 bits
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def bound(inputs: Arrays, outputs: Arrays) -> Call:
