@@ -1,4 +1,4 @@
-"""The engines of `benchmarks.op_audit`, each in a process of its own, which is stopped while others are measured (`workers.py`).
+"""The engines of `benchmarks.op_audit` and `single_ops`, each in a process of its own, which is stopped while others are measured.
 
 In: the name of an engine and a number of threads; then a model, and arrays for it. Out: seconds of calls, and results.
 """
@@ -6,9 +6,11 @@ In: the name of an engine and a number of threads; then a model, and arrays for 
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,8 +113,24 @@ def openvino_(model: bytes, threads: int) -> Compiled:
     return run, bound
 
 
+def iree_(model: bytes, _threads: int) -> Compiled:
+    """Makes calls of IREE, whose results lie where it likes."""
+    from benchmarks.iree_engine import compiled, on_device, to_host
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "case.onnx"
+        path.write_bytes(model)
+        names, invoke = compiled(path)
+
+    def bound(inputs: Arrays, _outputs: Arrays) -> Call:
+        arguments = [on_device(inputs[n]) for n in names]
+        return lambda: invoke(arguments)
+
+    return lambda inputs: [to_host(y) for y in invoke([on_device(inputs[n]) for n in names])], bound
+
+
 ENGINES: dict[str, Callable[[bytes, int], Compiled]] = {
-    "anyshape": anyshape_, "onnxruntime": onnxruntime_, "openvino": openvino_,
+    "anyshape": anyshape_, "onnxruntime": onnxruntime_, "openvino": openvino_, "iree": iree_,
 }  # fmt: skip
 
 
@@ -133,8 +151,6 @@ class _Engine:
             self._call: Call = lambda: self._run(self._inputs)
             return list(self._outputs.values())
         self._call = self._bound(self._inputs, self._outputs)
-        for place in self._outputs.values():
-            place[...] = np.zeros((), place.dtype)
         self._call()
         return list(self._outputs.values())
 
