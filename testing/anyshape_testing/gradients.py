@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from anyshape import ops
 from anyshape.dtypes import F64
 from anyshape.equations.expr import Const
+from anyshape.equations.refusing import Refused
 from anyshape.equations.traversal import walk
 from anyshape.errors import UnsupportedError
 from anyshape.expansion.gradient import gradients
@@ -44,7 +45,10 @@ def test_gradients_are_limits_of_differences(smooth_op: str, record_property: An
         assert c.recipe is not None
         wide = {v: "f64" if "f64" in c.op.dtypes.get(v, ()) else d for v, d in c.recipe.dtypes.items()}
         smooth = build_call(c.property, replace(c.recipe, dtypes=wide, style=style))
-        return not _rounds(valid_node(smooth)) and holds(smooth)
+        try:
+            return not _rounds(valid_node(smooth)) and holds(smooth)
+        except Refused:  # an assert reads elements, which are others in another style
+            return False
 
     on_random_calls(smooth_op, "10 gradients == limits of differences", record_property, body, share=20)
 

@@ -47,7 +47,7 @@ def emit_windows(ctx: KernelContext, scope: Scope) -> None:
             for copy, value in enumerate(stored):
                 values.store(s.access, value, copy)
 
-    _planes(ctx, planes, plane)
+    over_planes(ctx, planes, plane)
 
 
 def _totals(ctx: KernelContext, windows: Windows[Reduction], kind: str, copies: int) -> list[Val]:
@@ -59,7 +59,7 @@ def _totals(ctx: KernelContext, windows: Windows[Reduction], kind: str, copies: 
     return totals
 
 
-def _planes(ctx: KernelContext, variables: Sequence[LoopVar], body: Callable[[], None]) -> None:
+def over_planes(ctx: KernelContext, variables: Sequence[LoopVar], body: Callable[[], None]) -> None:
     """Loops over all planes, shared out over the parts."""
     f = ctx.f
     count = const(I64, 1)
