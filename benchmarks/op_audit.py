@@ -36,7 +36,9 @@ from benchmarks.workers import Gone
 
 US = "anyshape"
 TURNS, QUICK_TURNS = 3, 1
-"""Of each engine; more where the medians are not known then (`patience.py`)."""
+"""Of each engine; more where the medians are not known then (`patience.py`), unless that takes longer than `SECONDS`."""
+SECONDS = 2.0
+"""Of turns at one size, but for one turn of each, however long calls take."""
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 4e-3, "bfloat16": 2e-2}
 """Differences of results that are allowed, as shares of the largest number."""
 LIMITS = (0.8, 0.9, 1.0)
@@ -93,7 +95,10 @@ def measured(case: Case, sizes: Sizes, engines: Engines, refused: dict[str, str]
     peers = [n for n in engines.names if n not in (US, *refused) and US not in refused]
     differences = {n: how for n in peers if (how := difference(case, results[US], results[n]))}
     seconds: dict[str, list[float]] = {n: [] for n in engines.names}
+    start = time.monotonic()
     for k in range(PATIENCE * turns):
+        if k > 0 and time.monotonic() - start > SECONDS:
+            break
         if k >= turns and all(map(known, (t for t in seconds.values() if t))):
             break
         for name in engines.names if k % 2 == 0 else engines.names[::-1]:
