@@ -40,7 +40,8 @@ def fuse(f: Function) -> Schedule:
     fusion = _Fusion(f)
     fusion.grow()
     steps = GroupSteps(fusion.graph, fusion.stated, fuse)
-    return channels_last(Schedule(f, tuple(step for group in fusion.graph.in_order() for step in steps.of(group))))
+    schedule = Schedule(f, tuple(step for group in fusion.graph.in_order() for step in steps.of(group)))
+    return channels_last(schedule, fusion.stated)
 
 
 class _Fusion:
