@@ -188,7 +188,7 @@ WORTH = 0.9
 def audit(results: Results) -> str:
     """How all operators compare, what is slow, and where results differ from a peer's."""
     slow = [
-        (case_label(r), f"{r['size']}, {r['threads']} thread(s): {r['ratio']:.2f} ({r['best']})")
+        (case_label(r), f"{r['size']}: {r['ratio']:.2f} ({r['best']})")
         for r in results if r["ratio"] is not None and r["ratio"] < WORTH
     ]  # fmt: skip
     others = [
