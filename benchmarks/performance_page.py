@@ -20,7 +20,7 @@ import yaml
 
 from anyshape.lower.target import host_target
 from benchmarks.models_bench import US, mean
-from benchmarks.op_audit import Row, case_label, remarks, summary
+from benchmarks.op_audit import Row, alone, case_label, remarks, summary
 from benchmarks.patience import CLOSE, PATIENCE, QUIET
 from benchmarks.single_ops import groups
 from benchmarks.streams import ANEW
@@ -194,7 +194,7 @@ def audit(results: Results) -> str:
     others = [
         f"\n{title}\n\n" + "\n".join(f"- {line}" for line in lines)
         for title, lines in (
-            ("Results that differ:", remarks(results, "differences")),
+            ("Results that differ from those of every peer:", remarks([r for r in results if alone(r)], "differences")),
             ("Refused by us:", remarks(results, "refused", US)),
         )
         if lines

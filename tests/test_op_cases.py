@@ -126,6 +126,14 @@ def test_a_wrong_answer_and_a_refusal_are_reported() -> None:
     )
 
 
+def test_one_peer_that_differs_from_another_is_odd_itself() -> None:
+    both = {"anyshape": 1.0, "onnxruntime": 1.0, "openvino": 1.0}
+    assert not op_audit.alone(row(1.0, seconds=both, differences={"openvino": "y: by 1"})) and not op_audit.alone(
+        row(1.0)
+    )
+    assert op_audit.alone(row(1.0, seconds=both, differences={"openvino": "y: by 1", "onnxruntime": "y: by 1"}))
+
+
 def test_integers_may_differ_by_the_steps_that_the_table_allows() -> None:
     (exact, _), (loose, _) = of_entry(SOFTMAX), of_entry({**SOFTMAX, "steps": 1})
     a, b = [np.array([1, 2], np.uint8)], [np.array([1, 3], np.uint8)]
