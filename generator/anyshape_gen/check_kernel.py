@@ -11,11 +11,12 @@ from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.body_nodes import Equation, Kernel
 from anyshape_gen.check_names import NameChecker
 from anyshape_gen.functions import CONSTANTS
+from anyshape_gen.kinds import bind_generator
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import Name, Slice, Star
 from anyshape_gen.solve import piece_names
 from anyshape_gen.source import Findings
-from anyshape_gen.traverse import free_names
+from anyshape_gen.traverse import bound_by, free_names
 
 K = ValueKind
 
@@ -51,24 +52,30 @@ def check_kernel(
 def _equation(equation: Equation, names: NameChecker, known: dict[str, ValueKind]) -> None:
     inner = dict(known)
     target = equation.target
-    if isinstance(target.element, Name) and target.element.id not in known:
+    bound = bound_by(equation.generators)
+    if isinstance(target.element, Name) and target.element.id not in {*known, *bound}:
         inner[target.element.id] = K.INT
     for item in target.items or ():
         value = item.value if isinstance(item, Star) else item
-        if isinstance(value, Name):
+        if isinstance(value, Name) and value.id not in bound:
             names.hides(value.id, value)
             inner.setdefault(value.id, K.VECTOR if isinstance(item, Star) else K.INT)
-        elif equation.op != "=" or not isinstance(value, Slice):
+        elif not isinstance(value, Name) and (equation.op != "=" or not isinstance(value, Slice)):
             # A name that occurs first in a computed index is a variable, too: `inverse[order[j]]`.
-            for name in free_names(value) - set(known) - set(CONSTANTS):
-                inner.setdefault(name, K.ANY)
-            names.expr(value, inner, "kernel")
+            inner |= dict.fromkeys(free_names(value) - {*inner, *bound, *CONSTANTS}, K.ANY)
+    of_index = dict(inner)
+    for generator in equation.generators:
+        bind_generator(generator, of_index)
+    for item in target.items or ():
+        value = item.value if isinstance(item, Star) else item
+        if not isinstance(value, (Name, Slice)):
+            names.expr(value, of_index, "kernel")
     for condition in equation.conditions:
         names.expr(condition, known, "kernel")
     if equation.annotation is not None:
         for extent in equation.annotation.extents:
             names.expr(extent, known, "kernel")
-    names.expr(equation.value, inner, "kernel")
+    names.expr(equation.right, inner, "kernel")
 
 
 def _defined_twice(kernel: Kernel, findings: Findings) -> None:
@@ -76,7 +83,13 @@ def _defined_twice(kernel: Kernel, findings: Findings) -> None:
     whole: dict[str, Equation] = {}
     for equation in kernel.equations:
         plain = all(isinstance(_bare(item), Name) for item in equation.target.items or ())
-        if equation.op != "=" or equation.conditions or not plain or equation.target.element is not None:
+        if (
+            equation.op != "="
+            or equation.conditions
+            or equation.generators
+            or not plain
+            or equation.target.element is not None
+        ):
             continue
         first = whole.setdefault(equation.target.tensor, equation)
         if first is not equation:

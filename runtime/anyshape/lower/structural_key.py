@@ -104,8 +104,8 @@ class StructuralKeyWriter:
                 return ("sorting", self.expression(along), self.expression(over), descending)
             case Step(along, backward, cycle):
                 return ("step", self.expression(along), backward, cycle)
-            case Update(op):
-                return ("update", op)
+            case Update(op, where):
+                return ("update", op, () if where is None else (self.expression(where),))
             case Demand():
                 return ("demand",)
             case Run(program):
