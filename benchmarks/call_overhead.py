@@ -24,7 +24,7 @@ import onnxruntime
 
 import anyshape
 from benchmarks.engines import available, onnxruntime_options
-from benchmarks.single_engines import ENGINES
+from benchmarks.op_engines import ENGINES
 
 BATCHES, CALLS = 60, 500
 
@@ -43,7 +43,8 @@ def session(m: onnx.ModelProto) -> onnxruntime.InferenceSession:
 
 def bound(name: str, inputs: dict[str, Any], result: Any) -> Callable[[], object]:
     """Engines may keep addresses of the arrays only."""
-    call = ENGINES[name](model().SerializeToString(), inputs, result, 1)
+    _, made = ENGINES[name](model().SerializeToString(), 1)
+    call = made(inputs, {"y": result})
     call()
     assert (result == inputs["x"] + inputs["w"]).all()
     return call

@@ -1,7 +1,8 @@
 """docs/performance.md and docs/performance-tables.md from figures: python -m benchmarks.performance_page benchmarks/results
 
 In: the folder into which `make performance` wrote the figures of its parts. Out: the page, a section for each part that ended, and a page
-of the tables that have a row for each op or shape. Why a peer is faster where one is, is in `performance_causes.yaml`.
+of the tables that have a row for each op or shape. Why a peer is faster where one is, is in `performance_causes.yaml`. Of `op_audit` alone,
+`write_audit` puts sections in place of those that the pages have.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import yaml
 
 from anyshape.lower.target import host_target
 from benchmarks.models_bench import US, mean
+from benchmarks.op_audit import Row, alone, case_label, remarks, summary
 from benchmarks.patience import CLOSE, PATIENCE, QUIET
 from benchmarks.single_ops import groups
 from benchmarks.streams import ANEW
@@ -179,11 +181,75 @@ def losses(models_: Results, singles: Results) -> str:
     return f"## Where a peer is faster\n\n{by_cause(found)}"
 
 
+WORTH = 0.9
+"""Of the audit of operators, every row below this is listed with its cause: two runs of a row differ by some hundredths."""
+
+
+def audit(results: Results) -> str:
+    """How all operators compare, what is slow, and where results differ from a peer's."""
+    slow = [
+        (case_label(r), f"{r['size']}: {r['ratio']:.2f} ({r['best']})")
+        for r in results if r["ratio"] is not None and r["ratio"] < WORTH
+    ]  # fmt: skip
+    others = [
+        f"\n{title}\n\n" + "\n".join(f"- {line}" for line in lines)
+        for title, lines in (
+            ("Results that differ from those of every peer:", remarks([r for r in results if alone(r)], "differences")),
+            ("Refused by us:", remarks(results, "refused", US)),
+        )
+        if lines
+    ]
+    return (
+        f"## {_audit_title(results)}\n\n"
+        "Every ONNX operator that takes more than some microseconds in a typical model, in its usual variants, at three sizes of one\n"
+        "compiled model, medians of turns (`python -m benchmarks.op_audit`; the cases are `benchmarks/op_cases.yaml`).\n\n"
+        f"{summary(results)}. Rows below {WORTH}, by cause:\n\n{by_cause(slow)}" + "\n".join(["", *others])
+    )
+
+
+def operators(results: Results) -> str:
+    """A row for each operator of the audit."""
+    found: dict[str, list[Row]] = {}
+    for r in results:
+        found.setdefault(r["operator"], []).append(r)
+    lines = [f"## {_audit_title(results)}\n", "| operator | rows | mean | least | below 0.9 |", "|---|---|---|---|---|"]
+    for operator, rows in found.items():
+        ratios = [r["ratio"] for r in rows if r["ratio"] is not None]
+        figures = (
+            f"{mean(ratios):.2f} | {min(ratios):.2f} | {sum(x < WORTH for x in ratios) or ''}" if ratios else "| |"
+        )
+        lines.append(f"| {operator} | {len(rows)} | {figures} |")
+    return "\n".join(lines)
+
+
+def _audit_title(results: Results) -> str:
+    threads = results[0]["threads"]
+    return f"Every operator, {threads} thread{'s' * (threads > 1)}"
+
+
+def with_section(page: str, section: str) -> str:
+    """Puts a section in place of the one that has its title, or behind all others."""
+    parts, title = re.split(r"(?m)^(?=## )", page), section.partition("\n")[0]
+    places = [k for k, part in enumerate(parts) if part.partition("\n")[0] == title]
+    new = section.strip() + "\n"
+    if not places:
+        return "\n".join([page.strip() + "\n", new])
+    parts[places[0]] = new + "\n" * (places[0] < len(parts) - 1)
+    return "".join(parts)
+
+
+def write_audit(rows: Results) -> None:
+    """Writes the sections of the audit into the pages as they are."""
+    for path, write in ((PAGE, audit), (TABLES, operators)):
+        path.write_text(with_section(path.read_text(), write(rows)))
+        print(f"{path}: written '{_audit_title(rows)}'")
+
+
 def by_cause(found: Iterable[tuple[str, str]]) -> str:
     """One paragraph for each cause, with its rows: of a row its name, and the threads with the ratio."""
     grouped: dict[str, dict[str, list[str]]] = {}
     for name, ratio in found:
-        cause = cause_of(f"{name}, {ratio}") or "**no cause found yet**"
+        cause = cause_of(f"{name}, {ratio}") or "**cause not known**"
         grouped.setdefault(cause, {}).setdefault(name, []).append(ratio)
     parts = [
         f"- {cause[:1].upper()}{cause[1:]}:\n"
@@ -319,8 +385,16 @@ SECTIONS: Sections = (
     ("memory", (memory,)),
     ("single_ops", (ops,)),
     ("single_ops_all_threads", (ops,)),
+    ("op_audit", (audit,)),
+    ("op_audit_all_threads", (audit,)),
 )
-TABLE_SECTIONS: Sections = (("single_ops", (cases,)), ("single_ops_all_threads", (cases,)), ("one_thread", (shapes,)))
+TABLE_SECTIONS: Sections = (
+    ("single_ops", (cases,)),
+    ("single_ops_all_threads", (cases,)),
+    ("one_thread", (shapes,)),
+    ("op_audit", (operators,)),
+    ("op_audit_all_threads", (operators,)),
+)
 
 
 def written(sections: Sections, figures: dict[str, Any]) -> list[str]:

@@ -5,7 +5,8 @@
 Every case is measured in four passes, a quarter of its time each, with all others between, and in eight more if the engines are as fast as
 each other then, to one part in twenty. For each the least seconds of many short batches, the best peer's over ours, and the part of one
 core's limits (multiply-adds, bytes of a copy of that working set) that ours reaches; then the geometric mean of each group and its least.
-Words pick groups. A call goes through each engine's Python interface, so the smallest cases measure that too.
+Words pick groups. These are the shapes that kernels are tuned for, some of several nodes; `benchmarks.op_audit` has every operator. A call
+goes through each engine's Python interface, so the smallest cases measure that too.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ import numpy as np
 from anyshape.lower.limits import measure_copy, measure_peak
 from benchmarks.engines import available
 from benchmarks.kept import with_kept
+from benchmarks.op_engines import OpWorker
 from benchmarks.patience import PATIENCE, noise, quiet
 from benchmarks.single_cases import Case, cases
-from benchmarks.single_engines import SingleWorker
 
 US = "anyshape"
 PASSES = 4
@@ -58,17 +59,19 @@ NAMED = {"layer norm": ("iree",), "tanh(x*s+t)": ("iree",)}
 class Measured:
     """One case: seconds of calls by engine, and how much our results differ from the first peer's."""
 
-    place: int
     case: Case
-    workers: list[SingleWorker]
+    workers: list[OpWorker]
     seconds: dict[str, list[float]] = field(default_factory=dict)
     difference: float = 0.0
 
 
 def measure(m: Measured, limit: float) -> None:
     """Measures one case for so many seconds, or longer (`patience.py`, `TURNS`)."""
+    model, results = m.case.model().SerializeToString(), []
     for w in m.workers:
-        w.take(m.place)
+        w.compile(model)
+        results.append(w.take(m.case.inputs, ["y"], False)[0].astype(np.float64))
+    mine, other, *_ = results
     taken: dict[str, list[float]] = {w.name: [] for w in m.workers}
     start, turns = time.perf_counter(), 0
     while (
@@ -81,7 +84,6 @@ def measure(m: Measured, limit: float) -> None:
             taken[w.name] += w.turn()
     for name, times in taken.items():
         m.seconds.setdefault(name, []).extend(times)
-    mine, other = (w.result().astype(np.float64) for w in m.workers[:2])
     size = max(1.0, float(np.abs(other).max(initial=0)))
     m.difference = max(m.difference, float(np.abs(mine - other).max(initial=0)) / size)
 
@@ -126,11 +128,11 @@ def told(r: dict[str, Any], names: list[str]) -> str:
     return f"{r['group'][:18]:18} {r['name'][:44]:44}{times} {r['ratio']:6.2f} {rate:8.1f} {unit:8} {r['reached']:5.0%}"
 
 
-def picked(beginnings: list[str], pattern: str) -> Iterator[tuple[int, Case]]:
-    """Cases of groups that begin so, with names in which the pattern is found, and their places among all."""
-    for place, case in enumerate(cases()):
+def picked(beginnings: list[str], pattern: str) -> Iterator[Case]:
+    """Cases of groups that begin so, with names in which the pattern is found."""
+    for case in cases():
         if case.group.startswith(tuple(beginnings) or "") and re.search(pattern, case.name):
-            yield place, case
+            yield case
 
 
 def geometric(ratios: list[float]) -> float:
@@ -173,11 +175,11 @@ def main() -> int:
     rows, chosen = [], list(picked(options.groups, options.cases))
     with ExitStack() as stack:
         workers = {}
-        asked = {case.group: [*names, *available(named.get(case.group, ()))] for _, case in chosen}
+        asked = {case.group: [*names, *available(named.get(case.group, ()))] for case in chosen}
         for n in dict.fromkeys(n for of_group in asked.values() for n in of_group):
-            workers[n] = SingleWorker(n, options.threads)
+            workers[n] = OpWorker(n, options.threads)
             stack.callback(workers[n].end)
-        found = [Measured(place, case, [workers[n] for n in asked[case.group]]) for place, case in chosen]
+        found = [Measured(case, [workers[n] for n in asked[case.group]]) for case in chosen]
         measure_all(found, options.seconds, options.passes)
     for m in found:
         rows.append(row(m, peak, options.threads))

@@ -58,7 +58,7 @@ def bench(quick: bool) -> Iterator[Part]:
 
 
 def performance(quick: bool) -> Iterator[Part]:
-    """Some fifty minutes on a quiet machine."""
+    """Some two hours on a quiet machine, of which `op_audit` takes half."""
     models = SMALL if quick else (*(m for m in MODELS if m not in LARGE), *LARGE)
     seconds = 1 if quick else 5
     yield part("one_thread", "models_bench", 1800, *models, "--seconds", seconds, "--errors")
@@ -68,6 +68,9 @@ def performance(quick: bool) -> Iterator[Part]:
     few = ("gather", "concat") if quick else ()
     for name, threads in (("single_ops", 1), ("single_ops_all_threads", os.cpu_count() or 1)):
         yield part(name, "single_ops", 1200, *few, "--seconds", 0.05 if quick else 0.4, "--threads", threads)
+    few = ("--operator", "Gather", "--operator", "Concat", "--quick") if quick else ()
+    for name, threads in (("op_audit", 1), ("op_audit_all_threads", os.cpu_count() or 1)):
+        yield part(name, "op_audit", 3600, *few, "--threads", threads)
     yield part("first_calls", "first_calls", 1200, *(SMALL if quick else ()), "--processes", 1 if quick else 12)
     yield part("decoding", "decoding", 60, *(("--steps", 5, "--rounds", 1) if quick else ()))
     yield part("call_overhead", "call_overhead", 20)

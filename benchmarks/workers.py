@@ -29,6 +29,10 @@ _PARENT_DEATH = 1
 """Linux: the option of prctl that names the signal for when the parent ends."""
 
 
+class Gone(RuntimeError):
+    """A process ended, or was ended since it did not answer."""
+
+
 class Stopped:
     """A process of this package's module that answers one call after the other, and is stopped but while it does.
 
@@ -42,8 +46,11 @@ class Stopped:
         first: object,
         path: Sequence[str] | None = None,
         environment: Mapping[str, str] | None = None,
+        limit: float | None = None,
     ) -> None:
-        """`path`: where it looks for modules, if not where this process does; `environment`: variables beside this process's."""
+        """`path`: where it looks for modules, if not where this process does; `environment`: variables beside this process's; `limit`:
+        seconds for an answer."""
+        self._limit = limit
         self._pipe, theirs = Pipe()
         command = [sys.executable, "-m", module, str(theirs.fileno())]
         variables = {**os.environ, **(environment or {}), "PYTHONPATH": os.pathsep.join(path or sys.path)}
@@ -64,10 +71,14 @@ class Stopped:
         return self._answer()
 
     def _answer(self) -> Any:
+        """Raises Gone, and what the call raised."""
+        if not self._pipe.poll(self._limit):
+            self.end()
+            raise Gone(f"the process of {self.name} did not answer in {self._limit:.0f} s")
         try:
             found = self._pipe.recv()
         except EOFError:
-            raise RuntimeError(f"the process of {self.name} ended") from None
+            raise Gone(f"the process of {self.name} ended") from None
         self._process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # a signal is not yet a stop
         if isinstance(found, BaseException):

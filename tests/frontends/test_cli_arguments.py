@@ -63,6 +63,10 @@ REFUSED = [
     (["run", "m.onnx", "--input", "x=none.npy"], "none.npy"),
     (["run", "m.onnx", "--output-dir", "m.onnx"], "cannot be written"), (["compile", "m.onnx", "-o", ""], "cannot be written"),
     (["run", "m.anyshape", "--repair"], "a saved model; pass repair"), (["simplify", "m.anyshape", "o.onnx"], "it is a saved model"),
+    (["bench", "m.anyshape"], "is a saved model"), (["bench", "m.onnx", "--repeat", "0"], "from 1 to 1000000"),
+    (["bench", "m.onnx", "--plot", "p.pdf"], "ends in .svg or .png"), (["bench", "m.onnx", "--plot", ""], "ends in .svg or .png"),
+    (["bench", "m.onnx", "--plot", "gone/p.svg"], "cannot be written"), (["bench", "m.onnx", "--threads", "65"], "from 1 to 64"),
+    (["bench", "gone.onnx"], "gone.onnx"), (["bench", "m.onnx", "--shape", "z=2x4"], "has no input 'z'"),
     (["profile", "m.anyshape"], "is a saved model"), (["diff", "m.anyshape"], "is a saved model"),
     (["run", "m.onnx", "--dim=--"], "--dim has no value"), (["run", "m.onnx", "--output-dir=--"], "--output-dir has no value"),
     (["show", "m.anyshape"], "`anyshape explain m.anyshape` describes a model"),
@@ -145,6 +149,10 @@ JSON = {
     "profile": (
         ["m.onnx", "--repeat", "1"],
         {"inputs", "chosen", "seconds", "policy", "limits", "kernels", "ops", "html"},
+    ),
+    "bench": (
+        ["m.onnx", "--repeat", "1"],
+        {"inputs", "chosen", "threads", "seconds", "ratio", "nodes", "alone", "differences", "plot"},
     ),
     "simplify": (["m.onnx", "s.onnx"], {"changes", "before", "after", "written", "check"}),
     "diff": (["m.onnx"], {"inputs", "chosen", "tolerance", "outputs", "agree"}),
@@ -264,7 +272,7 @@ def test_no_words_end_in_a_traceback(name: str, path: str, capsys: pytest.Captur
     os.mkfifo("fifo")
     good = Path("m.onnx").read_bytes(), Path("m.anyshape").read_bytes()
     ended: set[int | str | None] = set()
-    for seed in range(25 if name in ("show", "profile", "diff") else 100):
+    for seed in range(25 if name in ("show", "profile", "bench", "diff") else 100):
         words = words_at_random(random.Random(f"{name} {seed}"), name, command)
         code = exit_code(words)
         assert code in (0, 1, 2, 130), (words, code)

@@ -91,6 +91,15 @@ def test_calls_of_one_kind_are_compiled_once(monkeypatch: pytest.MonkeyPatch) ->
     assert len([k for k in spy._by_kernels._known if k[0].name == "cumsum"]) == 1
 
 
+@pytest.mark.parametrize("n", [1_000, 300_000])
+def test_a_large_result_of_numbers_that_are_no_data_is_folded(n: int) -> None:
+    """The function that computes it has no inputs: it is the call on constants again."""
+    x = anyshape.input("x", "i64[]")
+    made = ops.mul(ops.arange(np.array(0), np.array(n), np.array(1)), np.array(2))
+    exe = anyshape.compile(anyshape.function([x], ops.add(made, x)))
+    np.testing.assert_array_equal(exe(np.array(1)), 2 * np.arange(n) + 1)
+
+
 def test_a_call_that_fails_is_left_to_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "QUICK_TURNS", 0)
     x = anyshape.input("x", "f32[n]")

@@ -102,7 +102,7 @@ def diff(args: argparse.Namespace) -> Answer:
 def whole(path: str) -> Any:
     """Reads a model with its weights. Raises ModelError for damage, ArgumentError for a saved program."""
     if is_saved(path):
-        raise ArgumentError(f"{path} is a saved model; diff needs the ONNX model from which it was compiled")
+        raise ArgumentError(f"{path} is a saved model; this command needs the ONNX model from which it was compiled")
     with model_errors(path):
         return embedded(read_model(path))
 

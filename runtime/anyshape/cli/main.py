@@ -1,4 +1,4 @@
-"""`anyshape run|compile|explain|profile|simplify|diff MODEL`, `anyshape show OP`.
+"""`anyshape run|compile|explain|profile|bench|simplify|diff MODEL`, `anyshape show OP`.
 
 In: words. Out: text, or JSON with `--json`; for anything wrong one message and exit code 2.
 """
@@ -42,6 +42,8 @@ _EXAMPLES = """\
   anyshape run model.onnx --input x=x.npy --input mask=inputs.npz --input newshape='[2, -1]'
   anyshape run model.onnx --input x=x.npy --output-dir results --json
   anyshape profile bert.onnx --shape ids=4x128 --html bert.html
+  anyshape bench bert.onnx --shape ids=4x128 --plot bert.svg     beside onnxruntime, the slowest nodes first
+  anyshape bench bert.onnx --dim batch=4 --dim seq=128 --threads 1 --repeat 100 --json
   anyshape run vision.onnx --shape image=1x3x224x224 --repeat 1000 --policy specialised
   anyshape compile bert.onnx --dim batch=1:64 --dim seq=1:512 --timings
   anyshape compile bert.onnx -o bert.anyshape            save it, to be run by: anyshape run bert.anyshape
@@ -155,6 +157,7 @@ def parser() -> argparse.ArgumentParser:
         help="with --memory: the size of a dim, for sizes in bytes",
     )
     _add_profile(commands)
+    _add_bench(commands)
     _add_simplify(commands)
     _add_diff(commands)
     _add_show(commands)
@@ -199,6 +202,30 @@ def _profile(args: argparse.Namespace) -> Answer:
     from anyshape.cli.profile import profile_command
 
     return profile_command(args)
+
+
+def _add_bench(commands: Commands) -> None:
+    text = "measure a model beside onnxruntime: whole calls in turns, and the slowest nodes with what onnxruntime takes for them"
+    more = (
+        "Nodes are timed on one thread, by the profile of each. A kernel that fuses nodes is one row, beside all that computes these",
+        "nodes in onnxruntime. A ratio above 1 says that anyshape is faster. Without onnxruntime, the times of anyshape stand alone.",
+    )
+    one = _parser(commands, "bench", text, *more)
+    one.add_argument("model", metavar="MODEL", help="an ONNX file")
+    _add_dim(one)
+    _add_inputs(one)
+    _add_threads(one)
+    one.add_argument(
+        "--repeat", type=arguments.count(1, MOST_CALLS), default=20, metavar="N", help="number of calls of each (20)"
+    )
+    one.add_argument("--plot", metavar="FILE", help="draw the slowest nodes: an .svg, or with matplotlib a .png")
+    one.set_defaults(command=_bench)
+
+
+def _bench(args: argparse.Namespace) -> Answer:
+    from anyshape.cli.bench import bench
+
+    return bench(args)
 
 
 def _add_threads(one: argparse.ArgumentParser) -> None:
