@@ -320,6 +320,9 @@ from anyshape_ops.ops.window import (
     DYN_MAX_POOL,
     DYN_MAX_UNPOOL,
     DYN_QLINEAR_CONV,
+    DYN_TILE_RESULTS,
+    DYN_TILE_WEIGHTS,
+    DYN_TILE_WINDOWS,
     STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
     STATIC_CONV,
@@ -329,6 +332,10 @@ from anyshape_ops.ops.window import (
     STATIC_MAX_POOL,
     STATIC_MAX_UNPOOL,
     STATIC_QLINEAR_CONV,
+    STATIC_TILE_RESULTS,
+    STATIC_TILE_WEIGHTS,
+    STATIC_TILE_WINDOWS,
+    TILE_PRODUCTS,
 )
 
 
@@ -3468,7 +3475,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:140
+# specs/window.yaml:155
 @called
 def conv(
     x: Operand,
@@ -3500,7 +3507,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:173
+# specs/window.yaml:188
 @called
 def max_pool(
     x: Operand,
@@ -3538,7 +3545,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:210
+# specs/window.yaml:225
 @called
 def average_pool(
     x: Operand,
@@ -3576,7 +3583,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:246
+# specs/window.yaml:261
 @called
 def lp_pool(
     x: Operand,
@@ -3614,7 +3621,81 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:280
+# specs/window.yaml:295
+@called
+def tile_windows(
+    x: Operand,
+    t: Operand,
+    groups: int | Dim | Value | None = 1,
+    *,
+    step: int | Dim | Value,
+    first: Sequence[int | Dim | Value] | Value,
+    count: Sequence[int | Dim | Value] | Value,
+    source: str = "",
+) -> Value:
+    """Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both
+    sides: what a sum of fewer products reads of the picture.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups, step,
+    first, count.
+
+    (x: F[b, (groups, c), e, f], t: F[u, v]) -> (y: F[u, u, groups, c, b, *count])
+    """
+    return call_alias(
+        STATIC_TILE_WINDOWS,
+        DYN_TILE_WINDOWS,
+        [x, t],
+        {"groups": groups, "step": step, "first": first, "count": count},
+        source,
+    )[0]
+
+
+# specs/window.yaml:325
+@called
+def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
+    """Windows of weights, each multiplied by a matrix from both sides.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups.
+
+    (w: F[(groups, m), c, v, v], t: F[u, v]) -> (y: F[u, u, groups, m, c])
+    """
+    return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:341
+@called
+def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
+    """The matrix products of transformed weights with transformed windows.
+
+    (w: F[u, v, groups, m, c], x: F[u, v, groups, c, b, p, q]) -> (y: F[u, v, groups, m, b, p, q])
+    """
+    return call(TILE_PRODUCTS, [w, x], {}, source)[0]
+
+
+# specs/window.yaml:352
+@called
+def tile_results(
+    x: Operand,
+    t: Operand,
+    bias: Operand = None,
+    *,
+    height: int | Dim | Value,
+    width: int | Dim | Value,
+    source: str = "",
+) -> Value:
+    """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: height, width.
+
+    (x: F[u, u, groups, m, b, p, q], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), height,
+    width])
+    """
+    return call_alias(
+        STATIC_TILE_RESULTS, DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source
+    )[0]
+
+
+# specs/window.yaml:373
 @called
 def conv_transpose(
     x: Operand,
@@ -3656,7 +3737,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:339
+# specs/window.yaml:432
 @called
 def conv_integer(
     x: Operand,
@@ -3689,7 +3770,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:376
+# specs/window.yaml:469
 @called
 def qlinear_conv(
     x: Operand,
@@ -3728,7 +3809,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:451
+# specs/window.yaml:544
 @called
 def max_unpool(
     x: Operand,
@@ -3757,7 +3838,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:492
+# specs/window.yaml:585
 @called
 def col2im(
     x: Operand,
@@ -4001,6 +4082,10 @@ __all__ = [
     "tensor_scatter",
     "thresholded_relu",
     "tile",
+    "tile_products",
+    "tile_results",
+    "tile_weights",
+    "tile_windows",
     "topk",
     "transpose",
     "tree_ensemble",

@@ -79,6 +79,9 @@ from anyshape_ops.ops.window import (
     DYN_MAX_POOL,
     DYN_MAX_UNPOOL,
     DYN_QLINEAR_CONV,
+    DYN_TILE_RESULTS,
+    DYN_TILE_WEIGHTS,
+    DYN_TILE_WINDOWS,
 )
 
 
@@ -1249,7 +1252,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:140
+# specs/window.yaml:155
 @called
 def conv(
     x: Operand,
@@ -1279,7 +1282,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:173
+# specs/window.yaml:188
 @called
 def max_pool(
     x: Operand,
@@ -1315,7 +1318,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:210
+# specs/window.yaml:225
 @called
 def average_pool(
     x: Operand,
@@ -1351,7 +1354,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:246
+# specs/window.yaml:261
 @called
 def lp_pool(
     x: Operand,
@@ -1387,7 +1390,49 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:280
+# specs/window.yaml:295
+@called
+def tile_windows(
+    x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
+) -> Value:
+    """Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both
+    sides: what a sum of fewer products reads of the picture.
+
+    Operands, which may be computed at run time: groups, step, first, count.
+
+    (x: F[b, (groups, c), e, f], t: F[u, v]) -> (y: F[u, u, groups, c, b, *count])
+    """
+    return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
+
+
+# specs/window.yaml:325
+@called
+def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
+    """Windows of weights, each multiplied by a matrix from both sides.
+
+    Operands, which may be computed at run time: groups.
+
+    (w: F[(groups, m), c, v, v], t: F[u, v]) -> (y: F[u, u, groups, m, c])
+    """
+    return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:352
+@called
+def tile_results(
+    x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
+) -> Value:
+    """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
+
+    Operands, which may be computed at run time: height, width.
+
+    (x: F[u, u, groups, m, b, p, q], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), height,
+    width])
+    """
+    return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
+
+
+# specs/window.yaml:373
 @called
 def conv_transpose(
     x: Operand,
@@ -1427,7 +1472,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:339
+# specs/window.yaml:432
 @called
 def conv_integer(
     x: Operand,
@@ -1458,7 +1503,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:376
+# specs/window.yaml:469
 @called
 def qlinear_conv(
     x: Operand,
@@ -1495,7 +1540,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:451
+# specs/window.yaml:544
 @called
 def max_unpool(
     x: Operand,
@@ -1522,7 +1567,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:492
+# specs/window.yaml:585
 @called
 def col2im(
     x: Operand,
@@ -1623,6 +1668,9 @@ __all__ = [
     "sum",
     "sum_square",
     "tile",
+    "tile_results",
+    "tile_weights",
+    "tile_windows",
     "topk",
     "transpose",
     "tree_ensemble",

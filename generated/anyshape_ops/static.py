@@ -84,6 +84,9 @@ from anyshape_ops.ops.window import (
     STATIC_MAX_POOL,
     STATIC_MAX_UNPOOL,
     STATIC_QLINEAR_CONV,
+    STATIC_TILE_RESULTS,
+    STATIC_TILE_WEIGHTS,
+    STATIC_TILE_WINDOWS,
 )
 
 
@@ -1328,7 +1331,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:140
+# specs/window.yaml:155
 @called
 def conv(
     x: Operand,
@@ -1358,7 +1361,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:173
+# specs/window.yaml:188
 @called
 def max_pool(
     x: Operand,
@@ -1394,7 +1397,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:210
+# specs/window.yaml:225
 @called
 def average_pool(
     x: Operand,
@@ -1430,7 +1433,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:246
+# specs/window.yaml:261
 @called
 def lp_pool(
     x: Operand,
@@ -1466,7 +1469,49 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:280
+# specs/window.yaml:295
+@called
+def tile_windows(
+    x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
+) -> Value:
+    """Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both
+    sides: what a sum of fewer products reads of the picture.
+
+    Attributes, known when the call is built: groups, step, first, count.
+
+    (x: F[b, (groups, c), e, f], t: F[u, v]) -> (y: F[u, u, groups, c, b, *count])
+    """
+    return call(
+        STATIC_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source
+    )[0]
+
+
+# specs/window.yaml:325
+@called
+def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
+    """Windows of weights, each multiplied by a matrix from both sides.
+
+    Attributes, known when the call is built: groups.
+
+    (w: F[(groups, m), c, v, v], t: F[u, v]) -> (y: F[u, u, groups, m, c])
+    """
+    return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:352
+@called
+def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
+    """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
+
+    Attributes, known when the call is built: height, width.
+
+    (x: F[u, u, groups, m, b, p, q], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), height,
+    width])
+    """
+    return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
+
+
+# specs/window.yaml:373
 @called
 def conv_transpose(
     x: Operand,
@@ -1506,7 +1551,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:339
+# specs/window.yaml:432
 @called
 def conv_integer(
     x: Operand,
@@ -1537,7 +1582,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:376
+# specs/window.yaml:469
 @called
 def qlinear_conv(
     x: Operand,
@@ -1574,7 +1619,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:451
+# specs/window.yaml:544
 @called
 def max_unpool(
     x: Operand,
@@ -1601,7 +1646,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:492
+# specs/window.yaml:585
 @called
 def col2im(
     x: Operand,
@@ -1702,6 +1747,9 @@ __all__ = [
     "sum",
     "sum_square",
     "tile",
+    "tile_results",
+    "tile_weights",
+    "tile_windows",
     "topk",
     "transpose",
     "tree_ensemble",
