@@ -314,6 +314,8 @@ from anyshape_ops.ops.window import (
     DYN_AVERAGE_POOL,
     DYN_COL2IM,
     DYN_CONV,
+    DYN_CONV_BY_2,
+    DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
     DYN_CONV_TRANSPOSE,
     DYN_LP_POOL,
@@ -326,6 +328,8 @@ from anyshape_ops.ops.window import (
     STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
     STATIC_CONV,
+    STATIC_CONV_BY_2,
+    STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
     STATIC_CONV_TRANSPOSE,
     STATIC_LP_POOL,
@@ -3475,7 +3479,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:155
+# specs/window.yaml:186
 @called
 def conv(
     x: Operand,
@@ -3507,7 +3511,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:188
+# specs/window.yaml:222
 @called
 def max_pool(
     x: Operand,
@@ -3545,7 +3549,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:225
+# specs/window.yaml:259
 @called
 def average_pool(
     x: Operand,
@@ -3583,7 +3587,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:261
+# specs/window.yaml:295
 @called
 def lp_pool(
     x: Operand,
@@ -3621,7 +3625,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:295
+# specs/window.yaml:329
 @called
 def tile_windows(
     x: Operand,
@@ -3650,7 +3654,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:325
+# specs/window.yaml:359
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -3662,7 +3666,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:341
+# specs/window.yaml:375
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -3672,7 +3676,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:352
+# specs/window.yaml:386
 @called
 def tile_results(
     x: Operand,
@@ -3695,7 +3699,57 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:373
+# specs/window.yaml:407
+@called
+def conv_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead
+    of 36.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call_alias(
+        STATIC_CONV_BY_2, DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source
+    )[0]
+
+
+# specs/window.yaml:419
+@called
+def conv_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead
+    of 144.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call_alias(
+        STATIC_CONV_BY_4, DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source
+    )[0]
+
+
+# specs/window.yaml:434
 @called
 def conv_transpose(
     x: Operand,
@@ -3737,7 +3791,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:432
+# specs/window.yaml:493
 @called
 def conv_integer(
     x: Operand,
@@ -3770,7 +3824,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:469
+# specs/window.yaml:530
 @called
 def qlinear_conv(
     x: Operand,
@@ -3809,7 +3863,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:544
+# specs/window.yaml:605
 @called
 def max_unpool(
     x: Operand,
@@ -3838,7 +3892,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:585
+# specs/window.yaml:646
 @called
 def col2im(
     x: Operand,
@@ -3911,6 +3965,8 @@ __all__ = [
     "concat",
     "contract",
     "conv",
+    "conv_by_2",
+    "conv_by_4",
     "conv_integer",
     "conv_transpose",
     "cos",

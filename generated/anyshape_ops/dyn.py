@@ -73,6 +73,8 @@ from anyshape_ops.ops.window import (
     DYN_AVERAGE_POOL,
     DYN_COL2IM,
     DYN_CONV,
+    DYN_CONV_BY_2,
+    DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
     DYN_CONV_TRANSPOSE,
     DYN_LP_POOL,
@@ -1252,7 +1254,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:155
+# specs/window.yaml:186
 @called
 def conv(
     x: Operand,
@@ -1282,7 +1284,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:188
+# specs/window.yaml:222
 @called
 def max_pool(
     x: Operand,
@@ -1318,7 +1320,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:225
+# specs/window.yaml:259
 @called
 def average_pool(
     x: Operand,
@@ -1354,7 +1356,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:261
+# specs/window.yaml:295
 @called
 def lp_pool(
     x: Operand,
@@ -1390,7 +1392,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:295
+# specs/window.yaml:329
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1405,7 +1407,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:325
+# specs/window.yaml:359
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1417,7 +1419,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:352
+# specs/window.yaml:386
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1432,7 +1434,53 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:373
+# specs/window.yaml:407
+@called
+def conv_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead
+    of 36.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:419
+@called
+def conv_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead
+    of 144.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:434
 @called
 def conv_transpose(
     x: Operand,
@@ -1472,7 +1520,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:432
+# specs/window.yaml:493
 @called
 def conv_integer(
     x: Operand,
@@ -1503,7 +1551,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:469
+# specs/window.yaml:530
 @called
 def qlinear_conv(
     x: Operand,
@@ -1540,7 +1588,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:544
+# specs/window.yaml:605
 @called
 def max_unpool(
     x: Operand,
@@ -1567,7 +1615,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:585
+# specs/window.yaml:646
 @called
 def col2im(
     x: Operand,
@@ -1606,6 +1654,8 @@ __all__ = [
     "center_crop_pad",
     "col2im",
     "conv",
+    "conv_by_2",
+    "conv_by_4",
     "conv_integer",
     "conv_transpose",
     "count_grams",

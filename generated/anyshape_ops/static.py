@@ -78,6 +78,8 @@ from anyshape_ops.ops.window import (
     STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
     STATIC_CONV,
+    STATIC_CONV_BY_2,
+    STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
     STATIC_CONV_TRANSPOSE,
     STATIC_LP_POOL,
@@ -1331,7 +1333,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:155
+# specs/window.yaml:186
 @called
 def conv(
     x: Operand,
@@ -1361,7 +1363,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:188
+# specs/window.yaml:222
 @called
 def max_pool(
     x: Operand,
@@ -1397,7 +1399,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:225
+# specs/window.yaml:259
 @called
 def average_pool(
     x: Operand,
@@ -1433,7 +1435,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:261
+# specs/window.yaml:295
 @called
 def lp_pool(
     x: Operand,
@@ -1469,7 +1471,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:295
+# specs/window.yaml:329
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
@@ -1486,7 +1488,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:325
+# specs/window.yaml:359
 @called
 def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1498,7 +1500,7 @@ def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -
     return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:352
+# specs/window.yaml:386
 @called
 def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
     """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
@@ -1511,7 +1513,53 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:373
+# specs/window.yaml:407
+@called
+def conv_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead
+    of 36.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:419
+@called
+def conv_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead
+    of 144.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:434
 @called
 def conv_transpose(
     x: Operand,
@@ -1551,7 +1599,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:432
+# specs/window.yaml:493
 @called
 def conv_integer(
     x: Operand,
@@ -1582,7 +1630,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:469
+# specs/window.yaml:530
 @called
 def qlinear_conv(
     x: Operand,
@@ -1619,7 +1667,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:544
+# specs/window.yaml:605
 @called
 def max_unpool(
     x: Operand,
@@ -1646,7 +1694,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:585
+# specs/window.yaml:646
 @called
 def col2im(
     x: Operand,
@@ -1685,6 +1733,8 @@ __all__ = [
     "center_crop_pad",
     "col2im",
     "conv",
+    "conv_by_2",
+    "conv_by_4",
     "conv_integer",
     "conv_transpose",
     "count_grams",

@@ -237,6 +237,8 @@ PROPERTIES = LazyProperties(
         "tile_weights": "window.TILE_WEIGHTS",
         "tile_products": "window.TILE_PRODUCTS",
         "tile_results": "window.TILE_RESULTS",
+        "conv_by_2": "window.CONV_BY_2",
+        "conv_by_4": "window.CONV_BY_4",
         "conv_transpose": "window.CONV_TRANSPOSE",
         "conv_integer": "window.CONV_INTEGER",
         "qlinear_conv": "window.QLINEAR_CONV",

@@ -89,6 +89,17 @@ class RewriteDef:
     """of calls within calls that its pattern has"""
 
 
+@dataclass(frozen=True, slots=True)
+class AlgorithmDef:
+    """Another op with the same results: `applies` says to which calls, of what the relation bound. It pays where the input `constant` is one.
+    In each direction the bound of its errors is `growth` times that of the sum itself."""
+
+    op: str
+    applies: Callable[[Any, Bound], Any]
+    constant: str
+    growth: float
+
+
 class Control(Protocol):
     """What an op with regions means. Its inputs are values, then its operands; the last of the values are captured, and are the last
     parameters of every region."""
@@ -164,6 +175,8 @@ class OpDef:
     """The meaning of an op on lists."""
     composition: Composition | None = None
     """The body of an op that is calls of other ops."""
+    algorithms: tuple[AlgorithmDef, ...] = ()
+    """Ops that the compiler may call in place of this one."""
 
     @property
     def full_name(self) -> str:

@@ -252,6 +252,10 @@ class _ByTile(Rebuild):
         return affine(terms, x.offset, lets)
 
 
+Part = tuple[float, list[tuple[float, int]]]
+"""A multiple of a sum of multiples of positions."""
+
+
 class _Sums:
     """Sums of products, the last summed variable first, so that what it gives is shared by all results that differ only in tables of
     others."""
@@ -274,12 +278,10 @@ class _Sums:
         if len(fixed) == len(self.levels):
             return self.terms[fixed]
         level = self.levels[len(fixed)]
-        factors = level.factors(fixed, place)
-        inner = {k: self._sum((*fixed, k), place) for k, c in enumerate(factors) if c != 0}
-        parts: list[tuple[float, DagNode]] = []
-        for columns in level.groups(fixed, place):
-            sign = 1.0 if factors[columns[0]] > 0 else -1.0
-            parts.append((sign, _combination(self.dag, [(sign * factors[k], inner[k]) for k in columns])))
+        parts = [
+            (c, _combination(self.dag, [(factor, self._sum((*fixed, k), place)) for factor, k in part]))
+            for c, part in level.parts(fixed, place)
+        ]
         return _combination(self.dag, parts) if parts else self.dag.const(0.0, next(iter(self.terms.values())).dtype)
 
 
@@ -300,17 +302,27 @@ class _Level:
             factors.append(math.prod(each))
         return factors
 
-    def groups(self, fixed: tuple[int, ...], place: Place) -> list[list[int]]:
-        """The positions with a factor: in two groups where another place has the same factors but for the sign of one group, so that both
-        sums are made of the same two parts."""
+    def parts(self, fixed: tuple[int, ...], place: Place) -> list[Part]:
+        """The sum as multiples of sums that other places have too, as far as there are any."""
         own = self.factors(fixed, place)
         columns = [k for k, c in enumerate(own) if c != 0]
-        for other in self._others(fixed, place):
+        others = list(self._others(fixed, place))
+        for other in others:
             same = [k for k in columns if other[k] == own[k]]
             opposite = [k for k in columns if other[k] == -own[k]]
             if same and opposite and len(same) + len(opposite) == len(columns) == sum(c != 0 for c in other):
-                return [same, opposite]
-        return [columns] if columns else []
+                signs = [(1.0 if own[part[0]] > 0 else -1.0, part) for part in (same, opposite)]
+                return [(sign, [(sign * own[k], k) for k in part]) for sign, part in signs]
+        parts: list[Part] = []
+        while columns:
+            k = columns.pop(0)
+            pair = next((m for m in columns if any(_alike(row, k, m) for row in others) and _alike(own, k, m)), None)
+            if pair is None:
+                parts.append((own[k], [(1.0, k)]))
+            else:
+                columns.remove(pair)
+                parts.append((own[k], [(1.0, k), (own[pair] / own[k], pair)]))
+        return parts
 
     def _others(self, fixed: tuple[int, ...], place: Place) -> Iterator[list[float]]:
         used = {p for t, _ in self.tables for p in _places(t) if p in place}
@@ -319,6 +331,11 @@ class _Level:
             for k in range(_length(p)):
                 if k != place[p]:
                     yield self.factors(fixed, {**place, p: k})
+
+
+def _alike(row: Sequence[float], k: int, m: int) -> bool:
+    """Whether two factors are the same but for the sign."""
+    return row[k] != 0 and abs(row[k]) == abs(row[m])
 
 
 def _element(t: Load, array: NDArray[Any], place: Place) -> float:
