@@ -3643,7 +3643,7 @@ def tile_windows(
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups, step,
     first, count.
 
-    (x: F[b, (groups, c), e, f], t: F[u, v]) -> (y: F[u, u, groups, c, b, *count])
+    (x: F[b, (groups, c), e, f], t: F[u, v]) -> (y: F[groups, c, u, u, b, *count])
     """
     return call_alias(
         STATIC_TILE_WINDOWS,
@@ -3671,7 +3671,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
 
-    (w: F[u, v, groups, m, c], x: F[u, v, groups, c, b, p, q]) -> (y: F[u, v, groups, m, b, p, q])
+    (w: F[u, v, groups, m, c], x: F[groups, c, u, v, b, p, q]) -> (y: F[groups, m, u, v, b, p, q])
     """
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
@@ -3691,7 +3691,7 @@ def tile_results(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: height, width.
 
-    (x: F[u, u, groups, m, b, p, q], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), height,
+    (x: F[groups, m, u, u, b, p, q], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), height,
     width])
     """
     return call_alias(

@@ -1402,7 +1402,7 @@ def tile_windows(
 
     Operands, which may be computed at run time: groups, step, first, count.
 
-    (x: F[b, (groups, c), e, f], t: F[u, v]) -> (y: F[u, u, groups, c, b, *count])
+    (x: F[b, (groups, c), e, f], t: F[u, v]) -> (y: F[groups, c, u, u, b, *count])
     """
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
@@ -1428,7 +1428,7 @@ def tile_results(
 
     Operands, which may be computed at run time: height, width.
 
-    (x: F[u, u, groups, m, b, p, q], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), height,
+    (x: F[groups, m, u, u, b, p, q], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), height,
     width])
     """
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]

@@ -1481,7 +1481,7 @@ def tile_windows(
 
     Attributes, known when the call is built: groups, step, first, count.
 
-    (x: F[b, (groups, c), e, f], t: F[u, v]) -> (y: F[u, u, groups, c, b, *count])
+    (x: F[b, (groups, c), e, f], t: F[u, v]) -> (y: F[groups, c, u, u, b, *count])
     """
     return call(
         STATIC_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source
@@ -1507,7 +1507,7 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
 
     Attributes, known when the call is built: height, width.
 
-    (x: F[u, u, groups, m, b, p, q], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), height,
+    (x: F[groups, m, u, u, b, p, q], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), height,
     width])
     """
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]

@@ -255,23 +255,23 @@ def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
 
 # specs/window.yaml:329
 def tile_windows_kernel(eqs: Equations, bound: Bound) -> None:
-    u = bound.u
     groups = bound.groups
     c = bound.c
+    u = bound.u
     b = bound.b
     count = bound.count
     v = bound.v
     step = bound.step
     first = bound.first
     x, t, y = eqs.tensor("x"), eqs.tensor("t"), eqs.tensor("y")
-    i = eqs.index("i", u)
-    j = eqs.index("j", u)
     h = eqs.index("h", groups)
     k = eqs.index("k", c)
+    i = eqs.index("i", u)
+    j = eqs.index("j", u)
     n = eqs.index("n", b)
     p = eqs.indices("p", count)
     eqs.define(
-        y[i, j, h, k, n, *p],
+        y[h, k, i, j, n, *p],
         reduce_(
             "sum",
             [v, v],
@@ -297,18 +297,18 @@ def tile_weights_kernel(eqs: Equations, bound: Bound) -> None:
 
 # specs/window.yaml:375
 def tile_products_kernel(eqs: Equations, bound: Bound) -> None:
-    u, v, groups, m, b, p, q, c = bound.u, bound.v, bound.groups, bound.m, bound.b, bound.p, bound.q, bound.c
+    groups, m, u, v, b, p, q, c = bound.groups, bound.m, bound.u, bound.v, bound.b, bound.p, bound.q, bound.c
     w, x, y = eqs.tensor("w"), eqs.tensor("x"), eqs.tensor("y")
-    i = eqs.index("i", u)
-    j = eqs.index("j", v)
     h = eqs.index("h", groups)
     o = eqs.index("o", m)
+    i = eqs.index("i", u)
+    j = eqs.index("j", v)
     n = eqs.index("n", b)
     r = eqs.index("r", p)
     s = eqs.index("s", q)
     eqs.define(
-        y[i, j, h, o, n, r, s],
-        reduce_("sum", [c], lambda k: w[i, j, h, o, k] * x[i, j, h, k, n, r, s]),
+        y[h, o, i, j, n, r, s],
+        reduce_("sum", [c], lambda k: w[i, j, h, o, k] * x[h, k, i, j, n, r, s]),
         "specs/window.yaml:380",
     )
 
@@ -327,7 +327,7 @@ def tile_results_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_(
             "sum",
             [u, u],
-            lambda i, j: x[i, j, h, o, n, quotient(r, v), quotient(s, v)]
+            lambda i, j: x[h, o, i, j, n, quotient(r, v), quotient(s, v)]
             * t[remainder(r, v), i]
             * t[remainder(s, v), j],
         )

@@ -316,10 +316,10 @@ def tile_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any,
     )
     rule.require(ge(count, 0), lambda: f"the numbers of windows must not be negative, got {count}")
     return rule.bind(
-        outputs={"y": Vec((u, u, groups, c, b, *count))},
-        u=u,
+        outputs={"y": Vec((groups, c, u, u, b, *count))},
         groups=groups,
         c=c,
+        u=u,
         b=b,
         count=count,
         v=v,
@@ -351,24 +351,24 @@ def tile_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     groups = w[2]
     m = w[3]
     c = w[4]
-    u = rule.equal(u, x[0], "u of x")
-    v = rule.equal(v, x[1], "v of x")
-    groups = rule.equal(groups, x[2], "groups of x")
-    c = rule.equal(c, x[3], "c of x")
+    groups = rule.equal(groups, x[0], "groups of x")
+    c = rule.equal(c, x[1], "c of x")
+    u = rule.equal(u, x[2], "u of x")
+    v = rule.equal(v, x[3], "v of x")
     b = x[4]
     p = x[5]
     q = x[6]
-    return rule.bind(outputs={"y": Vec((u, v, groups, m, b, p, q))}, u=u, v=v, groups=groups, m=m, b=b, p=p, q=q, c=c)
+    return rule.bind(outputs={"y": Vec((groups, m, u, v, b, p, q))}, groups=groups, m=m, u=u, v=v, b=b, p=p, q=q, c=c)
 
 
 # specs/window.yaml:386
 def tile_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, height: Any, width: Any) -> Bound:
     rule.require(eq(len(x), 7), lambda: f"x must have rank 7, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
-    u = x[0]
-    u = rule.equal(u, x[1], "u of x")
-    groups = x[2]
-    m = x[3]
+    groups = x[0]
+    m = x[1]
+    u = x[2]
+    u = rule.equal(u, x[3], "u of x")
     b = x[4]
     p = x[5]
     q = x[6]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
+from anyshape.dtypes import F32
 from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.callee import Callee, callees_of
 from anyshape.graph.function import Function
@@ -132,11 +133,15 @@ class Compiler:
     def _optimise(self, f: Function) -> Function:
         """Optimises a function, with branches for what called functions decide anew in each call."""
         from anyshape.passes import optimise
+        from anyshape.passes.algorithms import Algorithms
         from anyshape.passes.branch_specialisation import in_branches
 
-        optimised = optimise(f, self.compute)
+        algorithms = None
+        if self.options.kernels == "native" and self.options.growth > 0:
+            algorithms = Algorithms(target_called(self.options.target).lanes(F32.itemsize), self.options.growth)
+        optimised = optimise(f, self.compute, algorithms)
         if any(undetermined(c.defined()) for c in callees_of([optimised])):
-            optimised = optimise(in_branches(optimised), self.compute)
+            optimised = optimise(in_branches(optimised), self.compute, algorithms)
         return optimised
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
