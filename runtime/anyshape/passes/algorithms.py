@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from anyshape import dims
-from anyshape.dims import Dim, Size
+from anyshape.dims import Dim, Facts, Size
 from anyshape.equations.expr import Reduce
 from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError
@@ -22,13 +22,16 @@ from anyshape.graph.opdef import AlgorithmDef
 from anyshape.graph.registry import all_ops
 from anyshape.graph.value import Node, Value
 from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
+from anyshape.passes.simplify import still_checks
 from anyshape.rules import Rule
 
 BATCH, SIDE = 1, 224
 """Sizes that only the run tells: the first dim of what is computed with, and every other."""
-CYCLES_PER_BYTE = 0.25
+CYCLES_PER_BYTE = 0.2
 """Of constants of a product, which come from beyond the second cache in every call, while the product is computed."""
-CYCLES_PER_VECTOR = 5.0
+CYCLES_PER_KERNEL = 1500.0
+LEAST_VECTORS = 1
+CYCLES_PER_VECTOR = 3.5
 """Of values that are transformed, each vector that is read or written."""
 
 
@@ -40,7 +43,7 @@ class Algorithms:
     growth: float
 
     def __call__(self, node: Node) -> Sequence[Value] | None:
-        if not node.op.algorithms or node.bound is None or node.checks:
+        if not node.op.algorithms or node.bound is None:
             return None
         usual = {s: BATCH if s in _first_symbols(node) else SIDE for v in node.inputs if v is not None for s in v.type.symbols()}
         best, least = None, self.cycles([node], usual)
@@ -56,29 +59,32 @@ class Algorithms:
         return sum(self._cycles(n, usual) for n in nodes if not all(v is None or v.is_constant for v in n.inputs))
 
     def _cycles(self, node: Node, usual: dict[Dim, int]) -> float:
-        if node.op.kernel is None:
+        if node.op.kernel is None or all(v.contents is not None for v in node.outputs):
             return 0.0
         products = sum(self._products(node, usual))
         if products:
             constants = sum(v.constant.nbytes for v in node.inputs if v is not None and v.constant is not None)
             constants += sum(_number(v.type.count(), usual) * v.type.dtype.itemsize for v in node.inputs if v is not None and _made(v))
             return max(products, constants * CYCLES_PER_BYTE)
-        moved = sum(_number(v.type.count(), usual) for v in (*node.inputs, *node.outputs) if v is not None)
-        return moved / self.lanes * CYCLES_PER_VECTOR
+        vectors = sum(self._vectors(v, usual) for v in (*node.inputs, *node.outputs) if v is not None)
+        return vectors * CYCLES_PER_VECTOR + CYCLES_PER_KERNEL
+
+    def _vectors(self, v: Value, usual: dict[Dim, int]) -> int:
+        """The vectors of a value, each of elements of one row."""
+        *outer, last = (_number(n, usual) for n in v.type.shape or (1,))
+        return math.prod(outer) * -(-last // self.lanes)
 
     def _products(self, node: Node, usual: dict[Dim, int]) -> Iterator[float]:
-        """Cycles of the contractions of a call: two multiply-adds of vectors each, whose columns are the longer of both sides."""
+        """Cycles of the contractions of a call: two multiply-adds of vectors each, along what the result is contiguous in."""
         for q in equations_of(node, *tensors_of(node)).equations:
             for e in walk(q.value):
                 c = contraction_of(EXPRESSIONS, e) if isinstance(e, Reduce) else None
-                if c is None:
-                    continue
-                a, b = (EXPRESSIONS.variables(f) for f in c.factors)
-                own = [math.prod(_number(v.extent, usual) for v in side) for side in (a - b, b - a)]
-                others = math.prod(_number(v.extent, usual) for v in a & b)
-                columns = -(-own[1] // self.lanes)
-                columns_of_first = -(-own[0] // self.lanes)
-                yield others * min(own[0] * columns, own[1] * columns_of_first) / 2
+                if c is not None:
+                    a, b = (EXPRESSIONS.variables(f) for f in c.factors)
+                    along = b - a if q.index[-1].free & b else a - b
+                    columns = math.prod(_number(v.extent, usual) for v in along)
+                    rows = math.prod(_number(v.extent, usual) for v in (a | b) - along)
+                    yield rows * max(-(-columns // self.lanes), LEAST_VECTORS) / 2 + CYCLES_PER_KERNEL
 
 
 def _applies(node: Node, each: AlgorithmDef) -> bool:
@@ -109,9 +115,15 @@ def _called(node: Node, each: AlgorithmDef) -> Sequence[Value] | None:
         return None
     try:
         call = build(op, node.inputs, {name: a for name, a in node.attrs.items() if name in names}, node.source)
-        return None if call.checks else expand(call)
+        values = expand(call)
     except AnyshapeError:
         return None
+    asked = Facts()
+    for check in node.checks:
+        asked.learn(check.cond)
+    if values is None or any(asked.decide(check.cond) is not True for check in call.checks):
+        return None
+    return values if still_checks(node, values) else None
 
 
 def _new(node: Node, values: Sequence[Value]) -> list[Node]:
