@@ -1,33 +1,37 @@
 """Ops in place of which others, with the same results and fewer operations, are called where that takes less time.
 
 In: a call of an op that has algorithms (`OpDef.algorithms`), with a constant for what they transform ahead. Out: the calls that the one of
-least cost is made of, or None. Sizes that only the run tells count as those of a usual call: `BATCH` along the first dim of the first
-operand, `SIDE` elsewhere.
+least cost is made of, or None. Where sizes that only the run tells decide, they are a branch of the program.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from anyshape import dims
+import numpy as np
+
+from anyshape import control, dims
 from anyshape.dims import Dim, Facts, Size
 from anyshape.equations.expr import Reduce
 from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError
 from anyshape.expansion.composition import expand
+from anyshape.graph.function import Function
 from anyshape.graph.infer import build, equations_of, tensors_of
+from anyshape.graph.matching import make
 from anyshape.graph.opdef import AlgorithmDef
+from anyshape.graph.regions import spliced
 from anyshape.graph.registry import all_ops
 from anyshape.graph.value import Node, Value
 from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
 from anyshape.passes.simplify import still_checks
 from anyshape.rules import Rule
 
-BATCH, SIDE = 1, 224
-"""Sizes that only the run tells: the first dim of what is computed with, and every other."""
-CYCLES_PER_BYTE = 0.2
+SMALL, LARGE = 48, 224
+"""Sides of pictures between which a model of any sizes is right about what takes less time; beyond, it keeps to what is best at the end."""
+CYCLES_PER_BYTE = 0.25
 """Of constants of a product, which come from beyond the second cache in every call, while the product is computed."""
 CYCLES_PER_KERNEL = 1500.0
 LEAST_VECTORS = 1
@@ -35,24 +39,60 @@ CYCLES_PER_VECTOR = 3.5
 """Of values that are transformed, each vector that is read or written."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """A way to compute the results of a call: by an algorithm, of which the nodes are, or as it is."""
+
+    algorithm: AlgorithmDef | None
+    nodes: Sequence[Node]
+    values: Sequence[Value] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """The way that was chosen for a call, and the symbols of the call that stand for batches."""
+
+    way: _Way
+    symbols: frozenset[Dim]
+    batches: frozenset[Dim]
+
+
+@dataclass
 class Algorithms:
-    """The rule for vectors of so many elements. `growth`: the most by which an algorithm may multiply the bound of errors in a direction."""
+    """The rule for vectors of so many elements. `growth`: the most by which an algorithm may multiply the bound of errors in a direction.
+    `side`: the sizes that only the run tells, but for the first of an operand, which is one. `choices` are those that were made."""
 
     lanes: int
     growth: float
+    side: int = LARGE
+    choices: list[_Choice] = field(default_factory=list)
+
+    def inside(self) -> Algorithms:
+        """No other algorithms in regions: what those are run for is not known."""
+        return Algorithms(self.lanes, 0.0)
 
     def __call__(self, node: Node) -> Sequence[Value] | None:
         if not node.op.algorithms or node.bound is None:
             return None
-        usual = {s: BATCH if s in _first_symbols(node) else SIDE for v in node.inputs if v is not None for s in v.type.symbols()}
-        best, least = None, self.cycles([node], usual)
+        ways: list[_Way] = [_Way(None, [node])]
         for each in node.op.algorithms:
             if each.growth <= self.growth and _applies(node, each):
                 values = _called(node, each)
-                if values is not None and (cost := self.cycles(_new(node, values), usual)) < least:
-                    best, least = values, cost
-        return best
+                ways += [_Way(each, _new(node, values), values)] if values is not None else []
+        if len(ways) == 1:
+            return None
+        symbols = frozenset(s for v in node.inputs if v is not None for s in v.type.symbols())
+        choices = [_Choice(way, symbols, _first_symbols(node)) for way in ways]
+        best = min(choices, key=lambda choice: self.cost(choice, self.side))
+        self.choices.append(best)
+        return best.way.values
+
+    def cost(self, choice: _Choice, side: int) -> float:
+        return self.cycles(choice.way.nodes, {s: 1 if s in choice.batches else side for s in choice.symbols})
+
+    def total(self, side: int) -> float:
+        """Rough cycles of all calls as they were chosen, for other sizes."""
+        return sum(self.cost(choice, side) for choice in self.choices)
 
     def cycles(self, nodes: Iterable[Node], usual: dict[Dim, int]) -> float:
         """Rough cycles of calls, but of those on constants alone."""
@@ -85,6 +125,34 @@ class Algorithms:
                     columns = math.prod(_number(v.extent, usual) for v in along)
                     rows = math.prod(_number(v.extent, usual) for v in (a | b) - along)
                     yield rows * max(-(-columns // self.lanes), LEAST_VECTORS) / 2 + CYCLES_PER_KERNEL
+
+
+def by_size(f: Function, optimised: Callable[[Algorithms], Function], lanes: int, growth: float) -> Function:
+    """The function with algorithms in it. Where the best ones depend on sizes that only the run tells, it is a branch: one side for small
+    operands, one for large ones, each with all nodes, so that these share kernels and memory as they do without a branch."""
+    large, small = Algorithms(lanes, growth), Algorithms(lanes, growth, SMALL)
+    of_large = optimised(large)
+    if not any(choice.symbols - choice.batches for choice in large.choices):
+        return of_large
+    of_small = optimised(small)
+    names = [[c.way.algorithm and c.way.algorithm.op for c in each.choices] for each in (large, small)]
+    if names[0] == names[1]:
+        return of_large
+    low, high = SMALL, LARGE
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if large.total(middle) < small.total(middle) else (middle, high)
+    x = max(f.params, key=lambda p: len(p.type.symbols()))
+    least = _number(x.type.count(), {s: 1 if s in _leading(x) else high for s in x.type.symbols()})
+
+    def side(chosen: Function) -> Callable[[], Sequence[Value]]:
+        plain = Function(chosen.params, chosen.results, chosen.name)
+        return lambda: spliced(plain, f.params) or ()
+
+    condition = make("greater_equal", [make("size", [x], {}, ""), np.int64(least)], {}, "")
+    results = control.if_(condition, side(of_large), side(of_small))
+    checks = list(dict.fromkeys((*of_large.checks, *of_small.checks)))
+    return Function(f.params, results, f.name, f.result_names, checks=checks, form=f.form)
 
 
 def _applies(node: Node, each: AlgorithmDef) -> bool:
@@ -144,9 +212,13 @@ def _made(v: Value) -> bool:
 
 
 def _first_symbols(node: Node) -> frozenset[Dim]:
-    shape = node.inputs[0].type.shape if node.inputs and node.inputs[0] is not None else None
-    return frozenset(dims.free_symbols(shape[0])) if shape else frozenset()
+    first = node.inputs[0] if node.inputs else None
+    return frozenset() if first is None else _leading(first)
+
+
+def _leading(v: Value) -> frozenset[Dim]:
+    return frozenset(dims.free_symbols(v.type.shape[0])) if v.type.shape else frozenset()
 
 
 def _number(n: Size, usual: dict[Dim, int]) -> int:
-    return int(dims.evaluate(n, {**{s: SIDE for s in dims.free_symbols(n)}, **usual}))
+    return int(dims.evaluate(n, usual))

@@ -133,16 +133,20 @@ class Compiler:
     def _optimise(self, f: Function) -> Function:
         """Optimises a function, with branches for what called functions decide anew in each call."""
         from anyshape.passes import optimise
-        from anyshape.passes.algorithms import Algorithms
         from anyshape.passes.branch_specialisation import in_branches
 
-        algorithms = None
-        if self.options.kernels == "native" and self.options.growth > 0:
-            algorithms = Algorithms(target_called(self.options.target).lanes(F32.itemsize), self.options.growth)
-        optimised = optimise(f, self.compute, algorithms)
+        optimised = self._with_algorithms(f) if self.options.kernels == "native" else optimise(f, self.compute)
         if any(undetermined(c.defined()) for c in callees_of([optimised])):
-            optimised = optimise(in_branches(optimised), self.compute, algorithms)
+            optimised = optimise(in_branches(optimised), self.compute)
         return optimised
+
+    def _with_algorithms(self, f: Function) -> Function:
+        from anyshape.passes import optimise
+        from anyshape.passes.algorithms import by_size
+
+        lanes = target_called(self.options.target).lanes(F32.itemsize)
+        made = by_size(f, lambda chosen: optimise(f, self.compute, chosen), lanes, self.options.growth)
+        return optimise(made, self.compute)
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
         """Generates the program of a function; its constants have their elements once the packing is over."""
