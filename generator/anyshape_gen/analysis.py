@@ -19,8 +19,8 @@ from anyshape_gen.analysis_model import (
     SolveStep,
     ValueKind,
 )
-from anyshape_gen.check import check_completeness, check_meaning
 from anyshape_gen.bilinear import check_algorithms
+from anyshape_gen.check import check_completeness, check_meaning
 from anyshape_gen.check_compose import check_compositions
 from anyshape_gen.check_meeting import check_meeting
 from anyshape_gen.check_onnx import check_file_mapping, check_terms

@@ -2,14 +2,13 @@
 
 In: the three matrices of an op with `bilinear:`, the algorithms of an op. Out: findings; a bound of errors.
 
-A sum over windows, y[a] = sum(w[q] * x[a + q] for q), is computed for m results at once as results · ((weights · w) ∘ (windows · x)): one product
-for each row of `windows`, of which there are fewer than m times the taps. Both sides are bilinear in w and x, so they are equal for all numbers
-if they are for each pair of an element of w and an element of x: a finite number of equations between rationals, which are decided exactly.
+A sum over windows, y[a] = sum(w[q] * x[a + q] for q), is computed for m results at once as results · ((weights · w) * (windows · x)): one
+product for each row of `windows`, of which there are fewer than m times the taps. Both sides are bilinear in w and x, so they are equal for
+all numbers if they are for each pair of an element of w and an element of x: finitely many equations of rationals, decided exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 
 from anyshape_gen.analysis_model import OpAnalysis
@@ -33,8 +32,8 @@ def check_algorithms(ops: tuple[OpAnalysis, ...], findings: Findings) -> None:
 
 
 def growth_of(spec: OpSpec) -> float:
-    """The factor by which the bound on errors of a result, in one direction, is larger than that of the sum itself: with u products of values
-    that are sums of |windows| times the largest |x|, it is the most of sum(|results| * |weights| * sum(|windows|))."""
+    """The factor by which the bound of a result's errors, in one direction, is larger than that of the sum itself. Where |x| is at most 1,
+    products are at most sum(|windows|) times |weights| for each weight, and a result adds them up with |results|."""
     windows, weights, results = spec.bilinear
     reach = [sum(map(abs, row)) for row in windows.rows]
     return float(

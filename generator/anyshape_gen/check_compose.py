@@ -89,7 +89,9 @@ class _Checker(ExpressionChecker):
                 )
         for name, node in (*self.defined.items(), *((m.name, m) for m in self.spec.bilinear)):
             if name not in self.read:
-                self.findings.add(node.span, f"'{name}' is {'computed' if name in self.defined else 'given'} but never used")
+                self.findings.add(
+                    node.span, f"'{name}' is {'computed' if name in self.defined else 'given'} but never used"
+                )
 
     # --- steps
 
@@ -144,7 +146,15 @@ class _Checker(ExpressionChecker):
 
     def _makes(self, target: Store, kind: ValueKind, block: Block) -> None:
         name = target.tensor
-        taken = "an input" if name in self.of.inputs else "a matrix" if name in self.of.matrices else "a parameter" if self.spec.param(name) else "a dim or size"
+        taken = (
+            "an input"
+            if name in self.of.inputs
+            else "a matrix"
+            if name in self.of.matrices
+            else "a parameter"
+            if self.spec.param(name)
+            else "a dim or size"
+        )
         if name in self.of.inputs or name in self.of.matrices or name in self.of.rule:
             self.findings.add(target.span, f"'{name}' is already the name of {taken}")
         self.defined.setdefault(name, target)

@@ -44,8 +44,16 @@ OP_KEYS = (
     Key("view", "`{y: x}`: the output is the input's buffer under another shape.", "names"),
     Key("procedure", "The op as bounds-checked loops, where no equation says it.", "code"),
     Key("compose", "The op as calls of other ops.", "code"),
-    Key("bilinear", "Matrices of an algorithm with fewer products: `{windows: [[…]], weights: …, results: …}`.", "matrices"),
-    Key("algorithms", "Ops that are this one where a condition holds: `{op: {if: condition, constant: input}}`.", "algorithms"),
+    Key(
+        "bilinear",
+        "Matrices of an algorithm with fewer products: `{windows: [[…]], weights: …, results: …}`.",
+        "matrices",
+    ),
+    Key(
+        "algorithms",
+        "Ops that are this one where a condition holds: `{op: {if: condition, constant: input}}`.",
+        "algorithms",
+    ),
     Key(
         "operator", "The sign that stands for a call of the op in `compose:`, such as `+`, `<`, `not` or `[]`.", "word"
     ),

@@ -48,7 +48,7 @@ from anyshape_gen.parse_values import (
     parse_reference,
     parse_view,
 )
-from anyshape_gen.source import Findings, Span
+from anyshape_gen.source import NOWHERE, Findings, Span
 from anyshape_gen.text import Text
 from anyshape_gen.traverse import reachable
 from anyshape_gen.yaml_source import YMap, YNode, YScalar, YSeq, read_yaml
@@ -390,8 +390,9 @@ class _Loader:
                 self.findings.unknown(key.span, "matrix", key.text.value, MATRICES)
         given = {key.text.value: (key, value) for key, value in entries}
         for name in MATRICES if node is not None else ():
+            key_span = node.span if node is not None else NOWHERE
             if name not in given:
-                self.findings.add(node.span if entries == () else entries[0][0].span, f"the matrix '{name}' is missing")
+                self.findings.add(key_span, f"the matrix '{name}' is missing")
                 continue
             key, value = given[name]
             rows = tuple(tuple(map(self._rational, self.items(row))) for row in self.items(value))

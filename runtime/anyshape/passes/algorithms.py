@@ -104,7 +104,11 @@ class Algorithms:
         products = sum(self._products(node, usual))
         if products:
             constants = sum(v.constant.nbytes for v in node.inputs if v is not None and v.constant is not None)
-            constants += sum(_number(v.type.count(), usual) * v.type.dtype.itemsize for v in node.inputs if v is not None and _made(v))
+            constants += sum(
+                _number(v.type.count(), usual) * v.type.dtype.itemsize
+                for v in node.inputs
+                if v is not None and _made(v)
+            )
             return max(products, constants * CYCLES_PER_BYTE)
         vectors = sum(self._vectors(v, usual) for v in (*node.inputs, *node.outputs) if v is not None)
         return vectors * CYCLES_PER_VECTOR + CYCLES_PER_KERNEL

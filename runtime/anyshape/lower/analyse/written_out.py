@@ -1,16 +1,16 @@
 """Sums of products with small constant tables, written out: every number of a table becomes a factor in the code, or nothing where it is 0.
 
-In: stores with one sum, over few positions, of a value times elements of constants. Out: the same stores for each position of the tables
-that a result has, with plain values, of which equal ones are computed once: the inner sums before the outer ones. A result's position
-in a table is a short variable of its own (`Spread`: a store each, which may read windows from a copy), or the remainder of a long one, which
-then runs over tiles (`Tiled`).
+In: stores with one sum, over few positions, of a value times elements of constants. Out: the same stores for each place that a result has
+in the tables, with plain values, of which equal ones are computed once: the inner sums before the outer ones. A place is a short variable
+of its own (`Spread`: a store each, which may read windows from a copy), or the remainder of a long one, which then runs over tiles
+(`Tiled`). A factor of 0 leaves its product out, also where the value is infinite or NaN.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,6 @@ from anyshape.equations import Tensor
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.analyse.windows import Numbered, Staged, staged_taps
 from anyshape.lower.ir.dag import (
-    Access,
     Affine,
     Constant,
     Dag,
@@ -82,9 +81,9 @@ def written_out(dag: Dag, stores: Sequence[Store], constants: Mapping[Tensor, ND
     if len(sums) != 1 or sums[0].kind != "sum" or sums[0].dtype not in ("f32", "f64"):
         return None
     (r,) = sums
-    lengths = [v.extent for v in r.variables]
-    short = [n for n in lengths if isinstance(n, int) and n <= LONGEST]
-    if len(short) < len(lengths) or not 0 < len(list(itertools.product(*map(range, short)))) <= MOST_TERMS:
+    if not all(isinstance(v.extent, int) and v.extent <= LONGEST for v in r.variables):
+        return None
+    if not 0 < math.prod(map(_length, r.variables)) <= MOST_TERMS:
         return None
     if any(s.domain != r.domain or not s.access.is_plain for s in stores):
         return None
@@ -95,7 +94,7 @@ def written_out(dag: Dag, stores: Sequence[Store], constants: Mapping[Tensor, ND
     if any(not inner & t.domain for t, _ in tables) or not inner <= rest[0].domain:
         return None
     places = _Places.of(dag, tables, inner)
-    if places is None:
+    if places is None or not (places.short or places.splits):
         return None
     if places.splits:
         return _tiled(dag, r, stores, tables, rest[0], places)
@@ -111,7 +110,9 @@ def _tables(body: DagNode, constants: Mapping[Tensor, NDArray[Any]]) -> tuple[li
         match stack.pop():
             case Operation("mul", args):
                 stack += reversed(args)
-            case Load(access) as load if not (access.bounds or access.checks) and _is_small(constants.get(access.tensor)):
+            case Load(access) as load if not (access.bounds or access.checks) and _is_small(
+                constants.get(access.tensor)
+            ):
                 tables.append((load, constants[access.tensor].reshape(-1)))
             case n:
                 rest.append(n)
@@ -152,10 +153,7 @@ class _Places:
                 v, size = remainder
                 if sizes.setdefault(v, size) != size or size > LONGEST:
                     return None
-        count = 1
-        for n in (*(int(v.extent) for v in short if isinstance(v.extent, int)), *sizes.values()):
-            count *= n
-        if count > MOST_RESULTS or (short and sizes):
+        if math.prod((*map(_length, short), *sizes.values())) > MOST_RESULTS or (short and sizes):
             return None
         splits = tuple(Split(v, n, dag.variable(dims.ceil_div(v.extent, n))) for v, n in sizes.items())
         return cls(tuple(short), splits)
@@ -197,9 +195,9 @@ def _spread(
     else:
         terms = seen[1]
     sums, spread = _Sums(dag, r, tables, terms), list[Store]()
-    for chosen in itertools.product(*(range(int(v.extent)) for v in places.short if isinstance(v.extent, int))):
+    for chosen in itertools.product(*(range(_length(v)) for v in places.short)):
         numbers = dict(zip(places.short, chosen, strict=True))
-        at = Numbered(dag, {r: sums.at(numbers)}, numbers)
+        at = Numbered(dag, {r: sums.at({**numbers})}, numbers)
         for s in stores:
             new = at.store(s)
             spread.append(Store(new.access, new.value, tuple(v for v in s.variables if v not in numbers)))
@@ -227,10 +225,9 @@ def _tiled(
 
 def _terms(dag: Dag, r: Reduction, value: DagNode) -> dict[tuple[int, ...], DagNode]:
     """The value at each position of the summed variables."""
-    ranges = [range(int(v.extent)) for v in r.variables if isinstance(v.extent, int)]
     return {
         chosen: Numbered(dag, {}, dict(zip(r.variables, chosen, strict=True))).node(value)
-        for chosen in itertools.product(*ranges)
+        for chosen in itertools.product(*(range(_length(v)) for v in r.variables))
     }
 
 
@@ -269,6 +266,7 @@ class _Sums:
         for t in tables:
             of_level[max(order[v] for v in t[0].domain if v in order)].append(t)
         self.levels = [_Level(v, r.variables[:k], own) for k, (v, own) in enumerate(zip(r.variables, of_level))]
+        self.known: dict[tuple[object, ...], DagNode] = {}
 
     def at(self, place: Place) -> DagNode:
         """The sum for a place of a result in the tables."""
@@ -277,10 +275,16 @@ class _Sums:
     def _sum(self, fixed: tuple[int, ...], place: Place) -> DagNode:
         if len(fixed) == len(self.levels):
             return self.terms[fixed]
-        level = self.levels[len(fixed)]
+        used = {p for level in self.levels[len(fixed) :] for p in level.places if p in place}
+        key = (fixed, frozenset((p, place[p]) for p in used))
+        if key not in self.known:
+            self.known[key] = self._summed(fixed, place)
+        return self.known[key]
+
+    def _summed(self, fixed: tuple[int, ...], place: Place) -> DagNode:
         parts = [
             (c, _combination(self.dag, [(factor, self._sum((*fixed, k), place)) for factor, k in part]))
-            for c, part in level.parts(fixed, place)
+            for c, part in self.levels[len(fixed)].parts(fixed, place)
         ]
         return _combination(self.dag, parts) if parts else self.dag.const(0.0, next(iter(self.terms.values())).dtype)
 
@@ -290,23 +294,20 @@ class _Level:
 
     def __init__(self, v: LoopVar, outer: tuple[LoopVar, ...], tables: Sequence[Table]) -> None:
         self.v, self.outer, self.tables = v, outer, tables
-        self.rows: dict[tuple[object, ...], list[float]] = {}
+        self.places = frozenset(p for t, _ in tables for p in _places(t))
 
     def factors(self, fixed: tuple[int, ...], place: Place) -> list[float]:
         """The factor of each position; 0 where a table is."""
-        at = {**place, **dict(zip(self.outer, fixed, strict=True))}
-        assert isinstance(self.v.extent, int)
-        factors = []
-        for k in range(self.v.extent):
-            each = [_element(t, array, {**at, self.v: k}) for t, array in self.tables]
-            factors.append(math.prod(each))
-        return factors
+        at: dict[LoopVar | Remainder, int] = {**place, **dict(zip(self.outer, fixed, strict=True))}
+        return [
+            math.prod(_element(t, array, {**at, self.v: k}) for t, array in self.tables) for k in range(_length(self.v))
+        ]
 
     def parts(self, fixed: tuple[int, ...], place: Place) -> list[Part]:
         """The sum as multiples of sums that other places have too, as far as there are any."""
         own = self.factors(fixed, place)
         columns = [k for k, c in enumerate(own) if c != 0]
-        others = list(self._others(fixed, place))
+        others = self._others(fixed, place)
         for other in others:
             same = [k for k in columns if other[k] == own[k]]
             opposite = [k for k in columns if other[k] == -own[k]]
@@ -316,7 +317,7 @@ class _Level:
         parts: list[Part] = []
         while columns:
             k = columns.pop(0)
-            pair = next((m for m in columns if any(_alike(row, k, m) for row in others) and _alike(own, k, m)), None)
+            pair = next((m for m in columns if _alike(own, k, m) and any(_alike(row, k, m) for row in others)), None)
             if pair is None:
                 parts.append((own[k], [(1.0, k)]))
             else:
@@ -324,13 +325,13 @@ class _Level:
                 parts.append((own[k], [(1.0, k), (own[pair] / own[k], pair)]))
         return parts
 
-    def _others(self, fixed: tuple[int, ...], place: Place) -> Iterator[list[float]]:
-        used = {p for t, _ in self.tables for p in _places(t) if p in place}
-        if len(used) == 1:
-            (p,) = used
-            for k in range(_length(p)):
-                if k != place[p]:
-                    yield self.factors(fixed, {**place, p: k})
+    def _others(self, fixed: tuple[int, ...], place: Place) -> list[list[float]]:
+        """The factors of other places, where there is one table that depends on the place."""
+        used = [p for p in self.places if p in place]
+        if len(used) != 1:
+            return []
+        (p,) = used
+        return [self.factors(fixed, {**place, p: k}) for k in range(_length(p)) if k != place[p]]
 
 
 def _alike(row: Sequence[float], k: int, m: int) -> bool:
@@ -350,12 +351,15 @@ def _element(t: Load, array: NDArray[Any], place: Place) -> float:
 
 def _combination(dag: Dag, parts: Sequence[tuple[float, DagNode]]) -> DagNode:
     """A sum of multiples; factors of 1 and -1 come first, and take no multiplication."""
-    (c, total), *rest = sorted(parts, key=lambda p: (abs(p[0]) != 1, p[0] < 0))
-    dtype = total.dtype
-    if c == -1:
-        total = dag.op("neg", dtype, total)
-    elif c != 1:
-        total = dag.op("mul", dtype, dag.const(c, dtype), total)
+    (c, first), *rest = sorted(parts, key=lambda p: (abs(p[0]) != 1, p[0] < 0))
+    dtype = first.dtype
+    total = (
+        first
+        if c == 1
+        else dag.op("neg", dtype, first)
+        if c == -1
+        else dag.op("mul", dtype, dag.const(c, dtype), first)
+    )
     for c, x in rest:
         if c in (1, -1):
             total = dag.op("add" if c == 1 else "sub", dtype, total, x)

@@ -10,9 +10,8 @@ from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.nest import nest
 from anyshape.lower.emit.value import Vector
 from anyshape.lower.emit.windows import over_planes
-from anyshape.lower.ir.stores import Store
 from anyshape.lower.llvm.interleaving import interleaved
-from anyshape.lower.llvm.types import I32, Val, const, I64
+from anyshape.lower.llvm.types import I32, Val
 from anyshape.lower.schedule.tree import Scope
 
 
@@ -20,13 +19,10 @@ def emit_tiles(ctx: KernelContext, scope: Scope) -> None:
     """Emits a scope of stores that has `tiled`."""
     tiled, f = scope.tiled, ctx.f
     assert tiled is not None
-    *outer, last = tiled.splits
     tiles = [p.tile for p in tiled.splits]
 
     def body() -> None:
-        values = {
-            place: f.splat(ctx.values.of(node), ctx.lanes) for place, node in tiled.values.items()
-        }
+        values = {place: f.splat(ctx.values.of(node), ctx.lanes) for place, node in tiled.values.items()}
         _rows(ctx, scope, (), values)
 
     planes = [v for v in scope.stores[0].variables if all(v is not p.variable for p in tiled.splits)]

@@ -19,9 +19,7 @@ def separated(f: FunctionBuilder, vectors: Sequence[Val]) -> list[Val]:
     if n % 2:
         return [_picked(f, vectors, [lane * n + r for lane in range(lanes)]) for r in range(n)]
     pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
-    halves = [
-        separated(f, [f.shuffle(a, b, list(range(odd, 2 * lanes, 2))) for a, b in pairs]) for odd in range(2)
-    ]
+    halves = [separated(f, [f.shuffle(a, b, list(range(odd, 2 * lanes, 2))) for a, b in pairs]) for odd in range(2)]
     return [each for pair in zip(*halves, strict=True) for each in pair]
 
 
