@@ -99,7 +99,9 @@ class _Text:
     def product(self, p: Product) -> None:
         self.names[p.sum] = f"r{len(self.names)}"
         batch = "".join(f" {v} in {v.extent}," for v in p.batch)
-        b = f"{self.access(p.b)}{' prepacked' if p.packed is not None else ''}"
+        a, b = self.access(p.a), f"{self.access(p.b)}{' prepacked' if p.packed is not None else ''}"
+        if p.gathered is not None:
+            a = f"({self.spell(p.gathered)}) gathered for {_variables(p.rows, None)} over {_variables(p.over, None)}"
         if p.computed is not None:
             b = f"({self.spell(p.computed)}) packed over {', '.join(f'{v} in {v.extent}' for v in p.over)}"
         if p.windows is not None:
@@ -107,7 +109,7 @@ class _Text:
         self.line(
             0, f"product{batch} rows {p.m} in {p.m.extent}, columns {p.n} in {p.n.extent}, sum {p.k} in {p.k.extent}:"
         )
-        self.line(1, f"{self.names[p.sum]} = {self.access(p.a)} * {b}")
+        self.line(1, f"{self.names[p.sum]} = {a} * {b}")
         for s in p.stores:
             self.line(1, self.store(s))
 

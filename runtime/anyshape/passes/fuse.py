@@ -22,6 +22,7 @@ from anyshape.passes.fusion_rules import RULES, Edge, Groups, When
 from anyshape.passes.group_equations import GroupEquations
 from anyshape.passes.group_graph import FusionGroup, GroupGraph
 from anyshape.passes.group_steps import GroupSteps
+from anyshape.passes.layouts import channels_last
 from anyshape.passes.parts import takes_parts
 from anyshape.passes.steps import Schedule, stands_alone
 
@@ -38,7 +39,7 @@ def fuse(f: Function) -> Schedule:
     fusion = _Fusion(f)
     fusion.grow()
     steps = GroupSteps(fusion.graph, fusion.stated, fuse)
-    return Schedule(f, tuple(step for group in fusion.graph.in_order() for step in steps.of(group)))
+    return channels_last(Schedule(f, tuple(step for group in fusion.graph.in_order() for step in steps.of(group))))
 
 
 class _Fusion:

@@ -122,11 +122,12 @@ def staged_taps(
 
 
 def product_windows(
-    dag: Dag, r: Reduction, b: DagNode, stores: Sequence[Store]
+    dag: Dag, r: Reduction, b: DagNode, stores: Sequence[Store], stored_along: bool = True
 ) -> tuple[Windows[DagNode], LoopVar] | None:
     """The windows that `b` reads in a sum of products over channels, then taps: the taps of `b`, and the variable of its columns. In two
-    dims columns count the places of the copy, so that those of several rows are adjacent; some places are no result's."""
-    staging = _staged(dag, r, stores, b)
+    dims columns count the places of the copy, so that those of several rows are adjacent; some places are no result's. `stored_along`:
+    results have to be contiguous along the last position."""
+    staging = _staged(dag, r, stores, b, stored_along)
     if staging is None or len(staging[0].moving) > 2:
         return None
     staged, read = staging
@@ -160,11 +161,11 @@ def _is_open(stores: Sequence[Store], staged: Staged) -> bool:
 
 
 def _staged(
-    dag: Dag, r: Reduction, stores: Sequence[Store], body: DagNode | None = None
+    dag: Dag, r: Reduction, stores: Sequence[Store], body: DagNode | None = None, stored_along: bool = True
 ) -> tuple[Staged, _Read] | None:
     """The one read of the body that sees windows, and its copy."""
     over, shared = r.variables, stores[0].variables
-    along = {v for v in shared if all(s.access.address.coefficient(v) == 1 for s in stores)}
+    along = {v for v in shared if not stored_along or all(s.access.address.coefficient(v) == 1 for s in stores)}
     body = r.body if body is None else body
     nodes = walk([body])
     if any(isinstance(n, Reduction) for n in nodes):

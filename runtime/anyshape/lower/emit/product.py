@@ -22,6 +22,7 @@ from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.nest import nest
 from anyshape.lower.emit.rows import emit_versions
+from anyshape.lower.emit.taps import all_inside, are_few, at_taps, tap_bounds
 from anyshape.lower.emit.value import Vector
 from anyshape.lower.emit.windows import fill, prepare
 from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopVar
@@ -65,6 +66,8 @@ class _Emission:
         self.a_type, self.b_type = (elementwise.memory_type(x.tensor.dtype) for x in (p.a, p.b))
         if p.computed is not None:
             self.b_type = self.element
+        if p.gathered is not None:
+            self.a_type = self.element
         self.segment: tuple[Val, Val] | None = None
         """The row of results and the vector's start in it, inside of `segments`."""
         self.open = ExitStack()
@@ -91,7 +94,8 @@ class _Emission:
             widens = spec.widens_b(ctx.f.target)
             sizes, computes = (m, p.n.extent, p.k.extent), p.computed is not None or widens
             packs = spec.packs_b or widens
-            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, computes)
+            gathers = p.gathered is not None and p.windows is None
+            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, computes, gathers)
             gemm.emit_contraction(
                 ctx.f, spec, self.ctx.memory.take(bytes_), ctx.parts.part, ctx.parts.nparts, ctx.levels.poll
             )
@@ -134,10 +138,16 @@ class _Emission:
         ctx, p, start, stride = self.ctx, self.p, self.start, self.stride
         size = ctx.sizes.of
         a, b = p.a.address, p.b.address
-        left = gemm.Strided(start(p.a.tensor, a), stride(a, p.m), stride(a, p.k))
+        left = (
+            gemm.Packed(self.pack_places, self.stage)
+            if p.gathered is not None and p.windows is not None
+            else gemm.Gathered(self.gather)
+            if p.gathered is not None
+            else gemm.Strided(start(p.a.tensor, a), stride(a, p.m), stride(a, p.k))
+        )
         right: gemm.Strided | gemm.Prepacked | gemm.Packed = (
             gemm.Packed(self.pack_windows, self.stage)
-            if p.windows is not None
+            if p.windows is not None and p.gathered is None
             else gemm.Packed(self.pack)
             if p.computed is not None
             else gemm.Prepacked(self.panels_of(prepacked))
@@ -150,8 +160,8 @@ class _Emission:
             b_step = stride(b, v) if p.computed is None else 0
             if prepacked is not None:
                 b_step = self.packed_step(v)
-            batch.append(gemm.Batch(size(v.extent), stride(a, v), b_step, stride(c, v)))
-        direct = p.is_plain and c.coefficient(p.n) == 1 and p.windows is None
+            batch.append(gemm.Batch(size(v.extent), 0 if p.gathered else stride(a, v), b_step, stride(c, v)))
+        direct = p.is_plain and c.coefficient(p.n) == 1 and p.windows is None and p.gathered is None
         to = gemm.Destination(start(p.stores[0].access.tensor, c), stride(c, p.m), 1) if direct else None
         return gemm.ContractionSpec(
             element=self.element,
@@ -181,7 +191,7 @@ class _Emission:
     @property
     def merges(self) -> bool:
         """Whether columns are the places of a copy, in rows longer than those of the results."""
-        return self.p.windows is not None and len(self.p.windows.staged.moving) > 1
+        return self.p.gathered is None and self.p.windows is not None and len(self.p.windows.staged.moving) > 1
 
     def panels_of(self, prepacked: Tensor) -> Val:
         """The address of the panels for the values of variables around."""
@@ -273,6 +283,85 @@ class _Emission:
             with ctx.values.along(Vector(p.n, lanes, masks)):
                 nest(ctx, p.over, body)
 
+    def gather(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, pitch: Val, to: Val) -> None:
+        """Computes rows of a, one after the other, in vectors along the variable in which they are contiguous."""
+        ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
+        node = p.gathered
+        assert node is not None
+
+        *taps, along = p.over
+        bounds = tap_bounds([node], taps, along) if are_few(taps) else set()
+
+        def body() -> None:
+            step = const(I64, 0)
+            for v in p.over:
+                step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
+            for copy in range(len(ctx.values.copies)):
+                at = f.gep(place, f.add(step, copy * lanes), self.element)
+                f.store(f.splat(ctx.values.of(node, copy), lanes), at)
+
+        with self.inside(tile), ctx.levels.loop(0, count, 1) as iteration:
+            place = f.gep(to, f.mul(iteration.index, pitch), self.element)
+            self.bind_row(f.add(first, iteration.index))
+            if not bounds:
+                nest(ctx, p.over, body, vector=along, tiers=(4, 1))
+                return
+            inside = all_inside(ctx, taps, bounds)
+            with ctx.levels.when(inside), ctx.values.held(bounds):
+                for _ in at_taps(ctx, taps):
+                    nest(ctx, [along], body, vector=along, tiers=(4, 1))
+            with ctx.levels.when(f.not_(inside)):
+                nest(ctx, p.over, body, vector=along, tiers=(4, 1))
+
+    def pack_places(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
+        """Packs rows of a that are places of the copy of windows: of every channel and tap a vector of places, past the last one too."""
+        ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
+        windows = p.windows
+        assert windows is not None
+
+        def body() -> None:
+            step = const(I64, 0)
+            for v in windows.staged.channels:
+                step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
+            place = f.gep(to, f.mul(f.mul(step, len(windows.taps)), width), self.element)
+            for k, tap in enumerate(windows.taps):
+                f.store(f.splat(ctx.values.of(tap, 0), lanes), place, f.mul(width, k))
+
+        with self.inside(tile), ctx.values.along(Vector(p.m, lanes, (None,))):
+            ctx.levels.bind(p.m, first)
+            nest(ctx, windows.staged.channels, body)
+
+    @contextmanager
+    def at_row(self, row: Val) -> Iterator[None]:
+        """Code of the epilogue for one row; for none that is a place without a result."""
+        ctx, p, f = self.ctx, self.p, self.ctx.f
+        if p.windows is None or p.gathered is None or len(p.windows.staged.moving) == 1:
+            if p.rows:
+                self.bind_row(row)
+            else:
+                ctx.levels.bind(p.m, row)
+            yield
+            return
+        across, along = p.windows.staged.moving
+        pitch = ctx.sizes.of(p.windows.staged.pitches[0])
+        quotient = f.binary("udiv", row, pitch)
+        position = f.sub(row, f.mul(quotient, pitch))
+        is_result = f.compare("lt", position, ctx.sizes.of(along.position.extent))
+        with ctx.levels.when(is_result):
+            ctx.levels.bind(across.position, quotient)
+            ctx.levels.bind(along.position, position)
+            yield
+
+    def bind_row(self, row: Val) -> None:
+        """Binds the variables that the rows of a gathered operand count."""
+        ctx, f = self.ctx, self.ctx.f
+        for v in reversed(self.p.rows[1:]):
+            size = ctx.sizes.of(v.extent)
+            quotient = f.binary("udiv", row, size)
+            ctx.levels.bind(v, f.sub(row, f.mul(quotient, size)))
+            row = quotient
+        ctx.levels.bind(self.p.rows[0], row)
+
     # the epilogue
 
     def columns(self, f: FunctionBuilder, tile: gemm.Tile, column: Val, masks: gemm.Masks) -> gemm.RowBody:
@@ -293,8 +382,9 @@ class _Emission:
         """Emits values and addresses that do not depend on the row."""
         ctx, p = self.ctx, self.p
         late: set[DagNode] = set()
+        rows = p.rows or (p.m,)
         for n in below(p.stores, stop=p.sum):
-            if n is p.sum or p.m in n.domain or any(a in late for a in n.inputs):
+            if n is p.sum or not n.domain.isdisjoint(rows) or any(a in late for a in n.inputs):
                 late.add(n)
                 if isinstance(n, Load):
                     ctx.values.pointer(n.access.tensor, n.access.address)
@@ -306,8 +396,7 @@ class _Emission:
 
     def row(self, f: FunctionBuilder, row: Val, sums: Sequence[Val]) -> None:
         ctx, p = self.ctx, self.p
-        with self.open.pop_all(), ctx.levels.inner():
-            ctx.levels.bind(p.m, row)
+        with self.open.pop_all(), ctx.levels.inner(), self.at_row(row):
             for copy, vector in enumerate(sums):
                 ctx.levels.define(p.sum, copy, vector)
             for s in p.stores:
@@ -319,15 +408,19 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
     """Packs a constant operand as panels, in the layout that the emitted strides expect."""
     assert p.packed is not None
     own = _packed_batch(p)
-    order: list[LoopVar] = [*own, p.k, p.n]
+    summed = p.over or (p.k,)
+    order: list[LoopVar] = [*own, *summed, p.n]
     extents = tuple(_number(v.extent) for v in order)
+    shape = (*extents[: len(own)], _number(p.k.extent), extents[-1])
     steps = tuple(_number(p.b.address.coefficient(v)) for v in order)
     tiles = gemm.tiles_for(target, elementwise.register_type(p.sum.dtype))
 
     def pack(constant: NDArray[Any]) -> NDArray[Any]:
         flat = np.ascontiguousarray(constant).reshape(-1)
         view = np.lib.stride_tricks.as_strided(flat, extents, [n * flat.itemsize for n in steps])
-        packed: NDArray[Any] = gemm.prepack_b(view, tiles, lambda b: gemm.packer_of(b.dtype, tiles, target))
+        packed: NDArray[Any] = gemm.prepack_b(
+            view.reshape(shape), tiles, lambda b: gemm.packer_of(b.dtype, tiles, target)
+        )
         return packed
 
     return Packed(p.packed, f"panels {tiles.columns}", pack(array), pack)

@@ -146,7 +146,7 @@ class Values:
     def padded_value(self, n: DagNode, padded: Padded, copy: int) -> Val:
         """The load, or the pad's value outside of its bounds; where the load's own mask leaves lanes out, they are zero already."""
         value, outside = self.of(padded.load, copy), padded.outside.value
-        inside = self.inside(padded.load.access.bounds, copy)
+        inside = self.inside([b for b in padded.load.access.bounds if b not in self.holding], copy)
         zero = outside == 0 and math.copysign(1, outside) > 0
         if inside is None or (zero and value.type.lanes):
             return value
@@ -310,6 +310,10 @@ class Values:
                 raw = f.gather(pointer, type_, f.splat(0, lanes, I64), mask)
         elif form == "contiguous":
             at = copy * lanes
+            if (
+                bounded is not None and not bounded.type.lanes
+            ):  # a masked load far from any memory takes as long as a fault
+                pointer = f.select(bounded, pointer, self.memory.base(access.tensor))
             raw = f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
         else:
             assert offsets is not None

@@ -13,6 +13,7 @@ from .spec import (
     ContractionSpec,
     Destination,
     Epilogue,
+    Gathered,
     Masks,
     Packed,
     Prepacked,
@@ -24,7 +25,7 @@ from .spec import (
 from .tiles import Tiles, panel_bytes, scratch_bytes, tiles_for
 
 __all__ = [
-    "ELEMENTS", "Batch", "ContractionSpec", "Destination", "Epilogue", "Masks", "Packed", "Prepacked", "RowBody",
+    "ELEMENTS", "Batch", "ContractionSpec", "Destination", "Epilogue", "Gathered", "Masks", "Packed", "Prepacked", "RowBody",
     "RowsDone", "Strided", "Tile", "Tiles", "collected", "emit_contraction", "emit_panels", "emit_prepack",
     "packer_of", "panel_bytes", "prepack_b", "prepacked_elements", "resolve", "scratch_bytes", "tiles_for", "toucher"
 ]  # fmt: skip

@@ -14,6 +14,7 @@ micro-kernels cut it by its length alone: results do not depend on the number of
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import I1, I8, I64, PTR, VOID, Operand, Type, Val, const
@@ -33,7 +34,7 @@ from .kinds import Product, choose, stretch, wide_columns
 from .microkernels import table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .panels import fits_dot, pack_strided
-from .spec import ContractionSpec, Packed, Prepacked, Strided, Tile
+from .spec import ContractionSpec, Gathered, Packed, Prepacked, Strided, Tile
 from .tiles import ALIGN, Tiles, tiles_for
 from .widening import called, pays
 
@@ -67,6 +68,8 @@ class _Driver:
         self.tiles = tiles
         self.m, self.n, self.k = f.i64(spec.m), f.i64(spec.n), f.i64(spec.k)
         self.a_type, self.b_type = spec.a_stored or spec.element, spec.b_stored or spec.element
+        self.row = self._row()
+        """Elements between rows of A in scratch."""
         self.table = f.module.declare_table(table_name(spec.element, self.b_type))
         self.a_scratch = self._aligned(scratch)
         self.b_scratch = self._aligned(f.gep(self.a_scratch, self._a_elements(), spec.element))
@@ -74,6 +77,12 @@ class _Driver:
         self.temporary = None if direct else f.alloca(spec.element, tiles.temporary)
 
     # sizes
+
+    def _row(self) -> Val:
+        f, line = self.f, self.tiles.line // self.tiles.element.bytes
+        if not isinstance(self.spec.a, Gathered):
+            return self.k
+        return f.add(f.mul(f.binary("udiv", f.add(self.k, 2 * line - 1), const(I64, 2 * line)), 2 * line), line)
 
     def _aligned(self, address: Val) -> Val:
         f = self.f
@@ -83,13 +92,13 @@ class _Driver:
 
     def _a_elements(self) -> Val:
         f, tiles = self.f, self.tiles
-        block = f.smax(f.mul(self.k, tiles.rows), tiles.a_block)
-        return f.add(f.smin(f.mul(self.m, self.k), block), tiles.slack)
+        block = f.smax(f.mul(self.row, tiles.rows), tiles.a_block)
+        return f.add(f.smin(f.mul(self.m, self.row), block), tiles.slack)
 
-    def _per_k(self, elements: int, unit: int) -> Val:
+    def _per_k(self, elements: int, unit: int, row: Val | None = None) -> Val:
         """How many rows (columns) of length k fit `elements`, in whole units, at least one."""
         f = self.f
-        fitting = f.binary("udiv", const(I64, elements), f.mul(f.smax(self.k, 1), unit))
+        fitting = f.binary("udiv", const(I64, elements), f.mul(f.smax(self.k if row is None else row, 1), unit))
         return f.smax(fitting, 1)
 
     def _all_rows(self) -> Val:
@@ -109,7 +118,7 @@ class _Driver:
         with f.if_(work):
             rows = self._split_rows(m0, m1)
             # blocks of one size: a last one of few rows would read all of B for them
-            most = self._per_k(self.tiles.a_block, self.tiles.rows)
+            most = self._per_k(self.tiles.a_block, self.tiles.rows, self.row)
             blocks = f.binary("udiv", f.add(rows.tiles, f.sub(most, 1)), most)
             block_tiles = f.binary("udiv", f.add(rows.tiles, f.sub(blocks, 1)), blocks)
             computed = isinstance(self.spec.b, Packed)
@@ -205,8 +214,9 @@ class _Driver:
 
     def _batch(self, ops: Operands, rows: BlockRows, block_tiles: Val, n0: Val, n1: Val, step: Val) -> None:
         f = self.f
-        if isinstance(self.spec.b, Packed) and self.spec.b.prepare is not None:
-            self.spec.b.prepare(f, ops.tile)
+        for operand in (self.spec.a, self.spec.b):
+            if isinstance(operand, Packed) and operand.prepare is not None:
+                operand.prepare(f, ops.tile)
         if not self.spec.packs_b:
             step = f.smax(f.sub(n1, n0), 1)
         with f.for_range(n0, n1, step, at_least_once=True) as columns:
@@ -287,6 +297,10 @@ class _Driver:
             k_step=const(I64, 0),
             in_place=None,
         )
+        if isinstance(spec.a, Gathered):
+            spec.a.emit(f, ops.tile, row, count, self.row, self.a_scratch)
+            step, one = self.row, const(I64, 1)
+            return replace(packed, tile_step=step, row_step=step, k_step=one, in_place=const(I1, 1))
         if isinstance(spec.a, Packed) or self.a_type != spec.element:
             self._pack_tiles(ops, rows, first, end, row)
             return packed
@@ -320,7 +334,7 @@ class _Driver:
             to = f.gep(self.a_scratch, f.mul(f.sub(start, row), self.k), spec.element)
             if isinstance(spec.a, Packed):
                 spec.a.emit(f, ops.tile, start, height, height, to)
-            else:
+            elif isinstance(spec.a, Strided):
                 assert ops.a is not None
                 outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
                 source = f.gep(ops.a, f.mul(start, outer), self.a_type)

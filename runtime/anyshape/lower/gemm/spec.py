@@ -62,6 +62,16 @@ class Packed:
 
 
 @dataclass(frozen=True)
+class Gathered:
+    """An A whose rows are computed for a block of them before they are multiplied.
+
+    `emit(f, tile, first, count, pitch, to)` writes rows first .. first + count - 1: element (first + i, l) to `to[i * pitch + l]`.
+    """
+
+    emit: Packer
+
+
+@dataclass(frozen=True)
 class Batch:
     """One batch loop: its extent, and the stride of each operand (0: shared). `b` is also for Prepacked."""
 
@@ -106,7 +116,7 @@ class ContractionSpec:
     m: Operand
     n: Operand
     k: Operand
-    a: Strided | Packed
+    a: Strided | Packed | Gathered
     b: Strided | Prepacked | Packed
     c: Destination | None = None
     epilogue: Epilogue | None = None

@@ -79,6 +79,12 @@ class Tiles:
         """Elements in 4 KiB: memory that far apart maps to the same few lines of L1."""
         return 4096 // self.element.bytes
 
+    def pitch(self, k: Any) -> Any:
+        """How far apart gathered rows of k elements are, as an int or a dim: an odd number of lines, since rows whose distance is a power
+        of two map to few sets of L1."""
+        line = self.line // self.element.bytes
+        return (k + (2 * line - 1)) // (2 * line) * (2 * line) + line
+
     @property
     def slack(self) -> int:
         """Elements that packing may write past its end."""
@@ -116,14 +122,16 @@ def scratch_bytes(
     minimum: Callable[..., Any] = min,
     maximum: Callable[..., Any] = max,
     computed: bool = False,
+    gathered: bool = False,
 ) -> Any:
     """Scratch of one part, in bytes. Sizes may be ints or dims (then pass `dims.minimum` and `dims.maximum`).
 
     `packs_b`: B is neither prepacked nor known to have a unit column stride. `computed`: it is computed while it is packed, or widened (a
-    prepacked one too).
+    prepacked one too). `gathered`: A is.
     """
     size = tiles.element.bytes
-    total = (minimum(m * k, maximum(tiles.rows * k, tiles.a_block)) + tiles.slack) * size + ALIGN
+    row = tiles.pitch(k) if gathered else k
+    total = (minimum(m * row, maximum(tiles.rows * row, tiles.a_block)) + tiles.slack) * size + ALIGN
     if packs_b:
         columns, block = n + (tiles.columns - 1), tiles.computed_block if computed else tiles.b_block
         total = total + (minimum(columns * k, maximum(tiles.columns * k, block)) + tiles.slack) * size + ALIGN

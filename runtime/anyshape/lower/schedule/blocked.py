@@ -68,7 +68,7 @@ class Blocked:
 def block_phases(dag: Dag, phases: Sequence[Unplanned], temporaries: Sequence[Tensor]) -> Blocked | None:
     """Combines the phases, if they can be."""
     first = next((p for p in phases if isinstance(p, Product)), None)
-    if len(phases) < 2 or first is None or any(isinstance(p, Product) and p.windows is not None for p in phases):
+    if len(phases) < 2 or first is None or any(isinstance(p, Product) and (p.windows or p.gathered) for p in phases):
         return None
     rows = first.m
     phases = [_with_rows(p, rows) if isinstance(p, Product) else p for p in phases]

@@ -44,6 +44,10 @@ class Product:
     """The summed variables of which k counts the values, row-major."""
     windows: Windows[DagNode] | None = None
     """How `computed` is read where it moves over an operand: from a copy, whose places `n` then counts."""
+    gathered: DagNode | None = None
+    """The value of `a` where it is computed, rows of it at a time, contiguous along the last of `over`. `a` is then `b`, and not used."""
+    rows: tuple[LoopVar, ...] = ()
+    """The variables of which m counts the values, row-major, where `a` is gathered."""
     around: tuple[LoopVar, ...] = ()
     """Variables whose loops are open already; like those of `batch` otherwise."""
 
@@ -125,6 +129,9 @@ class _Splitter:
         ):
             return None
         (reduction,) = reds
+        gathered = self.gathered(stores, reduction)
+        if gathered is not None:
+            return gathered
         over = reduction.variables
         inner = [v for v, c in stores[0].access.address.terms if c == 1]
         for widened, b in (reduction.body.inputs, reduction.body.inputs[::-1]):
@@ -151,12 +158,47 @@ class _Splitter:
             )  # fmt: skip
         return None
 
+    def gathered(self, stores: list[Store], reduction: Reduction) -> Product | None:
+        """A product whose rows are all places of a result that is contiguous along what a constant has alone: a convolution that stores
+        channels last. What a row is multiplied by is gathered for a block of rows, wherever it lies."""
+        inner = {v for v, c in stores[0].access.address.terms if c == 1}
+        for x, factor in (reduction.body.inputs, reduction.body.inputs[::-1]):
+            b = _plain_access(factor)
+            if (
+                b is None
+                or b.tensor not in self.constants
+                or not _covers(b, self.constants[b.tensor])
+                or not _is_free(x)
+            ):
+                continue
+            columns = [v for v in stores[0].variables if v in inner & (b.domain - x.domain)]
+            rows = tuple(v for v in stores[0].variables if v in x.domain - b.domain)
+            along = [v for v in reduction.variables if any(_is_contiguous(n, v) for n in walk([x]))]
+            if not columns or not rows or len(along) != 1:
+                continue
+            over = (*(v for v in reduction.variables if v is not along[0]), along[0])
+            m, windows = self.counting(rows), None
+            seen = product_windows(self.dag, reduction, x, stores, stored_along=False)
+            if seen is not None:  # its channels are not adjacent: a row of them is gathered for many places at once
+                windows, m = seen
+                over, rows = reduction.variables, tuple(p.position for p in windows.staged.moving)
+            batch = tuple(v for v in stores[0].variables if v is not columns[0] and v not in rows)
+            return Product(
+                sum=reduction, a=b, b=b, m=m, n=columns[0], k=self.counting(over), batch=batch,
+                stores=tuple(stores), packed=b.tensor, gathered=x, over=over, rows=rows, windows=windows,
+            )  # fmt: skip
+        return None
+
+    def counting(self, variables: Sequence[LoopVar]) -> LoopVar:
+        """A variable with a value for each of those of several."""
+        extent: Size = 1
+        for v in variables:
+            extent = extent * v.extent
+        return self.dag.variable(extent)
+
     def as_one(self, over: Sequence[LoopVar], x: Access, step: Size) -> tuple[LoopVar, Access]:
         """A variable in place of several that are contiguous in an access, and the access with it."""
-        extent: Size = 1
-        for v in over:
-            extent = extent * v.extent
-        k = self.dag.variable(extent)
+        k = self.counting(over)
         kept = [(v, c) for v, c in x.address.terms if v not in over]
         return k, Access(x.tensor, affine([*kept, (k, step)], x.address.offset))
 
@@ -247,6 +289,10 @@ def _joined(x: Access, over: tuple[LoopVar, ...]) -> Size | None:
         if outer != inner * v.extent:
             return None
     return coefficients[-1]
+
+
+def _is_contiguous(n: DagNode, v: LoopVar) -> bool:
+    return isinstance(n, Load) and n.access.address.coefficient(v) == 1
 
 
 def _is_free(b: DagNode) -> bool:

@@ -130,7 +130,7 @@ def _around(cycle: CycleStores) -> tuple[LoopVar, ...]:
 
 
 def _is_around(p: Product, around: tuple[LoopVar, ...]) -> bool:
-    return p.windows is None and p.computed is None and all(v in p.batch for v in around)
+    return p.windows is None and p.computed is None and p.gathered is None and all(v in p.batch for v in around)
 
 
 def _inside(p: Unplanned, around: tuple[LoopVar, ...]) -> Step:

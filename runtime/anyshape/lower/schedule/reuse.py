@@ -80,7 +80,8 @@ class LoadsOf:
     def is_safe(self, step: object, operand: Tensor, store: Store) -> bool:
         """Whether the store may overwrite the operand, which no other step reads."""
         if isinstance(step, Product):
-            if operand in (step.a.tensor, step.b.tensor) or (step.computed and _loads([step.computed], operand)):
+            values = [n for n in (step.computed, step.gathered) if n is not None]
+            if operand in (step.a.tensor, step.b.tensor) or _loads(values, operand):
                 return False
             loads = _loads(_roots(step.stores), operand)
             return all(matches(a, store) for a in loads) and not self._read_after(step.stores, store, operand)

@@ -10,7 +10,8 @@ def spell_schedule(schedule: Schedule) -> str:
     names = value_names(schedule.function)
     for step in schedule.steps:
         if isinstance(step, KernelStep):  # what one kernel of a node makes for another is no result of the node
-            names |= {v: f"%{v.name}" for v in step.outputs if v not in names}
+            for v in (*step.inputs, *step.outputs):
+                names.setdefault(v, f"%{v.name or f'v{len(names)}'}")
     sizes = symbol_names(schedule.function, names)
     lines: list[str] = []
     for step in schedule.steps:

@@ -1,0 +1,172 @@
+"""Reductions over short windows of which the lanes are no part: per place of a result one test whether all of its window is inside.
+
+In: a `Scope` that runs over places and, along the lanes, over channels. Out: its loops, in which the taps are
+one after the other, twice: without any mask for places whose window is inside of what it reads, and masked for those at edges. Places are
+the inner loop, for a few channels at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from anyshape.lower.emit import elementwise
+from anyshape.lower.emit.context import KernelContext
+from anyshape.lower.emit.inner_loop import accumulate, emit_loop
+from anyshape.lower.emit.nest import nest
+from anyshape.lower.emit.windows import over_planes
+from anyshape.lower.ir.dag import Bound, DagNode, Load, LoopVar, Reduction, walk
+from anyshape.lower.ir.inline_values import neutral
+from anyshape.lower.llvm.types import I1, I64, Val, const
+from anyshape.lower.schedule.tree import Loop, Scope
+
+WRITTEN_OUT = 25
+"""The most taps that are written out."""
+IN_REGISTERS = 20
+"""The most factors, of all taps and vectors of channels, that stay in registers from place to place."""
+
+
+def has_taps(scope: Scope) -> bool:
+    """Whether the scope has one reduction over a few taps, at edges of which reads are masked alike for all lanes."""
+    loops = [s for s in scope.steps if isinstance(s, Loop)]
+    summing = [s for s in loops if s.reductions]
+    if any(len(s.reductions) > 1 for s in summing):
+        return False
+    if len(loops) != len(scope.steps) or len(summing) != 1 or scope.fills or any(s.keep for s in loops):
+        return False
+    if scope.vector is None or len(scope.variables) < 3 or any(s.variables for s in loops if s is not summing[0]):
+        return False
+    (red,) = summing[0].reductions
+    return are_few(red.variables) and bool(tap_bounds([red.body], red.variables, scope.vector))
+
+
+def are_few(taps: Sequence[LoopVar]) -> bool:
+    """Whether so many taps may be written out one after the other."""
+    extents = [v.extent for v in taps if isinstance(v.extent, int)]
+    return len(extents) == len(taps) and 1 < math.prod(extents) <= WRITTEN_OUT
+
+
+def tap_bounds(values: Sequence[DagNode], taps: Sequence[LoopVar], vector: LoopVar) -> set[Bound]:
+    """The bounds of reads that a tap decides with the place, each with one tap, so that it holds between two taps for which it does."""
+    bounds = {b for n in walk(values) if isinstance(n, Load) for b in n.access.bounds}
+    return {b for b in bounds if _is_monotonic(b, vector, taps)}
+
+
+def _is_monotonic(b: Bound, vector: LoopVar, taps: Sequence[LoopVar]) -> bool:
+    own = [v for v, _ in b.index.terms if v in taps]
+    return len(own) == 1 and b.guard is None and not b.index.lets and b.index.coefficient(vector) == 0
+
+
+def emit_taps(ctx: KernelContext, scope: Scope) -> None:
+    """Emits a scope that `has_taps`."""
+    *outer, place, channels = scope.variables
+    (red,) = next(s.reductions for s in scope.steps if isinstance(s, Loop) and s.reductions)
+    fixed = [
+        n
+        for n in walk([red.body])
+        if isinstance(n, Load) and scope.vector in n.domain and not n.domain & {*outer, place}
+    ]
+    bounds = tap_bounds([red.body], red.variables, channels)
+
+    def of_channels() -> None:
+        nest(ctx, [place], _Places(ctx, scope, red, bounds, _factors(ctx, red, fixed)).emit)
+
+    tiers = (2, 1) if 2 * len(_numbers(red.variables)) <= IN_REGISTERS else (1,)
+    over_planes(ctx, outer, lambda: nest(ctx, [channels], of_channels, vector=channels, tiers=tiers))
+
+
+AHEAD = 8
+"""How many places ahead is prefetched: a place takes some 20 cycles, and a line of the third cache ten times that."""
+Factors = Mapping[tuple[int, ...], Mapping[tuple[DagNode, int], Val]]
+"""By tap: the values of nodes that are the same for all places, by vector."""
+
+
+def _numbers(taps: Sequence[LoopVar]) -> list[tuple[int, ...]]:
+    return list(product(*(range(v.extent) for v in taps if isinstance(v.extent, int))))
+
+
+def at_taps(ctx: KernelContext, taps: Sequence[LoopVar]) -> Iterator[tuple[int, ...]]:
+    """Code for each tap, one after the other."""
+    for numbers in _numbers(taps):
+        with ctx.levels.section():
+            for v, k in zip(taps, numbers, strict=True):
+                ctx.levels.bind(v, const(I64, k))
+            yield numbers
+
+
+def _factors(ctx: KernelContext, red: Reduction, nodes: Sequence[Load]) -> Factors:
+    """Loads the factors of all taps, if that many vectors may stay in registers."""
+    factors: dict[tuple[int, ...], dict[tuple[DagNode, int], Val]] = {}
+    copies = ctx.values.copies
+    if len(_numbers(red.variables)) * len(copies) * len(nodes) > IN_REGISTERS:
+        return factors
+    for numbers in at_taps(ctx, red.variables):
+        factors[numbers] = {(n, copy): ctx.values.of(n, copy) for n in nodes for copy in copies}
+    return factors
+
+
+@dataclass(frozen=True)
+class _Places:
+    """One place of the results: all that is summed, and what is stored of it."""
+
+    ctx: KernelContext
+    scope: Scope
+    red: Reduction
+    bounds: set[Bound]
+    factors: Factors
+
+    def emit(self) -> None:
+        ctx = self.ctx
+        inside = all_inside(ctx, self.red.variables, self.bounds)
+        with ctx.levels.when(inside), ctx.values.held(self.bounds):
+            self.results(ahead=True)
+        with ctx.levels.when(ctx.f.not_(inside)):
+            self.results()
+
+    def results(self, ahead: bool = False) -> None:
+        for copy, total in enumerate(self.totals(ahead)):
+            self.ctx.levels.define(self.red, copy, total)
+        for step in self.scope.steps:
+            if isinstance(step, Loop) and step.stores:
+                emit_loop(self.ctx, replace(step, variables=(), reductions=()))
+
+    def totals(self, ahead: bool) -> list[Val]:
+        ctx, red = self.ctx, self.red
+        start = elementwise.literal(red.dtype, neutral(red.kind, red.dtype))
+        totals = [ctx.f.splat(start, ctx.values.lanes_of(True))] * len(ctx.values.copies)
+        for numbers in at_taps(ctx, red.variables):
+            for (node, copy), value in self.factors.get(numbers, {}).items():
+                ctx.levels.define(node, copy, value)
+            totals = [accumulate(ctx, red, total, copy) for copy, total in enumerate(totals)]
+            if ahead:
+                self.fetch(numbers)
+        return totals
+
+    def fetch(self, numbers: tuple[int, ...]) -> None:
+        """Prefetches what places further on see first at this tap: a row of which these are few channels is no stream of adjacent lines."""
+        ctx, f, place, tap = self.ctx, self.ctx.f, self.scope.variables[-2], self.red.variables[-1]
+        for n in walk([self.red.body]):
+            if not isinstance(n, Load) or place not in n.domain:
+                continue
+            along = n.access.address.coefficient(place)
+            step = next((k for k in range(1, 5) if along == n.access.address.coefficient(tap) * k), 1)
+            if isinstance(tap.extent, int) and numbers[-1] >= tap.extent - step:
+                element = elementwise.memory_type(n.access.tensor.dtype)
+                further = f.mul(ctx.sizes.of(along), AHEAD)
+                pointer = f.gep(ctx.values.pointer(n.access.tensor, n.access.address), further, element)
+                for at in range(0, len(ctx.values.copies) * ctx.lanes, f.target.line_bytes // element.bytes):
+                    f.prefetch(f.gep(pointer, at, element), False)
+
+
+def all_inside(ctx: KernelContext, taps: Sequence[LoopVar], bounds: set[Bound]) -> Val:
+    """Tests the bounds for the first taps and for the last ones."""
+    result = const(I1, 1)
+    for index in (lambda v: 0, lambda v: v.extent - 1):
+        with ctx.levels.section():
+            for v in taps:
+                ctx.levels.bind(v, const(I64, index(v)))
+            holds = ctx.values.inside(sorted(bounds, key=str), 0)
+        result = result if holds is None else ctx.f.and_(result, holds)
+    return result

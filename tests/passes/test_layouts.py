@@ -1,0 +1,213 @@
+"""Channels last: networks of convolutions, drawn from a table, with values stored as transposes and without."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.dtypes import parse_dtype
+from anyshape.graph.function import Function
+from anyshape.graph.value import Value
+from anyshape.passes import layouts
+from anyshape.passes.fuse import fuse
+from anyshape.passes.pipeline import optimise
+from anyshape.passes.steps import KernelStep
+
+TOLERANCE = {"f32": 1e-4, "f64": 1e-9, "f16": 4e-2, "bf16": 0.2}
+"""Of the largest result; sums of narrow floats are f32, and what is rounded between kernels differs by fusion."""
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores all channels last, however few they are and whatever that costs."""
+    monkeypatch.setattr(layouts, "LEAST", 1)
+    monkeypatch.setattr(layouts._Storage, "pays", lambda self, group: True)
+
+
+class Network:
+    """A chain of layers over `rank` spatial dims."""
+
+    def __init__(self, seed: int) -> None:
+        self.random, self.numbers = random.Random(seed), np.random.RandomState(seed)
+        self.dtype = self.random.choice(["f32", "f32", "f64", "f16", "bf16"])
+        self.rank = self.random.choice([1, 2, 2, 2, 3])
+        self.channels = self.random.choice([1, 2, 3, 5, 8, 16, 17, 33])
+        dims = ", ".join(("h", "w", "d")[: self.rank])
+        self.x: Value = anyshape.input("x", f"{self.dtype}[b, {self.channels}, {dims}]")
+        self.h = self.x
+        self.values: list[Value] = []
+        for _ in range(self.random.randint(2, 6)):
+            self.h = LAYERS[self.random.choice(list(LAYERS))](self)
+            self.values.append(self.h)
+
+    def function(self) -> Function:
+        also = [self.random.choice(self.values)] if self.random.random() < 0.3 else []
+        return anyshape.function([self.x], [self.h, *also])
+
+    def weights(self, *shape: int) -> Value:
+        array = self.numbers.randn(*shape) / max(1, np.prod(shape[1:])) ** 0.5
+        return anyshape.constant(array.astype(parse_dtype(self.dtype).numpy))
+
+    def each(self, choices: list[int]) -> list[int]:
+        return [self.random.choice(choices) for _ in range(self.rank)]
+
+    def convolution(self, strides: list[int]) -> Value:
+        before, self.channels = self.channels, self.random.choice([1, 2, 4, 16, 18, 32, 35])
+        kernel, dilations = self.each([1, 2, 3]), self.each([1, 1, 2])
+        reach = [(k - 1) * d for k, d in zip(kernel, dilations, strict=True)]
+        pads = [max(n, (r + 1) // 2) for n, r in zip(self.each([0, 1, 2]), reach, strict=True)]
+        bias = [self.weights(self.channels)] if self.random.random() < 0.5 else []
+        w = self.weights(self.channels, before, *kernel)
+        return ops.conv(self.h, w, *bias, pads=[*pads, *pads], dilations=dilations, strides=strides)
+
+    def depthwise(self) -> Value:
+        before, each = self.channels, self.random.choice([1, 1, 2])
+        self.channels *= each
+        kernel = self.each([1, 2, 3, 5])
+        pads = [*(k // 2 for k in kernel), *(k - k // 2 for k in kernel)]
+        w = self.weights(self.channels, 1, *kernel)
+        return ops.conv(self.h, w, pads=pads, groups=before, strides=self.each([1, 2]))
+
+    def grouped(self) -> Value:
+        if self.channels % 2:
+            return self.h
+        before, self.channels = self.channels, 2 * self.random.choice([1, 3, 16])
+        return ops.conv(self.h, self.weights(self.channels, before // 2, *[1] * self.rank), groups=2)
+
+    def joined(self) -> Value:
+        self.channels *= 2
+        return ops.concat([self.h, ops.relu(self.h)], axis=1)
+
+    def cut(self) -> Value:
+        if self.channels == 1:
+            return self.h
+        self.channels -= 1
+        return ops.slice(self.h, starts=[1], ends=[2**40], axes=[1])
+
+    def scaled(self) -> Value:
+        ones = [1] * self.rank
+        return self.h * self.weights(self.channels, *ones) + self.weights(self.channels, *ones)
+
+    def pooled(self, name: str, size: int) -> Value:
+        pads = [1] * 2 * self.rank
+        if name == "max":
+            return ops.max_pool(self.h, kernel=[size] * self.rank, pads=pads, strides=self.each([1, 2]))[0]
+        return ops.average_pool(
+            self.h, kernel=[size] * self.rank, pads=pads, count_include_pad=self.random.random() < 0.5
+        )
+
+    def gated(self) -> Value:
+        axes = list(range(2, 2 + self.rank))
+        return self.h * ops.sigmoid(ops.mean(self.h, axes, keepdims=True))
+
+    def argument(self, number: int) -> Any:
+        numbers = np.random.RandomState(number)
+        sizes = [int(numbers.choice([0, 1, 2, 3, 5, 9, 16, 17])) for _ in range(self.rank)]
+        shape = (int(numbers.choice([1, 2, 3])), int(self.x.type.shape[1]), *sizes)  # type: ignore[index, arg-type]
+        x = numbers.randn(*shape).astype(parse_dtype(self.dtype).numpy)
+        if x.size and numbers.rand() < 0.3:
+            x.reshape(-1)[numbers.randint(x.size)] = np.inf
+        return x
+
+
+LAYERS: dict[str, Callable[[Network], Value]] = {
+    "convolution": lambda n: n.convolution([1] * n.rank),
+    "pointwise": lambda n: n.convolution([1] * n.rank),
+    "strided": lambda n: n.convolution(n.each([1, 2, 3])),
+    "depthwise": Network.depthwise,
+    "grouped": Network.grouped,
+    "map": lambda n: ops.relu(n.h),
+    "residual": lambda n: ops.relu(n.h) + n.h,
+    "silu": lambda n: n.h * ops.sigmoid(n.h),
+    "affine": Network.scaled,
+    "max pool": lambda n: n.pooled("max", 2),
+    "average pool": lambda n: n.pooled("average", 3),
+    "concat": Network.joined,
+    "slice": Network.cut,
+    "squeeze and excite": Network.gated,
+}
+
+
+def outcome(exe: Any, x: Any) -> Any:
+    try:
+        return [np.asarray(y, np.float64) for y in exe(x)]
+    except anyshape.AnyshapeError as e:
+        return type(e)
+
+
+def agree(a: Any, b: Any, tolerance: float) -> bool:
+    if not isinstance(a, list) or not isinstance(b, list):
+        return bool(a == b)
+    for p, q in zip(a, b, strict=True):
+        finite = np.isfinite(p) & np.isfinite(q)
+        if p.shape != q.shape or not np.array_equal(p[~finite], q[~finite], equal_nan=True):
+            return False
+        if finite.any() and np.abs(p[finite] - q[finite]).max() > tolerance * (1 + np.abs(q[finite]).max()):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_networks_are_what_they_are_without_layouts(seed: int, always: None) -> None:
+    network = Network(seed)
+    f = network.function()
+    stored, plain = anyshape.compile(f, threads=1 + seed % 2), anyshape.compile(f, fuse=False)
+    for number in range(4):
+        x = network.argument(10 * seed + number)
+        assert agree(outcome(stored, x), outcome(plain, x), TOLERANCE[network.dtype]), (network.dtype, x.shape)
+
+
+def test_a_wrong_layout_is_noticed(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = layouts._order
+    monkeypatch.setattr(
+        layouts, "_order", lambda axis, rank: [0, *reversed(order(axis, rank)[1:])] if rank == 4 else order(axis, rank)
+    )
+    network, x = chain(16, 16), np.random.RandomState(0).randn(1, 16, 3, 4).astype(np.float32)
+    with pytest.raises((AssertionError, anyshape.AnyshapeError)):
+        assert agree(outcome(anyshape.compile(network), x), outcome(anyshape.compile(network, fuse=False), x), 1e-4)
+
+
+def chain(*channels: int, kernel: int = 3) -> Function:
+    """Convolutions of the same places, one after the other."""
+    numbers = np.random.RandomState(0)
+    x = h = anyshape.input("x", f"f32[b, {channels[0]}, h, w]")
+    for c, m in itertools.pairwise(channels):
+        w = numbers.randn(m, c, kernel, kernel).astype(np.float32) / np.float32(kernel * c**0.5)
+        h = ops.relu(ops.conv(h, anyshape.constant(w), pads=[kernel // 2] * 4))
+    return anyshape.function([x], h)
+
+
+def kernels(f: Function) -> list[str]:
+    return ["+".join(n.op.name for n in s.nodes) for s in fuse(optimise(f)).steps if isinstance(s, KernelStep)]
+
+
+def test_layouts_begin_and_end_with_a_transpose() -> None:
+    assert kernels(chain(256, 256, 256)) == ["transpose", "conv+relu", "conv+relu", "transpose"]
+
+
+@pytest.mark.parametrize("channels", [(8, 8), (16, 16, 16), (3, 16)])
+def test_transposes_have_to_pay(channels: tuple[int, ...]) -> None:
+    assert "transpose" not in kernels(chain(*channels))
+
+
+def test_few_channels_are_gathered_from_where_they_are() -> None:
+    assert kernels(chain(3, 256, 256, 256)) == ["conv+relu", "conv+relu", "conv+relu", "transpose"]
+
+
+def test_a_saved_network(tmp_path: Path) -> None:
+    exe, x = anyshape.compile(chain(128, 128, 128)), np.random.RandomState(0).randn(2, 128, 5, 3).astype(np.float32)
+    exe.save(tmp_path / "network.anyshape")
+    np.testing.assert_array_equal(anyshape.load(tmp_path / "network.anyshape")(x), exe(x))
+
+
+def test_results_do_not_depend_on_threads() -> None:
+    f, x = chain(64, 256, 256, 64), np.random.RandomState(0).randn(1, 64, 13, 11).astype(np.float32)
+    np.testing.assert_array_equal(anyshape.compile(f, threads=1)(x), anyshape.compile(f, threads=2)(x))
