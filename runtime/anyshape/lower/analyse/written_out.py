@@ -68,10 +68,12 @@ class Split:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Tiled:
-    """`values` of the sum at each place of a tile, over the variables of tiles."""
+    """`values` of the sum at each place of a tile, over the variables of tiles. `vector` runs along the lanes: a variable of the results, or
+    the last of tiles, whose places are then put side by side."""
 
     sum: Reduction
     splits: tuple[Split, ...]
+    vector: LoopVar
     values: Mapping[tuple[int, ...], DagNode]
 
 
@@ -207,8 +209,12 @@ def _spread(
 def _tiled(
     dag: Dag, r: Reduction, stores: Sequence[Store], tables: list[Table], value: DagNode, places: _Places
 ) -> Tiled | None:
-    last = places.splits[-1].variable
-    if any(s.access.address.coefficient(last) != 1 for s in stores):
+    along = [v for v in stores[0].variables if all(s.access.address.coefficient(v) == 1 for s in stores)]
+    if not along:
+        return None
+    last = places.splits[-1]
+    vector = last.tile if along[-1] is last.variable else along[-1]
+    if any(vector is p.variable for p in places.splits):
         return None
     tiles = {(p.variable, p.size): p.tile for p in places.splits}
     by_tile = _ByTile(dag, tiles)
@@ -220,7 +226,7 @@ def _tiled(
     found = {}
     for chosen in itertools.product(*(range(p.size) for p in places.splits)):
         found[chosen] = sums.at({(p.variable, p.size): k for p, k in zip(places.splits, chosen, strict=True)})
-    return Tiled(r, places.splits, found)
+    return Tiled(r, places.splits, vector, found)
 
 
 def _terms(dag: Dag, r: Reduction, value: DagNode) -> dict[tuple[int, ...], DagNode]:

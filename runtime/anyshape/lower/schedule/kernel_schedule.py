@@ -152,7 +152,10 @@ def _phases(dag: Dag, stages: list[list[Store]], group: Group) -> tuple[list[Ste
 def _planned(dag: Dag, stores: list[Store], constants: Mapping[Tensor, NDArray[Any]]) -> Scope:
     match written_out(dag, stores, constants):
         case Spread(spread, staged):
-            return replace(plan([*spread]), windows=None if staged is None else Windows(staged, ()))
+            scope = plan([*spread])
+            if staged is not None:
+                return replace(scope, windows=Windows(staged, ()))
+            return replace(scope, spread=scope.vector is not None and len(scope.variables) > 1)
         case Tiled() as tiled:
             return replace(plan(stores), tiled=tiled)
     return replace(plan(stores), windows=row_windows(dag, stores))

@@ -67,6 +67,8 @@ class Scope:
     transposed: LoopVar | None = None
     windows: Windows[Reduction] | None = None
     """The one reduction by taps, where it runs over a window; no taps where it is written out."""
+    spread: bool = False
+    """Whether its stores are many of one sum that is written out."""
     tiled: Tiled | None = None
     """The one reduction for each place of a tile, where its tables depend on that."""
 
