@@ -7,7 +7,7 @@ least cost is made of, or None. Where sizes that only the run tells decide, they
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,13 +30,11 @@ from anyshape.passes.simplify import still_checks
 from anyshape.rules import Rule
 
 SMALL, LARGE = 48, 224
-"""Sides of pictures between which a model of any sizes is right about what takes less time; beyond, it keeps to what is best at the end."""
-CYCLES_PER_BYTE = 0.25
+"""Sides of pictures between which a model of any sizes may change its algorithms; beyond, it keeps those of the end."""
+CYCLES_PER_BYTE = 0.13
 """Of constants of a product, which come from beyond the second cache in every call, while the product is computed."""
-CYCLES_PER_KERNEL = 1500.0
-LEAST_VECTORS = 1
-CYCLES_PER_VECTOR = 3.5
-"""Of values that are transformed, each vector that is read or written."""
+CYCLES_PER_VECTOR, CYCLES_PER_KERNEL = 4.5, 1500.0
+"""Of what is transformed, each vector that is read or written; and of a kernel, whatever it computes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +42,7 @@ class _Way:
     """A way to compute the results of a call: by an algorithm, of which the nodes are, or as it is."""
 
     algorithm: AlgorithmDef | None
-    nodes: Sequence[Node]
+    works: Sequence[_Work]
     values: Sequence[Value] | None = None
 
 
@@ -74,11 +72,11 @@ class Algorithms:
     def __call__(self, node: Node) -> Sequence[Value] | None:
         if not node.op.algorithms or node.bound is None:
             return None
-        ways: list[_Way] = [_Way(None, [node])]
+        ways = [_Way(None, _works([node]))]
         for each in node.op.algorithms:
             if each.growth <= self.growth and _applies(node, each):
                 values = _called(node, each)
-                ways += [_Way(each, _new(node, values), values)] if values is not None else []
+                ways += [_Way(each, _works(_new(node, values)), values)] if values is not None else []
         if len(ways) == 1:
             return None
         symbols = frozenset(s for v in node.inputs if v is not None for s in v.type.symbols())
@@ -88,47 +86,52 @@ class Algorithms:
         return best.way.values
 
     def cost(self, choice: _Choice, side: int) -> float:
-        return self.cycles(choice.way.nodes, {s: 1 if s in choice.batches else side for s in choice.symbols})
+        """Rough cycles of a way for pictures of that side; not of what is computed of constants alone."""
+        sizes = {s: 1 if s in choice.batches else side for s in choice.symbols}
+        return sum(work.cycles(sizes, self.lanes) for work in choice.way.works)
 
     def total(self, side: int) -> float:
         """Rough cycles of all calls as they were chosen, for other sizes."""
         return sum(self.cost(choice, side) for choice in self.choices)
 
-    def cycles(self, nodes: Iterable[Node], usual: dict[Dim, int]) -> float:
-        """Rough cycles of calls, but of those on constants alone."""
-        return sum(self._cycles(n, usual) for n in nodes if not all(v is None or v.is_constant for v in n.inputs))
 
-    def _cycles(self, node: Node, usual: dict[Dim, int]) -> float:
-        if node.op.kernel is None or all(v.contents is not None for v in node.outputs):
-            return 0.0
-        products = sum(self._products(node, usual))
-        if products:
-            constants = sum(v.constant.nbytes for v in node.inputs if v is not None and v.constant is not None)
-            constants += sum(
-                _number(v.type.count(), usual) * v.type.dtype.itemsize
-                for v in node.inputs
-                if v is not None and _made(v)
-            )
-            return max(products, constants * CYCLES_PER_BYTE)
-        vectors = sum(self._vectors(v, usual) for v in (*node.inputs, *node.outputs) if v is not None)
-        return vectors * CYCLES_PER_VECTOR + CYCLES_PER_KERNEL
+@dataclass(frozen=True)
+class _Work:
+    """What a call does: `products` of contractions with so many `constants` bytes, or `moved` elements."""
 
-    def _vectors(self, v: Value, usual: dict[Dim, int]) -> int:
-        """The vectors of a value, each of elements of one row."""
-        *outer, last = (_number(n, usual) for n in v.type.shape or (1,))
-        return math.prod(outer) * -(-last // self.lanes)
+    products: tuple[Size, ...]
+    constants: Size
+    moved: Size
 
-    def _products(self, node: Node, usual: dict[Dim, int]) -> Iterator[float]:
-        """Cycles of the contractions of a call: two multiply-adds of vectors each, along what the result is contiguous in."""
+    @classmethod
+    def of(cls, node: Node) -> _Work:
+        inputs = [v for v in node.inputs if v is not None]
+        products: list[Size] = []
         for q in equations_of(node, *tensors_of(node)).equations:
             for e in walk(q.value):
                 c = contraction_of(EXPRESSIONS, e) if isinstance(e, Reduce) else None
                 if c is not None:
-                    a, b = (EXPRESSIONS.variables(f) for f in c.factors)
-                    along = b - a if q.index[-1].free & b else a - b
-                    columns = math.prod(_number(v.extent, usual) for v in along)
-                    rows = math.prod(_number(v.extent, usual) for v in (a | b) - along)
-                    yield rows * max(-(-columns // self.lanes), LEAST_VECTORS) / 2 + CYCLES_PER_KERNEL
+                    a, b = map(EXPRESSIONS.variables, c.factors)
+                    products.append(math.prod((v.extent for v in sorted(a | b, key=lambda v: v.serial)), start=1))
+        constants: Size = 0
+        for v in inputs:
+            constants = constants + (v.type.count() * v.type.dtype.itemsize if v.is_constant or _made(v) else 0)
+        moved: Size = 0
+        for v in (*inputs, *node.outputs):
+            moved = moved + v.type.count()
+        return cls(tuple(products), constants, moved)
+
+    def cycles(self, sizes: dict[Dim, int], lanes: int) -> float:
+        if not self.products:
+            return _number(self.moved, sizes) / lanes * CYCLES_PER_VECTOR + CYCLES_PER_KERNEL
+        products = sum(_number(n, sizes) for n in self.products) / lanes / 2
+        return max(products, _number(self.constants, sizes) * CYCLES_PER_BYTE) + CYCLES_PER_KERNEL
+
+
+def _works(nodes: Iterable[Node]) -> list[_Work]:
+    """What calls do whose results are no constants and no sizes."""
+    computing = (n for n in nodes if n.op.kernel is not None and any(v.contents is None for v in n.outputs))
+    return [_Work.of(n) for n in computing if not all(v is None or v.is_constant for v in n.inputs)]
 
 
 def by_size(f: Function, optimised: Callable[[Algorithms], Function], lanes: int, growth: float) -> Function:

@@ -68,8 +68,8 @@ class Split:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Tiled:
-    """`values` of the sum at each place of a tile, over the variables of tiles. `vector` runs along the lanes: a variable of the results, or
-    the last of tiles, whose places are then put side by side."""
+    """`values` of the sum at each place of a tile, over the variables of tiles. `vector` runs along the lanes: a variable of the results,
+    or the last of tiles, whose places are then put side by side."""
 
     sum: Reduction
     splits: tuple[Split, ...]

@@ -1,7 +1,7 @@
 """Results of sums that are written out as code: all stores of a place, or all places of a tile, one after the other.
 
-In: a `Scope` that has `tiled`, or whose stores are `spread`. Out: loops over planes and rows, shared out, and in them loops over places and,
-along the lanes, over vectors. Where lanes are tiles, what was computed for the places of a tile is put side by side before it is stored.
+In: a `Scope` that has `tiled`, or whose stores are `spread`. Out: loops over planes and rows, shared out, and in them loops over places
+and, along the lanes, over vectors. Where lanes are tiles, what was computed for the places of a tile is put side by side before it is stored.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.nest import nest
 from anyshape.lower.emit.value import Vector
 from anyshape.lower.emit.windows import over_planes
+from anyshape.lower.ir.dag import LoopVar
 from anyshape.lower.llvm.interleaving import interleaved
 from anyshape.lower.llvm.types import I32, Val
 from anyshape.lower.schedule.tree import Scope
@@ -29,7 +30,12 @@ def emit_spread(ctx: KernelContext, scope: Scope) -> None:
             for copy in ctx.values.copies:
                 ctx.values.store(s.access, ctx.values.of(s.value, copy), copy)
 
-    over_planes(ctx, outer, lambda: nest(ctx, [place, vector], body, vector=vector, tiers=(1,)))
+    over_planes(ctx, outer, lambda: nest(ctx, [place, vector], body, vector=vector, tiers=_tiers(ctx, vector)))
+
+
+def _tiers(ctx: KernelContext, v: LoopVar) -> tuple[int, ...]:
+    """Whole vectors where there are no others; else all are masked, since the code is long."""
+    return (1,) if isinstance(v.extent, int) and v.extent % ctx.lanes == 0 else ()
 
 
 def emit_tiles(ctx: KernelContext, scope: Scope) -> None:
@@ -45,7 +51,9 @@ def emit_tiles(ctx: KernelContext, scope: Scope) -> None:
         values = {place: f.splat(ctx.values.of(node), ctx.lanes) for place, node in tiled.values.items()}
         _rows(ctx, scope, (), values)
 
-    over_planes(ctx, [*planes, *outer], lambda: nest(ctx, inner, body, vector=tiled.vector))
+    over_planes(
+        ctx, [*planes, *outer], lambda: nest(ctx, inner, body, vector=tiled.vector, tiers=_tiers(ctx, tiled.vector))
+    )
 
 
 def _rows(ctx: KernelContext, scope: Scope, place: tuple[int, ...], values: Places) -> None:
