@@ -134,14 +134,16 @@ def _works(nodes: Iterable[Node]) -> list[_Work]:
     return [_Work.of(n) for n in computing if not all(v is None or v.is_constant for v in n.inputs)]
 
 
-def by_size(f: Function, optimised: Callable[[Algorithms], Function], lanes: int, growth: float) -> Function:
+def by_size(f: Function, optimised: Callable[[Function, Algorithms], Function], lanes: int, growth: float) -> Function:
     """The function with algorithms in it. Where the best ones depend on sizes that only the run tells, it is a branch: one side for small
     operands, one for large ones, each with all nodes, so that these share kernels and memory as they do without a branch."""
     large, small = Algorithms(lanes, growth), Algorithms(lanes, growth, SMALL)
-    of_large = optimised(large)
+    of_large = optimised(f, large)
+    if not large.choices:
+        return f
     if not any(choice.symbols - choice.batches for choice in large.choices):
         return of_large
-    of_small = optimised(small)
+    of_small = optimised(f, small)
     names = [[c.way.algorithm and c.way.algorithm.op for c in each.choices] for each in (large, small)]
     if names[0] == names[1]:
         return of_large
@@ -159,7 +161,8 @@ def by_size(f: Function, optimised: Callable[[Algorithms], Function], lanes: int
     condition = make("greater_equal", [make("size", [x], {}, ""), np.int64(least)], {}, "")
     results = control.if_(condition, side(of_large), side(of_small))
     checks = list(dict.fromkeys((*of_large.checks, *of_small.checks)))
-    return Function(f.params, results, f.name, f.result_names, checks=checks, form=f.form)
+    branched = Function(f.params, results, f.name, f.result_names, checks=checks, form=f.form)
+    return optimised(branched, Algorithms(lanes, 0.0))
 
 
 def _applies(node: Node, each: AlgorithmDef) -> bool:
