@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from anyshape.equations.expr import Reduce
 from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError
 from anyshape.expansion.composition import expand
+from anyshape.graph.alike import alike
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build, equations_of, tensors_of
 from anyshape.graph.matching import make
@@ -43,7 +45,6 @@ class _Way:
 
     algorithm: AlgorithmDef | None
     works: Sequence[_Work]
-    values: Sequence[Value] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,8 @@ class Algorithms:
     growth: float
     side: int = LARGE
     choices: list[_Choice] = field(default_factory=list)
+    known: dict[Any, list[_Way]] = field(default_factory=dict)
+    """Ways of calls that differ in nothing but their operands."""
 
     def inside(self) -> Algorithms:
         """No other algorithms in regions: what those are run for is not known."""
@@ -72,18 +75,23 @@ class Algorithms:
     def __call__(self, node: Node) -> Sequence[Value] | None:
         if not node.op.algorithms or node.bound is None:
             return None
+        key = (node.op, alike(node.attrs), tuple(None if v is None else (v.type, v.is_constant) for v in node.inputs))
+        if key not in self.known:
+            self.known[key] = self.ways(node)
+        symbols = frozenset(s for v in node.inputs if v is not None for s in v.type.symbols())
+        choices = [_Choice(way, symbols, _first_symbols(node)) for way in self.known[key]]
+        best = min(choices, key=lambda choice: self.cost(choice, self.side))
+        if len(choices) > 1:
+            self.choices.append(best)
+        return None if best.way.algorithm is None else _called(node, best.way.algorithm)
+
+    def ways(self, node: Node) -> list[_Way]:
+        """All ways to compute the results of a call."""
         ways = [_Way(None, _works([node]))]
         for each in node.op.algorithms:
-            if each.growth <= self.growth and _applies(node, each):
-                values = _called(node, each)
-                ways += [_Way(each, _works(_new(node, values)), values)] if values is not None else []
-        if len(ways) == 1:
-            return None
-        symbols = frozenset(s for v in node.inputs if v is not None for s in v.type.symbols())
-        choices = [_Choice(way, symbols, _first_symbols(node)) for way in ways]
-        best = min(choices, key=lambda choice: self.cost(choice, self.side))
-        self.choices.append(best)
-        return best.way.values
+            values = _called(node, each) if each.growth <= self.growth and _applies(node, each) else None
+            ways += [_Way(each, _works(_new(node, values)))] if values is not None else []
+        return ways
 
     def cost(self, choice: _Choice, side: int) -> float:
         """Rough cycles of a way for pictures of that side; not of what is computed of constants alone."""
@@ -137,7 +145,8 @@ def _works(nodes: Iterable[Node]) -> list[_Work]:
 def by_size(f: Function, optimised: Callable[[Function, Algorithms], Function], lanes: int, growth: float) -> Function:
     """The function with algorithms in it. Where the best ones depend on sizes that only the run tells, it is a branch: one side for small
     operands, one for large ones, each with all nodes, so that these share kernels and memory as they do without a branch."""
-    large, small = Algorithms(lanes, growth), Algorithms(lanes, growth, SMALL)
+    large = Algorithms(lanes, growth)
+    small = Algorithms(lanes, growth, SMALL, known=large.known)
     of_large = optimised(f, large)
     if not large.choices:
         return f

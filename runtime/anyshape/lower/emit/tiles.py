@@ -1,7 +1,7 @@
 """Results of sums that are written out as code: all stores of a place, or all places of a tile, one after the other.
 
 In: a `Scope` that has `tiled`, or whose stores are `spread`. Out: loops over planes and rows, shared out, and in them loops over places
-and, along the lanes, over vectors. Where lanes are tiles, what was computed for the places of a tile is put side by side before it is stored.
+and, along the lanes, over vectors. Where lanes are tiles, what was computed for the places of one is put side by side before it is stored.
 """
 
 from __future__ import annotations
