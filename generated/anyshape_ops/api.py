@@ -3479,7 +3479,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:186
+# specs/window.yaml:187
 @called
 def conv(
     x: Operand,
@@ -3511,7 +3511,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:222
+# specs/window.yaml:223
 @called
 def max_pool(
     x: Operand,
@@ -3549,7 +3549,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:259
+# specs/window.yaml:260
 @called
 def average_pool(
     x: Operand,
@@ -3587,7 +3587,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:295
+# specs/window.yaml:296
 @called
 def lp_pool(
     x: Operand,
@@ -3625,7 +3625,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:329
+# specs/window.yaml:330
 @called
 def tile_windows(
     x: Operand,
@@ -3654,7 +3654,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:359
+# specs/window.yaml:360
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -3666,7 +3666,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:375
+# specs/window.yaml:376
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -3676,7 +3676,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:386
+# specs/window.yaml:387
 @called
 def tile_results(
     x: Operand,
@@ -3699,7 +3699,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:407
+# specs/window.yaml:408
 @called
 def conv_by_2(
     x: Operand,
@@ -3724,7 +3724,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:419
+# specs/window.yaml:420
 @called
 def conv_by_4(
     x: Operand,
@@ -3749,7 +3749,7 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:434
+# specs/window.yaml:435
 @called
 def conv_transpose(
     x: Operand,
@@ -3791,7 +3791,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:493
+# specs/window.yaml:494
 @called
 def conv_integer(
     x: Operand,
@@ -3824,7 +3824,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:530
+# specs/window.yaml:531
 @called
 def qlinear_conv(
     x: Operand,
@@ -3863,7 +3863,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:605
+# specs/window.yaml:606
 @called
 def max_unpool(
     x: Operand,
@@ -3892,7 +3892,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:646
+# specs/window.yaml:647
 @called
 def col2im(
     x: Operand,

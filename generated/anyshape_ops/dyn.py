@@ -1254,7 +1254,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:186
+# specs/window.yaml:187
 @called
 def conv(
     x: Operand,
@@ -1284,7 +1284,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:222
+# specs/window.yaml:223
 @called
 def max_pool(
     x: Operand,
@@ -1320,7 +1320,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:259
+# specs/window.yaml:260
 @called
 def average_pool(
     x: Operand,
@@ -1356,7 +1356,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:295
+# specs/window.yaml:296
 @called
 def lp_pool(
     x: Operand,
@@ -1392,7 +1392,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:329
+# specs/window.yaml:330
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1407,7 +1407,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:359
+# specs/window.yaml:360
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1419,7 +1419,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:386
+# specs/window.yaml:387
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1434,7 +1434,7 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:407
+# specs/window.yaml:408
 @called
 def conv_by_2(
     x: Operand,
@@ -1457,7 +1457,7 @@ def conv_by_2(
     return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:419
+# specs/window.yaml:420
 @called
 def conv_by_4(
     x: Operand,
@@ -1480,7 +1480,7 @@ def conv_by_4(
     return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:434
+# specs/window.yaml:435
 @called
 def conv_transpose(
     x: Operand,
@@ -1520,7 +1520,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:493
+# specs/window.yaml:494
 @called
 def conv_integer(
     x: Operand,
@@ -1551,7 +1551,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:530
+# specs/window.yaml:531
 @called
 def qlinear_conv(
     x: Operand,
@@ -1588,7 +1588,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:605
+# specs/window.yaml:606
 @called
 def max_unpool(
     x: Operand,
@@ -1615,7 +1615,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:646
+# specs/window.yaml:647
 @called
 def col2im(
     x: Operand,

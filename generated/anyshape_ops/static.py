@@ -1333,7 +1333,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:186
+# specs/window.yaml:187
 @called
 def conv(
     x: Operand,
@@ -1363,7 +1363,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:222
+# specs/window.yaml:223
 @called
 def max_pool(
     x: Operand,
@@ -1399,7 +1399,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:259
+# specs/window.yaml:260
 @called
 def average_pool(
     x: Operand,
@@ -1435,7 +1435,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:295
+# specs/window.yaml:296
 @called
 def lp_pool(
     x: Operand,
@@ -1471,7 +1471,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:329
+# specs/window.yaml:330
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
@@ -1488,7 +1488,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:359
+# specs/window.yaml:360
 @called
 def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1500,7 +1500,7 @@ def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -
     return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:386
+# specs/window.yaml:387
 @called
 def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
     """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
@@ -1513,7 +1513,7 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:407
+# specs/window.yaml:408
 @called
 def conv_by_2(
     x: Operand,
@@ -1536,7 +1536,7 @@ def conv_by_2(
     return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:419
+# specs/window.yaml:420
 @called
 def conv_by_4(
     x: Operand,
@@ -1559,7 +1559,7 @@ def conv_by_4(
     return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:434
+# specs/window.yaml:435
 @called
 def conv_transpose(
     x: Operand,
@@ -1599,7 +1599,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:493
+# specs/window.yaml:494
 @called
 def conv_integer(
     x: Operand,
@@ -1630,7 +1630,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:530
+# specs/window.yaml:531
 @called
 def qlinear_conv(
     x: Operand,
@@ -1667,7 +1667,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:605
+# specs/window.yaml:606
 @called
 def max_unpool(
     x: Operand,
@@ -1694,7 +1694,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:646
+# specs/window.yaml:647
 @called
 def col2im(
     x: Operand,

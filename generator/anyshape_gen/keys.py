@@ -89,7 +89,7 @@ ALGORITHM_KEYS = (
     Key("constant", "The input that is transformed when a model is compiled, so that the other op pays.", "word"),
 )
 MATRICES = ("windows", "weights", "results")
-TRAITS = ("commutative", "associative", "idempotent", "involution", "random")
+TRAITS = ("commutative", "associative", "idempotent", "involution", "random", "finite")
 FORMS_OF_BODY = ("kernel", "view", "procedure", "compose")
 
 

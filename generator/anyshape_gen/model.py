@@ -353,7 +353,7 @@ class OpSpec(Node):
     outputs: tuple[Operand, ...]
     dtypes: tuple[DtypeRule, ...]
     traits: tuple[str, ...]
-    """`commutative associative idempotent involution random`"""
+    """`commutative associative idempotent involution random finite`"""
     defines: tuple[Function, ...]
     """the functions that this op uses, callees before callers; they may read params, dims and tensors of the op"""
     shape: tuple[Statement, ...]

@@ -39,7 +39,7 @@ CONV_ALGORITHMS = (
 )
 
 
-# specs/window.yaml:407
+# specs/window.yaml:408
 def conv_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -84,7 +84,7 @@ CONV_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:419
+# specs/window.yaml:420
 def conv_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

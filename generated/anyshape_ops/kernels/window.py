@@ -36,7 +36,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/window.yaml:186
+# specs/window.yaml:187
 def conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -68,11 +68,11 @@ def conv_kernel(eqs: Equations, bound: Bound) -> None:
             * cast(w[h * m + i, j, *q], eqs.dtypes["U"]),
         )
         + cast(bias[h * m + i], eqs.dtypes["U"]),
-        "specs/window.yaml:193",
+        "specs/window.yaml:194",
     )
 
 
-# specs/window.yaml:222
+# specs/window.yaml:223
 def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -102,14 +102,14 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ],
         ),
-        "specs/window.yaml:230",
+        "specs/window.yaml:231",
     )
     seen = eqs.scratch("seen", parse_dtype("i64"), s)
     p = eqs.indices("p", s)
     eqs.define(
         seen[*p],
         fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-        "specs/window.yaml:231",
+        "specs/window.yaml:232",
     )
     first = eqs.scratch("first", parse_dtype("i64"), rules.Vec((b, c, *s)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
@@ -134,7 +134,7 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 d,
             ),
         ),
-        "specs/window.yaml:232",
+        "specs/window.yaml:233",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -161,11 +161,11 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/window.yaml:234",
+        "specs/window.yaml:235",
     )
 
 
-# specs/window.yaml:259
+# specs/window.yaml:260
 def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     count_include_pad = bound.count_include_pad
@@ -187,14 +187,14 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, 0) for u, m, k, t, r in zip(p, (d + both), kernel, strides, dilations))),
-            "specs/window.yaml:267",
+            "specs/window.yaml:268",
         )
     else:
         p = eqs.indices("p", s)
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-            "specs/window.yaml:269",
+            "specs/window.yaml:270",
         )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -214,11 +214,11 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 eqs.dtypes["U"],
             ),
         ) / cast(maximum(seen[*p], 1), eqs.dtypes["U"]),
-        "specs/window.yaml:271",
+        "specs/window.yaml:272",
     )
 
 
-# specs/window.yaml:295
+# specs/window.yaml:296
 def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -249,11 +249,11 @@ def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ) ** cast(p, eqs.dtypes["U"]),
         ) ** cast(as_expr(1) / p, eqs.dtypes["U"]),
-        "specs/window.yaml:304",
+        "specs/window.yaml:305",
     )
 
 
-# specs/window.yaml:329
+# specs/window.yaml:330
 def tile_windows_kernel(eqs: Equations, bound: Bound) -> None:
     groups = bound.groups
     c = bound.c
@@ -279,11 +279,11 @@ def tile_windows_kernel(eqs: Equations, bound: Bound) -> None:
             * t[i, q]
             * t[j, r],
         ),
-        "specs/window.yaml:347",
+        "specs/window.yaml:348",
     )
 
 
-# specs/window.yaml:359
+# specs/window.yaml:360
 def tile_weights_kernel(eqs: Equations, bound: Bound) -> None:
     u, groups, m, c, v = bound.u, bound.groups, bound.m, bound.c, bound.v
     w, t, y = eqs.tensor("w"), eqs.tensor("t"), eqs.tensor("y")
@@ -291,11 +291,11 @@ def tile_weights_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[i, j, h, o, k],
         reduce_("sum", [v, v], lambda q, r: w[h * m + o, k, q, r] * t[i, q] * t[j, r]),
-        "specs/window.yaml:368",
+        "specs/window.yaml:369",
     )
 
 
-# specs/window.yaml:375
+# specs/window.yaml:376
 def tile_products_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, u, v, b, p, q, c = bound.groups, bound.m, bound.u, bound.v, bound.b, bound.p, bound.q, bound.c
     w, x, y = eqs.tensor("w"), eqs.tensor("x"), eqs.tensor("y")
@@ -309,11 +309,11 @@ def tile_products_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, o, i, j, n, r, s],
         reduce_("sum", [c], lambda k: w[i, j, h, o, k] * x[h, k, i, j, n, r, s]),
-        "specs/window.yaml:380",
+        "specs/window.yaml:381",
     )
 
 
-# specs/window.yaml:386
+# specs/window.yaml:387
 def tile_results_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, height, width, u, v = bound.b, bound.groups, bound.m, bound.height, bound.width, bound.u, bound.v
     x, t, bias, y = eqs.tensor("x"), eqs.tensor("t"), eqs.tensor("bias"), eqs.tensor("y")
@@ -332,11 +332,11 @@ def tile_results_kernel(eqs: Equations, bound: Bound) -> None:
             * t[remainder(s, v), j],
         )
         + bias[h * m + o],
-        "specs/window.yaml:399",
+        "specs/window.yaml:400",
     )
 
 
-# specs/window.yaml:434
+# specs/window.yaml:435
 def conv_transpose_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -391,11 +391,11 @@ def conv_transpose_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         )
         + cast(bias[h * m + i], eqs.dtypes["U"]),
-        "specs/window.yaml:464",
+        "specs/window.yaml:465",
     )
 
 
-# specs/window.yaml:493
+# specs/window.yaml:494
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -434,11 +434,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:503",
+        "specs/window.yaml:504",
     )
 
 
-# specs/window.yaml:530
+# specs/window.yaml:531
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -488,7 +488,7 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         )
         + bias[h * m + i],
-        "specs/window.yaml:551",
+        "specs/window.yaml:552",
     )
     n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", s)
     eqs.define(
@@ -501,11 +501,11 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:554",
+        "specs/window.yaml:555",
     )
 
 
-# specs/window.yaml:605
+# specs/window.yaml:606
 def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     b = bound.b
@@ -517,7 +517,7 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     inner = bound.inner
     x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:625")
+    eqs.define(y[*i], 0, "specs/window.yaml:626")
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
     eqs.update(
         checked(y)[
@@ -528,12 +528,12 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:626: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
+        "specs/window.yaml:627: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
         "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )
 
 
-# specs/window.yaml:646
+# specs/window.yaml:647
 def col2im_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -584,5 +584,5 @@ def col2im_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/window.yaml:667: x[n, h, ravel(q, block), ravel((p + begin - q * " "dilations) // strides, rows)]",
+        "specs/window.yaml:668: x[n, h, ravel(q, block), ravel((p + begin - q * " "dilations) // strides, rows)]",
     )

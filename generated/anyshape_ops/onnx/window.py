@@ -13,7 +13,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/window.yaml:201
+# specs/window.yaml:202
 def conv_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv(
@@ -30,7 +30,7 @@ def conv_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:241
+# specs/window.yaml:242
 def max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return api.max_pool(
         n.input(0),
@@ -45,7 +45,7 @@ def max_pool_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/window.yaml:277
+# specs/window.yaml:278
 def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.average_pool(
@@ -62,7 +62,7 @@ def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:310
+# specs/window.yaml:311
 def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lp_pool(
@@ -79,7 +79,7 @@ def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:472
+# specs/window.yaml:473
 def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_transpose(
@@ -98,7 +98,7 @@ def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:509
+# specs/window.yaml:510
 def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_integer(
@@ -116,7 +116,7 @@ def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:567
+# specs/window.yaml:568
 def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_conv(
@@ -139,7 +139,7 @@ def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:628
+# specs/window.yaml:629
 def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max_unpool(
@@ -154,7 +154,7 @@ def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:671
+# specs/window.yaml:672
 def col2_im_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.col2im(

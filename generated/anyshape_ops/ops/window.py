@@ -10,7 +10,7 @@ import anyshape_ops.kernels.window as kernels
 import anyshape_ops.relations.window as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/window.yaml:186
+# specs/window.yaml:187
 STATIC_CONV = OpDef(
     name="conv",
     variant="static",
@@ -35,7 +35,7 @@ STATIC_CONV = OpDef(
     kernel=kernels.conv_kernel,
     algorithms=compositions.CONV_ALGORITHMS,
     summary="The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a bias.",
-    source="specs/window.yaml:186",
+    source="specs/window.yaml:187",
 )
 DYN_CONV = OpDef(
     name="conv",
@@ -61,11 +61,11 @@ DYN_CONV = OpDef(
     kernel=kernels.conv_kernel,
     algorithms=compositions.CONV_ALGORITHMS,
     summary="The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a bias.",
-    source="specs/window.yaml:186",
+    source="specs/window.yaml:187",
     shaping=("groups",),
 )
 
-# specs/window.yaml:222
+# specs/window.yaml:223
 STATIC_MAX_POOL = OpDef(
     name="max_pool",
     variant="static",
@@ -89,7 +89,7 @@ STATIC_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:222",
+    source="specs/window.yaml:223",
 )
 DYN_MAX_POOL = OpDef(
     name="max_pool",
@@ -114,10 +114,10 @@ DYN_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:222",
+    source="specs/window.yaml:223",
 )
 
-# specs/window.yaml:259
+# specs/window.yaml:260
 STATIC_AVERAGE_POOL = OpDef(
     name="average_pool",
     variant="static",
@@ -139,7 +139,7 @@ STATIC_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:259",
+    source="specs/window.yaml:260",
 )
 DYN_AVERAGE_POOL = OpDef(
     name="average_pool",
@@ -162,10 +162,10 @@ DYN_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:259",
+    source="specs/window.yaml:260",
 )
 
-# specs/window.yaml:295
+# specs/window.yaml:296
 STATIC_LP_POOL = OpDef(
     name="lp_pool",
     variant="static",
@@ -187,7 +187,7 @@ STATIC_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:295",
+    source="specs/window.yaml:296",
 )
 DYN_LP_POOL = OpDef(
     name="lp_pool",
@@ -210,10 +210,10 @@ DYN_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:295",
+    source="specs/window.yaml:296",
 )
 
-# specs/window.yaml:329
+# specs/window.yaml:330
 STATIC_TILE_WINDOWS = OpDef(
     name="tile_windows",
     variant="static",
@@ -232,7 +232,7 @@ STATIC_TILE_WINDOWS = OpDef(
     relation=relations.tile_windows_relation,
     kernel=kernels.tile_windows_kernel,
     summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides: what a sum of fewer products reads of the picture.",
-    source="specs/window.yaml:329",
+    source="specs/window.yaml:330",
 )
 DYN_TILE_WINDOWS = OpDef(
     name="tile_windows",
@@ -252,11 +252,11 @@ DYN_TILE_WINDOWS = OpDef(
     relation=relations.tile_windows_relation,
     kernel=kernels.tile_windows_kernel,
     summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides: what a sum of fewer products reads of the picture.",
-    source="specs/window.yaml:329",
+    source="specs/window.yaml:330",
     shaping=("groups", "count"),
 )
 
-# specs/window.yaml:359
+# specs/window.yaml:360
 STATIC_TILE_WEIGHTS = OpDef(
     name="tile_weights",
     variant="static",
@@ -270,7 +270,7 @@ STATIC_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:359",
+    source="specs/window.yaml:360",
 )
 DYN_TILE_WEIGHTS = OpDef(
     name="tile_weights",
@@ -285,11 +285,11 @@ DYN_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:359",
+    source="specs/window.yaml:360",
     shaping=("groups",),
 )
 
-# specs/window.yaml:375
+# specs/window.yaml:376
 # tile_products: no dyn variant, it has no parameters
 TILE_PRODUCTS = OpDef(
     name="tile_products",
@@ -304,10 +304,10 @@ TILE_PRODUCTS = OpDef(
     relation=relations.tile_products_relation,
     kernel=kernels.tile_products_kernel,
     summary="The matrix products of transformed weights with transformed windows.",
-    source="specs/window.yaml:375",
+    source="specs/window.yaml:376",
 )
 
-# specs/window.yaml:386
+# specs/window.yaml:387
 STATIC_TILE_RESULTS = OpDef(
     name="tile_results",
     variant="static",
@@ -325,7 +325,7 @@ STATIC_TILE_RESULTS = OpDef(
     relation=relations.tile_results_relation,
     kernel=kernels.tile_results_kernel,
     summary="Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.",
-    source="specs/window.yaml:386",
+    source="specs/window.yaml:387",
 )
 DYN_TILE_RESULTS = OpDef(
     name="tile_results",
@@ -344,11 +344,11 @@ DYN_TILE_RESULTS = OpDef(
     relation=relations.tile_results_relation,
     kernel=kernels.tile_results_kernel,
     summary="Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.",
-    source="specs/window.yaml:386",
+    source="specs/window.yaml:387",
     shaping=("height", "width"),
 )
 
-# specs/window.yaml:407
+# specs/window.yaml:408
 STATIC_CONV_BY_2 = OpDef(
     name="conv_by_2",
     variant="static",
@@ -369,7 +369,8 @@ STATIC_CONV_BY_2 = OpDef(
     relation=relations.conv_by_2_relation,
     composition=compositions.CONV_BY_2,
     summary="A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead of 36.",
-    source="specs/window.yaml:407",
+    source="specs/window.yaml:408",
+    traits=("finite",),
 )
 DYN_CONV_BY_2 = OpDef(
     name="conv_by_2",
@@ -391,10 +392,11 @@ DYN_CONV_BY_2 = OpDef(
     relation=relations.conv_by_2_relation,
     composition=compositions.CONV_BY_2,
     summary="A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead of 36.",
-    source="specs/window.yaml:407",
+    source="specs/window.yaml:408",
+    traits=("finite",),
 )
 
-# specs/window.yaml:419
+# specs/window.yaml:420
 STATIC_CONV_BY_4 = OpDef(
     name="conv_by_4",
     variant="static",
@@ -415,7 +417,8 @@ STATIC_CONV_BY_4 = OpDef(
     relation=relations.conv_by_4_relation,
     composition=compositions.CONV_BY_4,
     summary="A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead of 144.",
-    source="specs/window.yaml:419",
+    source="specs/window.yaml:420",
+    traits=("finite",),
 )
 DYN_CONV_BY_4 = OpDef(
     name="conv_by_4",
@@ -437,10 +440,11 @@ DYN_CONV_BY_4 = OpDef(
     relation=relations.conv_by_4_relation,
     composition=compositions.CONV_BY_4,
     summary="A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead of 144.",
-    source="specs/window.yaml:419",
+    source="specs/window.yaml:420",
+    traits=("finite",),
 )
 
-# specs/window.yaml:434
+# specs/window.yaml:435
 STATIC_CONV_TRANSPOSE = OpDef(
     name="conv_transpose",
     variant="static",
@@ -466,7 +470,7 @@ STATIC_CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.conv_transpose_kernel,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:434",
+    source="specs/window.yaml:435",
 )
 DYN_CONV_TRANSPOSE = OpDef(
     name="conv_transpose",
@@ -493,11 +497,11 @@ DYN_CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.conv_transpose_kernel,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:434",
+    source="specs/window.yaml:435",
     shaping=("groups",),
 )
 
-# specs/window.yaml:493
+# specs/window.yaml:494
 STATIC_CONV_INTEGER = OpDef(
     name="conv_integer",
     variant="static",
@@ -521,7 +525,7 @@ STATIC_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:493",
+    source="specs/window.yaml:494",
 )
 DYN_CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -546,11 +550,11 @@ DYN_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:493",
+    source="specs/window.yaml:494",
     shaping=("groups",),
 )
 
-# specs/window.yaml:530
+# specs/window.yaml:531
 STATIC_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
     variant="static",
@@ -579,7 +583,7 @@ STATIC_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:530",
+    source="specs/window.yaml:531",
 )
 DYN_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -609,11 +613,11 @@ DYN_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:530",
+    source="specs/window.yaml:531",
     shaping=("groups",),
 )
 
-# specs/window.yaml:605
+# specs/window.yaml:606
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -632,7 +636,7 @@ STATIC_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:605",
+    source="specs/window.yaml:606",
     moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
@@ -653,12 +657,12 @@ DYN_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:605",
+    source="specs/window.yaml:606",
     shaping=("output_shape",),
     moves=("T",),
 )
 
-# specs/window.yaml:646
+# specs/window.yaml:647
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -675,7 +679,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     kernel=kernels.col2im_kernel,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:646",
+    source="specs/window.yaml:647",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -693,5 +697,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     kernel=kernels.col2im_kernel,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:646",
+    source="specs/window.yaml:647",
 )

@@ -10,7 +10,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq, fill, ge, gt, le, prod
 
 
-# specs/window.yaml:186
+# specs/window.yaml:187
 def conv_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, strides: Any, dilations: Any, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -82,7 +82,7 @@ def conv_relation(
     )
 
 
-# specs/window.yaml:222
+# specs/window.yaml:223
 def max_pool_relation(
     rule: Rule,
     *,
@@ -157,7 +157,7 @@ def max_pool_relation(
     )
 
 
-# specs/window.yaml:259
+# specs/window.yaml:260
 def average_pool_relation(
     rule: Rule,
     *,
@@ -233,7 +233,7 @@ def average_pool_relation(
     )
 
 
-# specs/window.yaml:295
+# specs/window.yaml:296
 def lp_pool_relation(
     rule: Rule, *, x: Vec, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: str, ceil_mode: bool, p: Any
 ) -> Bound:
@@ -299,7 +299,7 @@ def lp_pool_relation(
     )
 
 
-# specs/window.yaml:329
+# specs/window.yaml:330
 def tile_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, first: Any, count: Any) -> Bound:
     rule.equal(2, len(first), "the length of first")
     rule.equal(2, len(count), "the length of count")
@@ -328,7 +328,7 @@ def tile_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any,
     )
 
 
-# specs/window.yaml:359
+# specs/window.yaml:360
 def tile_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -342,7 +342,7 @@ def tile_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((u, u, groups, m, c))}, u=u, groups=groups, m=m, c=c, v=v)
 
 
-# specs/window.yaml:375
+# specs/window.yaml:376
 def tile_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     rule.require(eq(len(w), 5), lambda: f"w must have rank 5, got rank {len(w)}")
     rule.require(eq(len(x), 7), lambda: f"x must have rank 7, got rank {len(x)}")
@@ -361,7 +361,7 @@ def tile_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((groups, m, u, v, b, p, q))}, groups=groups, m=m, u=u, v=v, b=b, p=p, q=q, c=c)
 
 
-# specs/window.yaml:386
+# specs/window.yaml:387
 def tile_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, height: Any, width: Any) -> Bound:
     rule.require(eq(len(x), 7), lambda: f"x must have rank 7, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -396,7 +396,7 @@ def tile_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, heigh
     )
 
 
-# specs/window.yaml:407
+# specs/window.yaml:408
 def conv_by_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any) -> Bound:
     def same_pad(n: Any, k: Any, s: Any, d: Any) -> Any:
         return rule.max((rule.ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
@@ -447,7 +447,7 @@ def conv_by_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: An
     )
 
 
-# specs/window.yaml:419
+# specs/window.yaml:420
 def conv_by_4_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any) -> Bound:
     def same_pad(n: Any, k: Any, s: Any, d: Any) -> Any:
         return rule.max((rule.ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
@@ -498,7 +498,7 @@ def conv_by_4_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: An
     )
 
 
-# specs/window.yaml:434
+# specs/window.yaml:435
 def conv_transpose_relation(
     rule: Rule,
     *,
@@ -572,7 +572,7 @@ def conv_transpose_relation(
     )
 
 
-# specs/window.yaml:493
+# specs/window.yaml:494
 def conv_integer_relation(
     rule: Rule,
     *,
@@ -665,7 +665,7 @@ def conv_integer_relation(
     )
 
 
-# specs/window.yaml:530
+# specs/window.yaml:531
 def qlinear_conv_relation(
     rule: Rule,
     *,
@@ -775,7 +775,7 @@ def qlinear_conv_relation(
     )
 
 
-# specs/window.yaml:605
+# specs/window.yaml:606
 def max_unpool_relation(
     rule: Rule, *, x: Vec, indices: Vec, kernel: Any, strides: Any, pads: Any, output_shape: Any
 ) -> Bound:
@@ -821,7 +821,7 @@ def max_unpool_relation(
     )
 
 
-# specs/window.yaml:646
+# specs/window.yaml:647
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

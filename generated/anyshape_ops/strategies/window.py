@@ -155,7 +155,7 @@ def folded(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: A
     return y[slice(None), slice(None), *[slice(pads[i], pads[i] + n) for i, n in enumerate(image)]]
 
 
-# specs/window.yaml:186
+# specs/window.yaml:187
 def conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -180,7 +180,7 @@ def conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:196
+# specs/window.yaml:197
 def conv_reference(
     x: Any, w: Any, bias: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -200,109 +200,109 @@ CONV = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/window.yaml:203",
+            "specs/window.yaml:204",
         ),
         Example(
             {"x": Given((2, 4, 5)), "w": Given((2, 2, 2)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0)},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/window.yaml:204",
+            "specs/window.yaml:205",
         ),
         Example(
             {"x": Given((1, 1, 5, 4, 3)), "w": Given((1, 1, 2, 2, 2))},
             {"dilations": (2, 1, 1)},
             {"y": Given((1, 1, 3, 3, 2))},
             None,
-            "specs/window.yaml:205",
+            "specs/window.yaml:206",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:206",
+            "specs/window.yaml:207",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:207",
+            "specs/window.yaml:208",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:208",
+            "specs/window.yaml:209",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:209",
+            "specs/window.yaml:210",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:210"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:211"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:211",
+            "specs/window.yaml:212",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:212",
+            "specs/window.yaml:213",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:213",
+            "specs/window.yaml:214",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:214"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:215"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:215"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:216"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:216",
+            "specs/window.yaml:217",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:217"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:218"
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((21.5, 42.5),),))},
             None,
-            "specs/window.yaml:218",
+            "specs/window.yaml:219",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"pads": (1, 0), "strides": (2,)},
             {"y": Given(value=(((10, 42),),))},
             None,
-            "specs/window.yaml:219",
+            "specs/window.yaml:220",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"dilations": (2,)},
             {"y": Given(value=(((41,),),))},
             None,
-            "specs/window.yaml:220",
+            "specs/window.yaml:221",
         ),
     ),
-    "specs/window.yaml:186",
+    "specs/window.yaml:187",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:143"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:144"),
@@ -311,11 +311,11 @@ CONV = Property(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:147"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:150"),
     ),
-    reference_source="specs/window.yaml:196",
+    reference_source="specs/window.yaml:197",
 )
 
 
-# specs/window.yaml:222
+# specs/window.yaml:223
 def max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -341,7 +341,7 @@ def max_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:238
+# specs/window.yaml:239
 def max_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, column_major: Any
 ) -> Any:
@@ -358,90 +358,90 @@ MAX_POOL = Property(
             {"kernel": (3, 2)},
             {"y": Given((1, 2, 3, 5)), "indices": Given((1, 2, 3, 5))},
             None,
-            "specs/window.yaml:243",
+            "specs/window.yaml:244",
         ),
         Example(
             {"x": Given((1, 2, 5, 6))},
             {"kernel": (3, 3), "pads": (1, 1, 1, 1), "column_major": True},
             {"y": Given((1, 2, 5, 6)), "indices": Given((1, 2, 5, 6))},
             None,
-            "specs/window.yaml:244",
+            "specs/window.yaml:245",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:245",
+            "specs/window.yaml:246",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given(value=(((3, 3, 2),),)), "indices": Given(value=(((1, 1, 2),),))},
             None,
-            "specs/window.yaml:246",
+            "specs/window.yaml:247",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given(value=(((1, 3, 3),),)), "indices": Given(value=(((0, 1, 1),),))},
             None,
-            "specs/window.yaml:247",
+            "specs/window.yaml:248",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:248",
+            "specs/window.yaml:249",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:249"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:250"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:250",
+            "specs/window.yaml:251",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:251",
+            "specs/window.yaml:252",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:252",
+            "specs/window.yaml:253",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:253"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:254"),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:254",
+            "specs/window.yaml:255",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),))},
             {"kernel": (1, 1)},
             {"y": Given(value=((((1, 2), (3, 4)),),)), "indices": Given(value=((((0, 1), (2, 3)),),))},
             None,
-            "specs/window.yaml:255",
+            "specs/window.yaml:256",
         ),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:256"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:257"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:257",
+            "specs/window.yaml:258",
         ),
     ),
-    "specs/window.yaml:222",
+    "specs/window.yaml:223",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:124"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:125"),
@@ -449,11 +449,11 @@ MAX_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:127"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:130"),
     ),
-    reference_source="specs/window.yaml:238",
+    reference_source="specs/window.yaml:239",
 )
 
 
-# specs/window.yaml:259
+# specs/window.yaml:260
 def average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -479,7 +479,7 @@ def average_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:273
+# specs/window.yaml:274
 def average_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, count_include_pad: Any
 ) -> Any:
@@ -510,90 +510,90 @@ AVERAGE_POOL = Property(
     average_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:279"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:280"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1)},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:280",
+            "specs/window.yaml:281",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:281",
+            "specs/window.yaml:282",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:282",
+            "specs/window.yaml:283",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:283",
+            "specs/window.yaml:284",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:284",
+            "specs/window.yaml:285",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:285"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:286"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:286",
+            "specs/window.yaml:287",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:287",
+            "specs/window.yaml:288",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:288",
+            "specs/window.yaml:289",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:289"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:290"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:290"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:291"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:291",
+            "specs/window.yaml:292",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:292",
+            "specs/window.yaml:293",
         ),
         Example(
             {"x": Given(value=(((2.0, 4.0),),))},
             {"kernel": (2,), "pads": (1, 0)},
             {"y": Given(value=(((2.0, 3.0),),))},
             None,
-            "specs/window.yaml:293",
+            "specs/window.yaml:294",
         ),
     ),
-    "specs/window.yaml:259",
+    "specs/window.yaml:260",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:124"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:125"),
@@ -601,11 +601,11 @@ AVERAGE_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:127"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:130"),
     ),
-    reference_source="specs/window.yaml:273",
+    reference_source="specs/window.yaml:274",
 )
 
 
-# specs/window.yaml:295
+# specs/window.yaml:296
 def lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -631,7 +631,7 @@ def lp_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:306
+# specs/window.yaml:307
 def lp_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, p: Any
 ) -> Any:
@@ -647,104 +647,104 @@ LP_POOL = Property(
     lp_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:312"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:313"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1), "p": 1.0},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:313",
+            "specs/window.yaml:314",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True, "p": 3.0},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:314",
+            "specs/window.yaml:315",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:315",
+            "specs/window.yaml:316",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:316",
+            "specs/window.yaml:317",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:317",
+            "specs/window.yaml:318",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:318"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:319"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:319",
+            "specs/window.yaml:320",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:320",
+            "specs/window.yaml:321",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:321",
+            "specs/window.yaml:322",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:322"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:323"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:323"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:324"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:324",
+            "specs/window.yaml:325",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:325",
+            "specs/window.yaml:326",
         ),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/window.yaml:326",
+            "specs/window.yaml:327",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:327"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:328"),
     ),
-    "specs/window.yaml:295",
+    "specs/window.yaml:296",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:124"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:125"),
         Refusal(r"dilations must be positive, got .*", "specs/window.yaml:126"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:127"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:130"),
-        Refusal(r"p must be positive, got .*", "specs/window.yaml:302"),
+        Refusal(r"p must be positive, got .*", "specs/window.yaml:303"),
     ),
-    reference_source="specs/window.yaml:306",
+    reference_source="specs/window.yaml:307",
 )
 
 
-# specs/window.yaml:329
+# specs/window.yaml:330
 def tile_windows_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -763,7 +763,7 @@ def tile_windows_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:349
+# specs/window.yaml:350
 def tile_windows_reference(x: Any, t: Any, groups: Any, step: Any, first: Any, count: Any) -> Any:
     return tiles(x, t, groups, step, first, count)
 
@@ -778,65 +778,65 @@ TILE_WINDOWS = Property(
             {"step": 2, "first": (0, 0), "count": (2, 2)},
             {"y": Given((1, 2, 4, 4, 1, 2, 2))},
             None,
-            "specs/window.yaml:351",
+            "specs/window.yaml:352",
         ),
         Example(
             {"x": Given((2, 4, 5, 3)), "t": Given((4, 3))},
             {"groups": 2, "step": 2, "first": (1, 1), "count": (3, 2)},
             {"y": Given((2, 2, 4, 4, 2, 3, 2))},
             None,
-            "specs/window.yaml:352",
+            "specs/window.yaml:353",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),)), "t": Given(value=((1, 1),))},
             {"step": 1, "first": (1, 0), "count": (2, 1)},
             {"y": Given(value=(((((((3,), (10,)),),),),),))},
             None,
-            "specs/window.yaml:353",
+            "specs/window.yaml:354",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"groups": -1, "step": 1, "first": (0, 0), "count": (1, 1)},
             {},
             "at least one group",
-            "specs/window.yaml:354",
+            "specs/window.yaml:355",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 0, "first": (0, 0), "count": (1, 1)},
             {},
             "the step must be positive",
-            "specs/window.yaml:355",
+            "specs/window.yaml:356",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 1, "first": (-1, 0), "count": (1, 1)},
             {},
             "the first window",
-            "specs/window.yaml:356",
+            "specs/window.yaml:357",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 1, "first": (0, 0), "count": (-1, 1)},
             {},
             "the numbers of windows",
-            "specs/window.yaml:357",
+            "specs/window.yaml:358",
         ),
     ),
-    "specs/window.yaml:329",
+    "specs/window.yaml:330",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:342"),
-        Refusal(r"the step must be positive, got .*", "specs/window.yaml:343"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:343"),
+        Refusal(r"the step must be positive, got .*", "specs/window.yaml:344"),
         Refusal(
-            r"the first window must begin in the picture or before it, got .* elements before", "specs/window.yaml:344"
+            r"the first window must begin in the picture or before it, got .* elements before", "specs/window.yaml:345"
         ),
-        Refusal(r"the numbers of windows must not be negative, got .*", "specs/window.yaml:345"),
+        Refusal(r"the numbers of windows must not be negative, got .*", "specs/window.yaml:346"),
     ),
-    reference_source="specs/window.yaml:349",
+    reference_source="specs/window.yaml:350",
 )
 
 
-# specs/window.yaml:359
+# specs/window.yaml:360
 def tile_weights_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -847,7 +847,7 @@ def tile_weights_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * m, c, v, v)), "t": Vec((u, v))}, {"groups": groups_given})
 
 
-# specs/window.yaml:369
+# specs/window.yaml:370
 def tile_weights_reference(w: Any, t: Any, groups: Any) -> Any:
     return np.einsum("hmcqr,iq,jr->ijhmc", np.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:])), t, t)
 
@@ -862,30 +862,30 @@ TILE_WEIGHTS = Property(
             {"groups": 2},
             {"y": Given((4, 4, 2, 2, 2))},
             None,
-            "specs/window.yaml:371",
+            "specs/window.yaml:372",
         ),
         Example(
             {"w": Given(value=((((1, 2), (3, 4)),),)), "t": Given(value=((1, 1), (1, 0)))},
             {},
             {"y": Given(value=(((((10,),),), (((4,),),)), ((((3,),),), (((1,),),))))},
             None,
-            "specs/window.yaml:372",
+            "specs/window.yaml:373",
         ),
         Example(
             {"w": Given((1, 1, 2, 2)), "t": Given((1, 2))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:373",
+            "specs/window.yaml:374",
         ),
     ),
-    "specs/window.yaml:359",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:367"),),
-    reference_source="specs/window.yaml:369",
+    "specs/window.yaml:360",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:368"),),
+    reference_source="specs/window.yaml:370",
 )
 
 
-# specs/window.yaml:375
+# specs/window.yaml:376
 def tile_products_case(d: Draw) -> Case:
     u = d.dim("u")
     v = d.dim("v")
@@ -898,7 +898,7 @@ def tile_products_case(d: Draw) -> Case:
     return Case({"w": Vec((u, v, groups, m, c)), "x": Vec((groups, c, u, v, b, p, q))}, {})
 
 
-# specs/window.yaml:381
+# specs/window.yaml:382
 def tile_products_reference(w: Any, x: Any) -> Any:
     return np.einsum("ijhmc,hcijnpq->hmijnpq", w, x)
 
@@ -913,22 +913,22 @@ TILE_PRODUCTS = Property(
             {},
             {"y": Given((1, 3, 2, 2, 1, 2, 3))},
             None,
-            "specs/window.yaml:383",
+            "specs/window.yaml:384",
         ),
         Example(
             {"w": Given(value=(((((2, 3),),),),)), "x": Given(value=(((((((1, 2),),),),), (((((10, 20),),),),)),))},
             {},
             {"y": Given(value=(((((((32, 64),),),),),),))},
             None,
-            "specs/window.yaml:384",
+            "specs/window.yaml:385",
         ),
     ),
-    "specs/window.yaml:375",
-    reference_source="specs/window.yaml:381",
+    "specs/window.yaml:376",
+    reference_source="specs/window.yaml:382",
 )
 
 
-# specs/window.yaml:386
+# specs/window.yaml:387
 def tile_results_case(d: Draw) -> Case:
     rule = Rule("tile_results")
     groups = d.dim("groups")
@@ -955,7 +955,7 @@ def tile_results_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:400
+# specs/window.yaml:401
 def tile_results_reference(x: Any, t: Any, bias: Any, height: Any, width: Any) -> Any:
     return untiled(x, t, bias, height, width)
 
@@ -970,40 +970,40 @@ TILE_RESULTS = Property(
             {"height": 3, "width": 4},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/window.yaml:402",
+            "specs/window.yaml:403",
         ),
         Example(
             {"x": Given(value=(((((((1, 2),),),),),),)), "t": Given(value=((1,), (3,)))},
             {"height": 2, "width": 3},
             {"y": Given(value=((((1, 3, 2), (3, 9, 6)),),))},
             None,
-            "specs/window.yaml:403",
+            "specs/window.yaml:404",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"height": 3, "width": 1},
             {},
             "are less than",
-            "specs/window.yaml:404",
+            "specs/window.yaml:405",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"height": -1, "width": 1},
             {},
             "must not be negative",
-            "specs/window.yaml:405",
+            "specs/window.yaml:406",
         ),
     ),
-    "specs/window.yaml:386",
+    "specs/window.yaml:387",
     asserts=(
-        Refusal(r"sizes must not be negative, got .* and .*", "specs/window.yaml:396"),
-        Refusal(r".* by .* tiles of .* are less than .* by .*", "specs/window.yaml:397"),
+        Refusal(r"sizes must not be negative, got .* and .*", "specs/window.yaml:397"),
+        Refusal(r".* by .* tiles of .* are less than .* by .*", "specs/window.yaml:398"),
     ),
-    reference_source="specs/window.yaml:400",
+    reference_source="specs/window.yaml:401",
 )
 
 
-# specs/window.yaml:407
+# specs/window.yaml:408
 def conv_by_2_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1020,7 +1020,7 @@ def conv_by_2_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:171
+# specs/window.yaml:172
 def conv_by_2_reference(x: Any, w: Any, bias: Any, pads: Any, auto_pad: Any, groups: Any) -> Any:
     return (
         convolution(windows(wide(x), [3, 3], [1, 1], [1, 1], pads, auto_pad, False, 0, 0), wide(w), groups)
@@ -1038,35 +1038,35 @@ CONV_BY_2 = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/window.yaml:174",
+            "specs/window.yaml:175",
         ),
         Example(
             {"x": Given((2, 4, 6, 9)), "w": Given((2, 2, 3, 3)), "bias": Given((2,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((2, 2, 6, 9))},
             None,
-            "specs/window.yaml:175",
+            "specs/window.yaml:176",
         ),
         Example(
             {"x": Given((1, 1, 4, 3)), "w": Given((2, 1, 3, 3))},
             {"auto_pad": "SAME_UPPER"},
             {"y": Given((1, 2, 4, 3))},
             None,
-            "specs/window.yaml:176",
+            "specs/window.yaml:177",
         ),
         Example(
             {"x": Given((1, 1, 4, 3)), "w": Given((2, 1, 3, 3))},
             {"auto_pad": "SAME_LOWER"},
             {"y": Given((1, 2, 4, 3))},
             None,
-            "specs/window.yaml:177",
+            "specs/window.yaml:178",
         ),
         Example(
             {"x": Given((1, 1, 4, 3)), "w": Given((2, 1, 3, 3))},
             {"auto_pad": "VALID"},
             {"y": Given((1, 2, 2, 1))},
             None,
-            "specs/window.yaml:178",
+            "specs/window.yaml:179",
         ),
         Example(
             {
@@ -1077,37 +1077,37 @@ CONV_BY_2 = Property(
             {},
             {"y": Given(value=((((10,),),),))},
             None,
-            "specs/window.yaml:179",
+            "specs/window.yaml:180",
         ),
         Example(
             {"x": Given((1, 0, 3, 3)), "w": Given((1, 0, 3, 3))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:181",
+            "specs/window.yaml:182",
         ),
         Example(
             {"x": Given((1, 1, 3, 3)), "w": Given((1, 1, 3, 3))},
             {"pads": (-1, 1, 1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:182",
+            "specs/window.yaml:183",
         ),
         Example(
-            {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:183"
+            {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:184"
         ),
     ),
-    "specs/window.yaml:407",
+    "specs/window.yaml:408",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:163"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:164"),
-        Refusal(r"a window of 3 by 3 is larger than .* by .* and their pads", "specs/window.yaml:167"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:164"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:165"),
+        Refusal(r"a window of 3 by 3 is larger than .* by .* and their pads", "specs/window.yaml:168"),
     ),
-    reference_source="specs/window.yaml:171",
+    reference_source="specs/window.yaml:172",
 )
 
 
-# specs/window.yaml:419
+# specs/window.yaml:420
 def conv_by_4_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1124,7 +1124,7 @@ def conv_by_4_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:171
+# specs/window.yaml:172
 def conv_by_4_reference(x: Any, w: Any, bias: Any, pads: Any, auto_pad: Any, groups: Any) -> Any:
     return (
         convolution(windows(wide(x), [3, 3], [1, 1], [1, 1], pads, auto_pad, False, 0, 0), wide(w), groups)
@@ -1142,35 +1142,35 @@ CONV_BY_4 = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/window.yaml:174",
+            "specs/window.yaml:175",
         ),
         Example(
             {"x": Given((2, 4, 6, 9)), "w": Given((2, 2, 3, 3)), "bias": Given((2,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((2, 2, 6, 9))},
             None,
-            "specs/window.yaml:175",
+            "specs/window.yaml:176",
         ),
         Example(
             {"x": Given((1, 1, 4, 3)), "w": Given((2, 1, 3, 3))},
             {"auto_pad": "SAME_UPPER"},
             {"y": Given((1, 2, 4, 3))},
             None,
-            "specs/window.yaml:176",
+            "specs/window.yaml:177",
         ),
         Example(
             {"x": Given((1, 1, 4, 3)), "w": Given((2, 1, 3, 3))},
             {"auto_pad": "SAME_LOWER"},
             {"y": Given((1, 2, 4, 3))},
             None,
-            "specs/window.yaml:177",
+            "specs/window.yaml:178",
         ),
         Example(
             {"x": Given((1, 1, 4, 3)), "w": Given((2, 1, 3, 3))},
             {"auto_pad": "VALID"},
             {"y": Given((1, 2, 2, 1))},
             None,
-            "specs/window.yaml:178",
+            "specs/window.yaml:179",
         ),
         Example(
             {
@@ -1181,37 +1181,37 @@ CONV_BY_4 = Property(
             {},
             {"y": Given(value=((((10,),),),))},
             None,
-            "specs/window.yaml:179",
+            "specs/window.yaml:180",
         ),
         Example(
             {"x": Given((1, 0, 3, 3)), "w": Given((1, 0, 3, 3))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:181",
+            "specs/window.yaml:182",
         ),
         Example(
             {"x": Given((1, 1, 3, 3)), "w": Given((1, 1, 3, 3))},
             {"pads": (-1, 1, 1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:182",
+            "specs/window.yaml:183",
         ),
         Example(
-            {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:183"
+            {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:184"
         ),
     ),
-    "specs/window.yaml:419",
+    "specs/window.yaml:420",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:163"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:164"),
-        Refusal(r"a window of 3 by 3 is larger than .* by .* and their pads", "specs/window.yaml:167"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:164"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:165"),
+        Refusal(r"a window of 3 by 3 is larger than .* by .* and their pads", "specs/window.yaml:168"),
     ),
-    reference_source="specs/window.yaml:171",
+    reference_source="specs/window.yaml:172",
 )
 
 
-# specs/window.yaml:434
+# specs/window.yaml:435
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1240,7 +1240,7 @@ def conv_transpose_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:468
+# specs/window.yaml:469
 def conv_transpose_reference(
     x: Any,
     w: Any,
@@ -1269,133 +1269,133 @@ CONV_TRANSPOSE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:474",
+            "specs/window.yaml:475",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 3)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 7))},
             None,
-            "specs/window.yaml:475",
+            "specs/window.yaml:476",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 2, 2))},
             {"dilations": (2, 1)},
             {"y": Given((1, 1, 5, 3))},
             None,
-            "specs/window.yaml:476",
+            "specs/window.yaml:477",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "output_shape": (8,)},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:477",
+            "specs/window.yaml:478",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:478",
+            "specs/window.yaml:479",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:479",
+            "specs/window.yaml:480",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:480",
+            "specs/window.yaml:481",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:481",
+            "specs/window.yaml:482",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:482"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:483"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:483",
+            "specs/window.yaml:484",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:484",
+            "specs/window.yaml:485",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:485",
+            "specs/window.yaml:486",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:486",
+            "specs/window.yaml:487",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:487",
+            "specs/window.yaml:488",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:488"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:489"
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:489",
+            "specs/window.yaml:490",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:490",
+            "specs/window.yaml:491",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:491",
+            "specs/window.yaml:492",
         ),
     ),
-    "specs/window.yaml:434",
+    "specs/window.yaml:435",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:448"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:449"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:450"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:451"),
-        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:452"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:453"),
-        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:462"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:449"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:450"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:451"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:452"),
+        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:453"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:454"),
+        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:463"),
     ),
-    reference_source="specs/window.yaml:468",
+    reference_source="specs/window.yaml:469",
 )
 
 
-# specs/window.yaml:493
+# specs/window.yaml:494
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1422,7 +1422,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:506
+# specs/window.yaml:507
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -1449,113 +1449,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:511"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:512"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:512",
+            "specs/window.yaml:513",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:513",
+            "specs/window.yaml:514",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:514",
+            "specs/window.yaml:515",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:515",
+            "specs/window.yaml:516",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:516",
+            "specs/window.yaml:517",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:517"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:518"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:518",
+            "specs/window.yaml:519",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:519",
+            "specs/window.yaml:520",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:520",
+            "specs/window.yaml:521",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:521"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:522"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:522"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:523"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:523",
+            "specs/window.yaml:524",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:524",
+            "specs/window.yaml:525",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:525",
+            "specs/window.yaml:526",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:526",
+            "specs/window.yaml:527",
         ),
         Example(
             {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
             {"pads": (1, 0)},
             {"y": Given(value=(((-4, -2, 4),),))},
             None,
-            "specs/window.yaml:527",
+            "specs/window.yaml:528",
         ),
         Example(
             {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
             {},
             {"y": Given(value=(((4, 6), (-4, -6)),))},
             None,
-            "specs/window.yaml:528",
+            "specs/window.yaml:529",
         ),
     ),
-    "specs/window.yaml:493",
+    "specs/window.yaml:494",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:143"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:144"),
@@ -1563,14 +1563,14 @@ CONV_INTEGER = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:146"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:147"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:150"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:500"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:501"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:501"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:502"),
     ),
-    reference_source="specs/window.yaml:506",
+    reference_source="specs/window.yaml:507",
 )
 
 
-# specs/window.yaml:530
+# specs/window.yaml:531
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1611,7 +1611,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:558
+# specs/window.yaml:559
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -1677,7 +1677,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:569",
+            "specs/window.yaml:570",
         ),
         Example(
             {
@@ -1694,7 +1694,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:570",
+            "specs/window.yaml:571",
         ),
         Example(
             {
@@ -1710,7 +1710,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:572",
+            "specs/window.yaml:573",
         ),
         Example(
             {
@@ -1726,7 +1726,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:574",
+            "specs/window.yaml:575",
         ),
         Example(
             {
@@ -1742,7 +1742,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:576",
+            "specs/window.yaml:577",
         ),
         Example(
             {
@@ -1758,7 +1758,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:578",
+            "specs/window.yaml:579",
         ),
         Example(
             {
@@ -1774,7 +1774,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:580",
+            "specs/window.yaml:581",
         ),
         Example(
             {
@@ -1790,7 +1790,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:581",
+            "specs/window.yaml:582",
         ),
         Example(
             {
@@ -1806,7 +1806,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:583",
+            "specs/window.yaml:584",
         ),
         Example(
             {
@@ -1822,7 +1822,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:585",
+            "specs/window.yaml:586",
         ),
         Example(
             {
@@ -1838,7 +1838,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:587",
+            "specs/window.yaml:588",
         ),
         Example(
             {
@@ -1854,7 +1854,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:588",
+            "specs/window.yaml:589",
         ),
         Example(
             {
@@ -1870,7 +1870,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:589",
+            "specs/window.yaml:590",
         ),
         Example(
             {
@@ -1886,7 +1886,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:590",
+            "specs/window.yaml:591",
         ),
         Example(
             {
@@ -1902,7 +1902,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:591",
+            "specs/window.yaml:592",
         ),
         Example(
             {
@@ -1918,7 +1918,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:592",
+            "specs/window.yaml:593",
         ),
         Example(
             {
@@ -1934,7 +1934,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:593",
+            "specs/window.yaml:594",
         ),
         Example(
             {
@@ -1950,7 +1950,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:595",
+            "specs/window.yaml:596",
         ),
         Example(
             {
@@ -1966,7 +1966,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:596",
+            "specs/window.yaml:597",
         ),
         Example(
             {
@@ -1982,7 +1982,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:597",
+            "specs/window.yaml:598",
         ),
         Example(
             {
@@ -1998,7 +1998,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:599",
+            "specs/window.yaml:600",
         ),
         Example(
             {
@@ -2015,7 +2015,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:600",
+            "specs/window.yaml:601",
         ),
         Example(
             {
@@ -2031,10 +2031,10 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:602",
+            "specs/window.yaml:603",
         ),
     ),
-    "specs/window.yaml:530",
+    "specs/window.yaml:531",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:143"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:144"),
@@ -2042,18 +2042,18 @@ QLINEAR_CONV = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:146"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:147"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:150"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:546"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:547"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:547"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:548"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:548",
+            "specs/window.yaml:549",
         ),
     ),
-    reference_source="specs/window.yaml:558",
+    reference_source="specs/window.yaml:559",
 )
 
 
-# specs/window.yaml:605
+# specs/window.yaml:606
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2078,7 +2078,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:627
+# specs/window.yaml:628
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -2093,107 +2093,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:630",
+            "specs/window.yaml:631",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:632",
+            "specs/window.yaml:633",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:634",
+            "specs/window.yaml:635",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:635",
+            "specs/window.yaml:636",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:636",
+            "specs/window.yaml:637",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:637",
+            "specs/window.yaml:638",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:638",
+            "specs/window.yaml:639",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:639",
+            "specs/window.yaml:640",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:640",
+            "specs/window.yaml:641",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:641",
+            "specs/window.yaml:642",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:642",
+            "specs/window.yaml:643",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:643",
+            "specs/window.yaml:644",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:644",
+            "specs/window.yaml:645",
         ),
     ),
-    "specs/window.yaml:605",
+    "specs/window.yaml:606",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:616"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:617"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:618"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:620"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:621"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:623"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:617"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:618"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:619"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:621"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:622"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:624"),
     ),
-    reference_source="specs/window.yaml:627",
+    reference_source="specs/window.yaml:628",
 )
 
 
-# specs/window.yaml:646
+# specs/window.yaml:647
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -2227,7 +2227,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:670
+# specs/window.yaml:671
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -2242,108 +2242,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:673",
+            "specs/window.yaml:674",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:674",
+            "specs/window.yaml:675",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:675",
+            "specs/window.yaml:676",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:676",
+            "specs/window.yaml:677",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:677",
+            "specs/window.yaml:678",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:678",
+            "specs/window.yaml:679",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:679",
+            "specs/window.yaml:680",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:680",
+            "specs/window.yaml:681",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:681",
+            "specs/window.yaml:682",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:682",
+            "specs/window.yaml:683",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:683",
+            "specs/window.yaml:684",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:684",
+            "specs/window.yaml:685",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:685"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:686"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:686",
+            "specs/window.yaml:687",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:687"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:688"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:688"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:689"),
     ),
-    "specs/window.yaml:646",
+    "specs/window.yaml:647",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:658"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:659"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:660"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:661"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:663"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:664"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:659"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:660"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:661"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:662"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:664"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:665"),
     ),
-    reference_source="specs/window.yaml:670",
+    reference_source="specs/window.yaml:671",
 )

@@ -193,6 +193,11 @@ class OpDef:
         return "random" in self.traits
 
     @property
+    def is_for_finite(self) -> bool:
+        """Whether only calls on finite numbers have the results that the reference gives: others may have more that are NaN."""
+        return "finite" in self.traits
+
+    @property
     def attributes(self) -> tuple[ParamDef, ...]:
         return tuple(p for p in self.params if not p.operand)
 

@@ -199,7 +199,8 @@ def _spread(
     sums, spread = _Sums(dag, r, tables, terms), list[Store]()
     for chosen in itertools.product(*(range(_length(v)) for v in places.short)):
         numbers = dict(zip(places.short, chosen, strict=True))
-        at = Numbered(dag, {r: sums.at({**numbers})}, numbers)
+        place: dict[LoopVar | Remainder, int] = dict(zip(places.short, chosen, strict=True))
+        at = Numbered(dag, {r: sums.at(place)}, numbers)
         for s in stores:
             new = at.store(s)
             spread.append(Store(new.access, new.value, tuple(v for v in s.variables if v not in numbers)))
