@@ -10,10 +10,10 @@ import pytest
 
 import anyshape
 from anyshape import ops
-from anyshape.errors import ArgumentError
+from anyshape.errors import ArgumentError, ShapeError
 from anyshape.graph.registry import all_ops
 from anyshape.passes import algorithms, optimise
-from anyshape.passes.algorithms import LARGE, SMALL, Algorithms, by_size
+from anyshape.passes.algorithms import Algorithms, by_size
 
 RNG = np.random.default_rng(7)
 LANES = 16
@@ -26,7 +26,7 @@ def weights(channels: int = CHANNELS, taps: int = 3, dtype: Any = np.float32) ->
 
 def layers(shape: str, w: Any, **params: Any) -> Any:
     """Two convolutions with pads that keep the size, and maps between and behind them."""
-    x, v = anyshape.input("x", shape), weights(dtype=w.dtype)
+    x, v = anyshape.input("x", shape), weights(len(w), dtype=w.dtype)
     bias = RNG.normal(size=len(w)).astype(w.dtype)
     y = ops.relu(ops.conv(x, w, bias, pads=(1, 1, 1, 1), **params))
     return anyshape.function([x], ops.relu(ops.add(ops.conv(y, v, pads=(1, 1, 1, 1)), y)))
@@ -103,16 +103,26 @@ def test_errors_are_within_the_bound() -> None:
         assert 0 < error <= 64 * 9 * np.finfo(np.float32).eps * a.growth**2
 
 
-def test_sizes_that_only_the_run_tells_become_a_branch() -> None:
-    f = chosen(layers("f32[b, 32, h, w]", weights()))
+def test_sizes_that_only_the_run_tells_become_a_branch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(algorithms, "SMALL", 2)
+    f = chosen(layers("f32[b, 128, h, w]", weights(128)))
     assert names(f).count("if") == 1
     assert {"conv", "tile_products"} <= set(names(f))
 
 
-def test_no_branch_where_one_way_is_best_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(algorithms, "SMALL", LARGE - 1)
-    f = chosen(layers("f32[b, 32, h, w]", weights()))
+def test_no_branch_where_one_way_is_best_for_all_sizes() -> None:
+    f = chosen(layers("f32[b, 128, h, w]", weights(128)))
     assert "if" not in names(f) and "tile_products" in names(f)
+
+
+def test_a_check_of_sizes_stays_at_the_entry() -> None:
+    """Without pads a picture has at least three rows and columns, which is asked once."""
+    x = anyshape.input("x", "f32[b, 32, h, w]")
+    f = chosen(anyshape.function([x], ops.conv(x, weights())))
+    assert "tile_products" in names(f) and "tile_weights" not in names(f)
+    assert f.checks and not any(n.checks for n in f.nodes)
+    with pytest.raises(ShapeError, match="is larger than"):
+        anyshape.compile(f)(np.zeros((1, 32, 2, 9), np.float32))
 
 
 def test_what_a_region_computes_keeps_its_ops() -> None:
@@ -122,11 +132,10 @@ def test_what_a_region_computes_keeps_its_ops() -> None:
 
 @pytest.fixture(scope="module")
 def compiled() -> Iterator[tuple[Any, Any]]:
-    w = weights()
-    state = RNG.bit_generator.state
-    f = layers("f32[b, 32, h, w]", w)
-    RNG.bit_generator.state = state
-    yield anyshape.compile(f), anyshape.compile(f, growth=0.0)
+    f = layers("f32[b, 64, h, w]", weights(64))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(algorithms, "SMALL", 2)
+        yield anyshape.compile(f), anyshape.compile(f, growth=0.0)
 
 
 @pytest.mark.parametrize(
@@ -138,21 +147,21 @@ def compiled() -> Iterator[tuple[Any, Any]]:
         (1, 17, 30),
         (3, 40, 37),
         (1, 100, 61),
-        (1, SMALL, LARGE),
+        (1, 48, 224),
         (0, 8, 8),
         (2, 64, 64),
     ],
 )
 def test_results_at_all_sizes(compiled: tuple[Any, Any], shape: tuple[int, int, int]) -> None:
     b, h, w = shape
-    x = RNG.normal(size=(b, CHANNELS, h, w)).astype(np.float32)
+    x = RNG.normal(size=(b, 64, h, w)).astype(np.float32)
     got, want = (exe(x) for exe in compiled)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_threads_and_a_saved_file(compiled: tuple[Any, Any], threads: int, tmp_path: Any) -> None:
-    x = RNG.normal(size=(2, CHANNELS, 50, 43)).astype(np.float32)
+    x = RNG.normal(size=(2, 64, 50, 43)).astype(np.float32)
     want = compiled[0](x)
     assert compiled[0].by(threads=threads)(x).tobytes() == want.tobytes()
     compiled[0].save(tmp_path / "f.anyshape")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ from anyshape.graph.regions import spliced
 from anyshape.graph.registry import all_ops
 from anyshape.graph.value import Node, Value
 from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
-from anyshape.passes.simplify import still_checks
 from anyshape.rules import Rule
 
 SMALL, LARGE = 48, 224
@@ -67,6 +66,8 @@ class Algorithms:
     choices: list[_Choice] = field(default_factory=list)
     known: dict[Any, list[_Way]] = field(default_factory=dict)
     """Ways of calls that differ in nothing but their operands."""
+    facts: Facts = field(default_factory=Facts)
+    """What the checks at the entry of the function say."""
 
     def inside(self) -> Algorithms:
         """No other algorithms in regions: what those are run for is not known."""
@@ -83,13 +84,13 @@ class Algorithms:
         best = min(choices, key=lambda choice: self.cost(choice, self.side))
         if len(choices) > 1:
             self.choices.append(best)
-        return None if best.way.algorithm is None else _called(node, best.way.algorithm)
+        return None if best.way.algorithm is None else _called(node, best.way.algorithm, self.facts)
 
     def ways(self, node: Node) -> list[_Way]:
         """All ways to compute the results of a call."""
         ways = [_Way(None, _works([node]))]
         for each in node.op.algorithms:
-            values = _called(node, each) if each.growth <= self.growth and _applies(node, each) else None
+            values = _called(node, each, self.facts) if each.growth <= self.growth and _applies(node, each) else None
             ways += [_Way(each, _works(_new(node, values)))] if values is not None else []
         return ways
 
@@ -146,7 +147,9 @@ def by_size(f: Function, optimised: Callable[[Function, Algorithms], Function], 
     """The function with algorithms in it. Where the best ones depend on sizes that only the run tells, it is a branch: one side for small
     operands, one for large ones, each with all nodes, so that these share kernels and memory as they do without a branch."""
     large = Algorithms(lanes, growth)
-    small = Algorithms(lanes, growth, SMALL, known=large.known)
+    for check in f.checks:
+        large.facts.learn(check.cond)
+    small = replace(large, side=SMALL, choices=[])
     of_large = optimised(f, large)
     if not large.choices:
         return f
@@ -194,23 +197,17 @@ def _full_name(node: Node, each: AlgorithmDef) -> str:
     return next(name for name in variants if name in all_ops())
 
 
-def _called(node: Node, each: AlgorithmDef) -> Sequence[Value] | None:
-    """The results of a call by an algorithm; None where it would check what the call does not."""
+def _called(node: Node, each: AlgorithmDef, facts: Facts) -> Sequence[Value] | None:
+    """The results of a call by an algorithm; None where it would make checks in the run, which would keep constants from being one."""
     op = all_ops()[_full_name(node, each)]
     names = {p.name for p in op.params}
-    if node.op.operands:
+    if node.op.operands or node.checks:
         return None
     try:
-        call = build(op, node.inputs, {name: a for name, a in node.attrs.items() if name in names}, node.source)
-        values = expand(call)
+        call = build(op, node.inputs, {name: a for name, a in node.attrs.items() if name in names}, node.source, facts)
+        return None if call.checks else expand(call)
     except AnyshapeError:
         return None
-    asked = Facts()
-    for check in node.checks:
-        asked.learn(check.cond)
-    if values is None or any(asked.decide(check.cond) is not True for check in call.checks):
-        return None
-    return values if still_checks(node, values) else None
 
 
 def _new(node: Node, values: Sequence[Value]) -> list[Node]:

@@ -159,12 +159,12 @@ def spec_rewrites(node: Node) -> Sequence[Value] | None:
     hold by that check alone."""
     for rule in node.op.rewrites:
         replaced = rule.apply(node)
-        if replaced is not None and still_checks(node, replaced, rule.depth):
+        if replaced is not None and _still_checks(node, replaced, rule.depth):
             return list(replaced)
     return None
 
 
-def still_checks(node: Node, replaced: Sequence[Value], depth: int = 1) -> bool:
+def _still_checks(node: Node, replaced: Sequence[Value], depth: int) -> bool:
     """Whether what the node checks, and what the calls check that its pattern has within it, is checked by what the new values are made
     of. Checks about entry dims are none of theirs any more: they are made at the entry."""
     matched = [node]
