@@ -124,7 +124,9 @@ class _Work:
                     products.append(math.prod((v.extent for v in sorted(a | b, key=lambda v: v.serial)), start=1))
         constants: Size = 0
         for v in inputs:
-            constants = constants + (v.type.count() * v.type.dtype.itemsize if v.is_constant or _made(v) else 0)
+            constants = constants + (
+                v.type.count() * v.type.dtype.itemsize if v.is_constant or _is_of_constants(v) else 0
+            )
         moved: Size = 0
         for v in (*inputs, *node.outputs):
             moved = moved + v.type.count()
@@ -212,17 +214,17 @@ def _called(node: Node, each: AlgorithmDef, facts: Facts) -> Sequence[Value] | N
 
 def _new(node: Node, values: Sequence[Value]) -> list[Node]:
     """The nodes that values are made of, as far as they are not there yet."""
-    found: dict[Node, None] = {}
+    nodes: dict[Node, None] = {}
     pending = [v.node for v in values]
     while pending:
         n = pending.pop()
-        if n is not None and n.serial > node.serial and n not in found:
-            found[n] = None
+        if n is not None and n.serial > node.serial and n not in nodes:
+            nodes[n] = None
             pending += [v.node for v in n.inputs if v is not None]
-    return [*found]
+    return [*nodes]
 
 
-def _made(v: Value) -> bool:
+def _is_of_constants(v: Value) -> bool:
     """Whether a value is computed of constants alone, and so is one."""
     return v.constant is None and v.node is not None and all(w is None or w.is_constant for w in v.node.inputs)
 

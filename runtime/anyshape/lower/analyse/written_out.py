@@ -34,6 +34,7 @@ from anyshape.lower.ir.dag import (
     walk,
 )
 from anyshape.lower.ir.stores import Store, reductions_of
+from anyshape.lower.kernel import LITERAL_BYTES
 
 LONGEST = 8
 """The most positions of a variable that is written out."""
@@ -122,8 +123,6 @@ def _tables(body: DagNode, constants: Mapping[Tensor, NDArray[Any]]) -> tuple[li
 
 
 def _is_small(array: NDArray[Any] | None) -> bool:
-    from anyshape.lower.structural_key import LITERAL_BYTES  # which says what may be written into the code
-
     return array is not None and array.nbytes <= LITERAL_BYTES
 
 
@@ -172,9 +171,9 @@ def _length(place: LoopVar | Remainder) -> int:
 
 
 def _remainder(n: DagNode) -> Remainder:
-    found = _part("mod", n)
-    assert found is not None
-    return found
+    matched = _part("mod", n)
+    assert matched is not None
+    return matched
 
 
 def _part(operation: str, n: DagNode) -> tuple[LoopVar, int] | None:
@@ -224,10 +223,10 @@ def _tiled(
         return None
     terms = _terms(dag, r, value)
     sums = _Sums(dag, r, tables, terms)
-    found = {}
+    by_place = {}
     for chosen in itertools.product(*(range(p.size) for p in places.splits)):
-        found[chosen] = sums.at({(p.variable, p.size): k for p, k in zip(places.splits, chosen, strict=True)})
-    return Tiled(r, places.splits, vector, found)
+        by_place[chosen] = sums.at({(p.variable, p.size): k for p, k in zip(places.splits, chosen, strict=True)})
+    return Tiled(r, places.splits, vector, by_place)
 
 
 def _terms(dag: Dag, r: Reduction, value: DagNode) -> dict[tuple[int, ...], DagNode]:
