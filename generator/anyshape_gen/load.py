@@ -388,13 +388,13 @@ class _Loader:
         for key, _ in entries:
             if key.text.value not in MATRICES:
                 self.findings.unknown(key.span, "matrix", key.text.value, MATRICES)
-        given = {key.text.value: (key, value) for key, value in entries}
+        by_name = {key.text.value: (key, value) for key, value in entries}
         for name in MATRICES if node is not None else ():
             key_span = node.span if node is not None else NOWHERE
-            if name not in given:
+            if name not in by_name:
                 self.findings.add(key_span, f"the matrix '{name}' is missing")
                 continue
-            key, value = given[name]
+            key, value = by_name[name]
             rows = tuple(tuple(map(self._rational, self.items(row))) for row in self.items(value))
             if not rows or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
                 self.findings.add(key.span, f"the rows of '{name}' must have one length, and there must be some")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,7 @@ class Algorithms:
     lanes: int
     growth: float
     side: int = LARGE
+    _: KW_ONLY
     choices: list[_Choice] = field(default_factory=list)
     known: dict[Any, list[_Way]] = field(default_factory=dict)
     """Ways of calls that differ in nothing but their operands."""
