@@ -165,12 +165,13 @@ def test_threads_and_a_saved_file(compiled: tuple[Any, Any], threads: int, tmp_p
     want = compiled[0](x)
     assert compiled[0].by(threads=threads)(x).tobytes() == want.tobytes()
     compiled[0].save(tmp_path / "f.anyshape")
-    assert anyshape.load(tmp_path / "f.anyshape")(x).tobytes() == want.tobytes()
+    loaded = anyshape.load(tmp_path / "f.anyshape")
+    assert loaded(x).tobytes() == want.tobytes() and loaded.options.growth == compiled[0].options.growth
 
 
 def test_the_option() -> None:
     f = layers("f32[1, 32, 56, 56]", weights())
-    for wrong in ("none", [1]):
+    for wrong in ("none", [1], -1.0, float("nan")):
         with pytest.raises(ArgumentError, match="growth must be"):
             anyshape.compile(f, growth=wrong)
     x = RNG.normal(size=(1, CHANNELS, 56, 56)).astype(np.float32)

@@ -134,6 +134,8 @@ def checked(options: Options) -> Options:
     if not 0 <= options.threads <= MOST_THREADS:
         demand = f"a number from 1 to {MOST_THREADS}, or 0 for all processors"
         raise ArgumentError(f"threads must be {demand}, got {options.threads!r}")
+    if not options.growth >= 0:
+        raise ArgumentError(f"growth must be at least 0, got {options.growth!r}")
     strange = sorted(options.dump - set(STAGES))
     if strange:
         raise ArgumentError(f"cannot dump {', '.join(strange)}; stages are {', '.join(STAGES)}")
