@@ -262,6 +262,48 @@ def convolutions() -> list[Case]:
     return found
 
 
+def transposed_convolutions() -> list[Case]:
+    found = []
+    for x, w, groups, stride in (
+        ((1, 64, 16, 16), (64, 32, 4, 4), 1, 2), ((1, 64, 32, 32), (64, 32, 2, 2), 1, 2), ((1, 128, 32, 32), (128, 64, 4, 4), 1, 2),
+        ((1, 64, 16, 16), (64, 32, 3, 3), 1, 2), ((1, 128, 32, 32), (128, 64, 3, 3), 1, 2), ((1, 64, 32, 32), (64, 1, 4, 4), 64, 2),
+        ((1, 256, 8, 8), (256, 128, 5, 5), 1, 2), ((1, 64, 28, 28), (64, 64, 3, 3), 1, 1), ((1, 21, 16, 16), (21, 1, 16, 16), 21, 8),
+    ):  # fmt: skip
+        pad = (w[2] - stride + 1) // 2
+        more = stride + 2 * pad - w[2]
+        high, wide = (n * stride for n in x[2:])
+        node = [
+            helper.make_node(
+                "ConvTranspose",
+                ["x", "w"],
+                ["y"],
+                group=groups,
+                pads=[pad] * 4,
+                strides=[stride] * 2,
+                output_padding=[more] * 2,
+            )
+        ]
+        result = (x[0], w[1] * groups, high, wide)
+        kind = "depthwise " * (groups > 1)
+        name = f"{kind}{w[2]}x{w[3]}, {x[1]} to {result[1]} of {x[2]}x{x[3]} by {stride}"
+        weights = {"w": normal(*w) * (w[0] // groups * w[2] * w[3]) ** -0.5}
+        found.append(
+            Case(
+                "transposed convolution",
+                name,
+                node,
+                {"x": normal(*x)},
+                result,
+                weights,
+                2 * math.prod(x) * math.prod(w[1:]),
+                (x[1],),
+            )
+        )
+    return found
+
+
 def cases() -> list[Case]:
-    makers = (products, attentions, rows, chains, reductions, transposes, gathers, joins, copies, convolutions)
+    makers = (
+        products, attentions, rows, chains, reductions, transposes, gathers, joins, copies, convolutions, transposed_convolutions
+    )  # fmt: skip
     return [case for make in makers for case in make()]

@@ -80,9 +80,13 @@ from anyshape_ops.ops.decoding import (
 )
 from anyshape_ops.ops.deformable import DYN_DEFORM_CONV, STATIC_DEFORM_CONV
 from anyshape_ops.ops.detection import (
+    DYN_ALIGN_PIXELS,
+    DYN_ALIGN_PLANES,
     DYN_MAX_ROI_POOL,
     DYN_NON_MAX_SUPPRESSION,
     DYN_ROI_ALIGN,
+    STATIC_ALIGN_PIXELS,
+    STATIC_ALIGN_PLANES,
     STATIC_MAX_ROI_POOL,
     STATIC_NON_MAX_SUPPRESSION,
     STATIC_ROI_ALIGN,
@@ -127,11 +131,13 @@ from anyshape_ops.ops.ensembles import (
 from anyshape_ops.ops.images import (
     DYN_AFFINE_GRID,
     DYN_CROP_AND_RESIZE,
+    DYN_RESAMPLE,
     DYN_RESIZE,
     GRID_SAMPLE,
     SCALED_SIZE,
     STATIC_AFFINE_GRID,
     STATIC_CROP_AND_RESIZE,
+    STATIC_RESAMPLE,
     STATIC_RESIZE,
 )
 from anyshape_ops.ops.indexing import (
@@ -275,11 +281,20 @@ from anyshape_ops.ops.shapes import (
 )
 from anyshape_ops.ops.signal import (
     DYN_DFT,
+    DYN_DFT_ALONG,
     DYN_MEL_WEIGHT_MATRIX,
     DYN_STFT,
+    DYN_STFT_OF_LONG_PARTS,
+    DYN_SUMS_OF_PARTS,
+    DYN_TURNING_WAVES,
     STATIC_DFT,
+    STATIC_DFT_ALONG,
     STATIC_MEL_WEIGHT_MATRIX,
     STATIC_STFT,
+    STATIC_STFT_OF_LONG_PARTS,
+    STATIC_SUMS_OF_PARTS,
+    STATIC_TURNING_WAVES,
+    SUMS_OF_SAMPLES,
 )
 from anyshape_ops.ops.sorting import ARGSORT, DYN_TOPK, SEARCHSORTED, SORT, STATIC_TOPK, UNIQUE, UNIQUE_SLICES
 from anyshape_ops.ops.sparse import (
@@ -318,13 +333,20 @@ from anyshape_ops.ops.window import (
     DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
     DYN_CONV_TRANSPOSE,
+    DYN_CONV_TRANSPOSE_BY_PHASE,
+    DYN_INTERLEAVE_PHASES,
     DYN_LP_POOL,
     DYN_MAX_POOL,
     DYN_MAX_UNPOOL,
+    DYN_OVERLAP_ADD,
+    DYN_OVERLAP_ADD_BY_PHASE,
+    DYN_PHASE_FILTERS,
+    DYN_PHASE_SUMS,
     DYN_QLINEAR_CONV,
     DYN_TILE_RESULTS,
     DYN_TILE_WEIGHTS,
     DYN_TILE_WINDOWS,
+    DYN_WINDOW_PRODUCTS,
     STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
     STATIC_CONV,
@@ -332,13 +354,20 @@ from anyshape_ops.ops.window import (
     STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
     STATIC_CONV_TRANSPOSE,
+    STATIC_CONV_TRANSPOSE_BY_PHASE,
+    STATIC_INTERLEAVE_PHASES,
     STATIC_LP_POOL,
     STATIC_MAX_POOL,
     STATIC_MAX_UNPOOL,
+    STATIC_OVERLAP_ADD,
+    STATIC_OVERLAP_ADD_BY_PHASE,
+    STATIC_PHASE_FILTERS,
+    STATIC_PHASE_SUMS,
     STATIC_QLINEAR_CONV,
     STATIC_TILE_RESULTS,
     STATIC_TILE_WEIGHTS,
     STATIC_TILE_WINDOWS,
+    STATIC_WINDOW_PRODUCTS,
     TILE_PRODUCTS,
 )
 
@@ -1044,6 +1073,64 @@ def non_max_suppression(
 
 # specs/detection.yaml:178
 @called
+def align_planes(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Sequence[int | Dim | Value] | Value | None = (1, 1),
+    mode: str = "avg",
+    ratio: int | Dim | Value | None = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, found in the planes of the channels one after the other.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, ratio.
+
+    (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
+    """
+    return call_alias(
+        STATIC_ALIGN_PLANES,
+        DYN_ALIGN_PLANES,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:303
+@called
+def align_pixels(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Sequence[int | Dim | Value] | Value | None = (1, 1),
+    mode: str = "avg",
+    ratio: int | Dim | Value | None = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, of images whose last axis are the channels.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, ratio.
+
+    (x: F[b, *d:2, c], rois: F[k, 4], image: I[k]) -> (y: F[k, *size, c])
+    """
+    return call_alias(
+        STATIC_ALIGN_PIXELS,
+        DYN_ALIGN_PIXELS,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:416
+@called
 def roi_align(
     x: Operand,
     rois: Operand,
@@ -1072,7 +1159,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:309
+# specs/detection.yaml:489
 @called
 def max_roi_pool(
     x: Operand,
@@ -1146,7 +1233,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:128
+# specs/elementwise.yaml:131
 @called
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
@@ -1156,7 +1243,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:144
+# specs/elementwise.yaml:147
 @called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
@@ -1166,7 +1253,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:157
+# specs/elementwise.yaml:160
 @called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
@@ -1176,7 +1263,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:170
+# specs/elementwise.yaml:173
 @called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
@@ -1186,7 +1273,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:187
+# specs/elementwise.yaml:190
 @called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
@@ -1196,7 +1283,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:207
 @called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
@@ -1206,7 +1293,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:215
+# specs/elementwise.yaml:218
 @called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
@@ -1216,7 +1303,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:229
 @called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
@@ -1226,7 +1313,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:238
+# specs/elementwise.yaml:241
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1236,7 +1323,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:250
+# specs/elementwise.yaml:253
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1246,7 +1333,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:263
+# specs/elementwise.yaml:266
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1256,7 +1343,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:280
+# specs/elementwise.yaml:283
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1266,7 +1353,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:291
+# specs/elementwise.yaml:294
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1276,7 +1363,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:302
+# specs/elementwise.yaml:305
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1286,7 +1373,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:313
+# specs/elementwise.yaml:316
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1296,7 +1383,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:325
+# specs/elementwise.yaml:328
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1306,7 +1393,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:339
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1316,7 +1403,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:352
+# specs/elementwise.yaml:355
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1326,7 +1413,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:374
+# specs/elementwise.yaml:377
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1336,7 +1423,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:388
+# specs/elementwise.yaml:391
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1346,7 +1433,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:434
+# specs/elementwise.yaml:437
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
@@ -1469,7 +1556,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:139
+# specs/images.yaml:144
 @called
 def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The sizes of some axes times scales, rounded down from what f32 makes of the product.
@@ -1479,15 +1566,16 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:168
+# specs/images.yaml:173
 @called
-def resize(
+def resample(
     x: Operand,
     roi: Operand = None,
     scales: Operand = None,
     axes: Sequence[int] | None = None,
     *,
     sizes: Sequence[int | Dim | Value] | Value,
+    left: Sequence[int | Dim | Value] | Value | None = None,
     mode: str = "nearest",
     coordinates: str = "half_pixel",
     nearest_mode: str = "round_prefer_floor",
@@ -1498,20 +1586,21 @@ def resize(
     extrapolation_value: float = 0.0,
     source: str = "",
 ) -> Value:
-    """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
-    scaled ones.
+    """A tensor sampled anew along all of some axes at once, to the given sizes; `scales` say how far apart, where
+    sizes are scaled ones.
 
-    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: sizes.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: sizes, left.
 
     (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
     """
     return call_alias(
-        STATIC_RESIZE,
-        DYN_RESIZE,
+        STATIC_RESAMPLE,
+        DYN_RESAMPLE,
         [x, roi, scales],
         {
             "axes": axes,
             "sizes": sizes,
+            "left": left,
             "mode": mode,
             "coordinates": coordinates,
             "nearest_mode": nearest_mode,
@@ -1525,7 +1614,55 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:362
+# specs/images.yaml:355
+@called
+def resize(
+    x: Operand,
+    roi: Operand = None,
+    scales: Operand = None,
+    axes: Sequence[int] | None = None,
+    *,
+    sizes: Sequence[int | Dim | Value] | Value,
+    left: Sequence[int | Dim | Value] | Value | None = None,
+    mode: str = "nearest",
+    coordinates: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    cubic_coeff_a: float = -0.75,
+    antialias: bool = False,
+    exclude_outside: bool = False,
+    policy: str = "stretch",
+    extrapolation_value: float = 0.0,
+    source: str = "",
+) -> Value:
+    """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
+    scaled ones.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: sizes, left.
+
+    (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
+    """
+    return call_alias(
+        STATIC_RESIZE,
+        DYN_RESIZE,
+        [x, roi, scales],
+        {
+            "axes": axes,
+            "sizes": sizes,
+            "left": left,
+            "mode": mode,
+            "coordinates": coordinates,
+            "nearest_mode": nearest_mode,
+            "cubic_coeff_a": cubic_coeff_a,
+            "antialias": antialias,
+            "exclude_outside": exclude_outside,
+            "policy": policy,
+            "extrapolation_value": extrapolation_value,
+        },
+        source,
+    )[0]
+
+
+# specs/images.yaml:509
 @called
 def grid_sample(
     x: Operand,
@@ -1546,7 +1683,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:436
+# specs/images.yaml:583
 @called
 def affine_grid(
     theta: Operand, size: Sequence[int | Dim | Value] | Value, align_corners: bool = False, *, source: str = ""
@@ -1562,7 +1699,7 @@ def affine_grid(
     )[0]
 
 
-# specs/images.yaml:463
+# specs/images.yaml:610
 @called
 def crop_and_resize(
     x: Operand,
@@ -2965,6 +3102,32 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
 
 # specs/signal.yaml:50
 @called
+def dft_along(
+    x: Operand,
+    axis: int | Dim | Value | None = -2,
+    inverse: bool = False,
+    onesided: bool = False,
+    length: int | Dim | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What dft gives, from one turn of each wave.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis, length.
+
+    (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
+    """
+    return call_alias(
+        STATIC_DFT_ALONG,
+        DYN_DFT_ALONG,
+        [x],
+        {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length},
+        source,
+    )[0]
+
+
+# specs/signal.yaml:100
+@called
 def dft(
     x: Operand,
     axis: int | Dim | Value | None = -2,
@@ -2985,7 +3148,84 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:104
+# specs/signal.yaml:144
+@called
+def stft_of_long_parts(
+    x: Operand,
+    window: Operand = None,
+    *,
+    step: int | Dim | Value,
+    length: int | Dim | Value | None = None,
+    onesided: bool = True,
+    source: str = "",
+) -> Value:
+    """What stft gives, from one turn of each wave.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step, length.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
+    2])
+    """
+    return call_alias(
+        STATIC_STFT_OF_LONG_PARTS,
+        DYN_STFT_OF_LONG_PARTS,
+        [x, window],
+        {"step": step, "length": length, "onesided": onesided},
+        source,
+    )[0]
+
+
+# specs/signal.yaml:181
+@called
+def turning_waves(
+    window: Operand,
+    size: int | Dim | Value,
+    channels: int | Dim | Value | None = 1,
+    onesided: bool = True,
+    inverse: bool = False,
+    *,
+    source: str = "",
+) -> Value:
+    """What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or
+    its inverse.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, channels.
+
+    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    """
+    return call_alias(
+        STATIC_TURNING_WAVES,
+        DYN_TURNING_WAVES,
+        [window],
+        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse},
+        source,
+    )[0]
+
+
+# specs/signal.yaml:229
+@called
+def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
+    """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
+    it.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step.
+
+    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    """
+    return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
+
+
+# specs/signal.yaml:250
+@called
+def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
+    """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
+
+    (x: F[*a, n, c], table: G[size, c, m, 2]) -> (y: F[*a, m, 2])
+    """
+    return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
+
+
+# specs/signal.yaml:264
 @called
 def stft(
     x: Operand,
@@ -3009,7 +3249,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:144
+# specs/signal.yaml:303
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -3479,7 +3719,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:187
+# specs/window.yaml:250
 @called
 def conv(
     x: Operand,
@@ -3511,7 +3751,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:223
+# specs/window.yaml:286
 @called
 def max_pool(
     x: Operand,
@@ -3549,7 +3789,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:260
+# specs/window.yaml:323
 @called
 def average_pool(
     x: Operand,
@@ -3587,7 +3827,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:296
+# specs/window.yaml:359
 @called
 def lp_pool(
     x: Operand,
@@ -3625,7 +3865,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:330
+# specs/window.yaml:393
 @called
 def tile_windows(
     x: Operand,
@@ -3654,7 +3894,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:360
+# specs/window.yaml:423
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -3666,7 +3906,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:376
+# specs/window.yaml:439
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -3676,7 +3916,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:387
+# specs/window.yaml:450
 @called
 def tile_results(
     x: Operand,
@@ -3699,7 +3939,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:408
+# specs/window.yaml:471
 @called
 def conv_by_2(
     x: Operand,
@@ -3724,7 +3964,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:420
+# specs/window.yaml:483
 @called
 def conv_by_4(
     x: Operand,
@@ -3749,7 +3989,7 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:435
+# specs/window.yaml:498
 @called
 def conv_transpose(
     x: Operand,
@@ -3791,7 +4031,170 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:494
+# specs/window.yaml:538
+@called
+def conv_transpose_by_phase(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    output_padding: Sequence[int | Dim | Value] | Value | None = None,
+    output_shape: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A transposed convolution as a convolution for each position modulo the strides, which divide the windows.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, output_padding, output_shape, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
+    m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_TRANSPOSE_BY_PHASE,
+        DYN_CONV_TRANSPOSE_BY_PHASE,
+        [x, w, bias],
+        {
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "output_padding": output_padding,
+            "output_shape": output_shape,
+            "auto_pad": auto_pad,
+            "groups": groups,
+        },
+        source,
+    )[0]
+
+
+# specs/window.yaml:581
+@called
+def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
+    """Every element times a window of weights, added up over the channels of a group; a window for each place of
+    x.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)]) -> (y: U[b, (groups, m), *k, *d])
+    """
+    return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:602
+@called
+def overlap_add(
+    x: Operand,
+    size: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    begin: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation
+    apart.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, strides,
+    dilations, begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call_alias(
+        STATIC_OVERLAP_ADD,
+        DYN_OVERLAP_ADD,
+        [x],
+        {"size": size, "strides": strides, "dilations": dilations, "begin": begin},
+        source,
+    )[0]
+
+
+# specs/window.yaml:638
+@called
+def overlap_add_by_phase(
+    x: Operand,
+    size: Sequence[int | Dim | Value] | Value,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    begin: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the
+    strides at once.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, strides,
+    begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call_alias(
+        STATIC_OVERLAP_ADD_BY_PHASE,
+        DYN_OVERLAP_ADD_BY_PHASE,
+        [x],
+        {"size": size, "strides": strides, "begin": begin},
+        source,
+    )[0]
+
+
+# specs/window.yaml:667
+@called
+def phase_sums(
+    x: Operand,
+    strides: Sequence[int | Dim | Value] | Value,
+    count: Sequence[int | Dim | Value] | Value,
+    first: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, count,
+    first.
+
+    (x: T[b, c, *k:len(strides), *d]) -> (y: T[b, c, *strides, *count])
+    """
+    return call_alias(
+        STATIC_PHASE_SUMS, DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source
+    )[0]
+
+
+# specs/window.yaml:696
+@called
+def phase_filters(
+    w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
+) -> Value:
+    """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, groups.
+
+    (w: F[(groups, c), m, *k]) -> (y: F[groups, m, *strides, c, *taps])
+    """
+    return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:719
+@called
+def interleave_phases(
+    x: Operand,
+    size: Sequence[int | Dim | Value] | Value,
+    begin: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """A tensor made of one for each position modulo the strides, from the place `begin` on.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, begin.
+
+    (x: T[b, c, *a:len(size), *u]) -> (y: T[b, c, *size])
+    """
+    return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
+
+
+# specs/window.yaml:744
 @called
 def conv_integer(
     x: Operand,
@@ -3824,7 +4227,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:531
+# specs/window.yaml:781
 @called
 def qlinear_conv(
     x: Operand,
@@ -3863,7 +4266,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:606
+# specs/window.yaml:856
 @called
 def max_unpool(
     x: Operand,
@@ -3892,7 +4295,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:647
+# specs/window.yaml:897
 @called
 def col2im(
     x: Operand,
@@ -3928,6 +4331,8 @@ __all__ = [
     "adam",
     "add",
     "affine_grid",
+    "align_pixels",
+    "align_planes",
     "all",
     "any",
     "append_at",
@@ -3969,6 +4374,7 @@ __all__ = [
     "conv_by_4",
     "conv_integer",
     "conv_transpose",
+    "conv_transpose_by_phase",
     "cos",
     "cosh",
     "count_grams",
@@ -3981,6 +4387,7 @@ __all__ = [
     "dequantize_linear",
     "det",
     "dft",
+    "dft_along",
     "dilate",
     "div",
     "dropout",
@@ -4018,6 +4425,7 @@ __all__ = [
     "identity",
     "impute",
     "instance_norm",
+    "interleave_phases",
     "is_inf",
     "is_nan",
     "known_tokens",
@@ -4067,9 +4475,13 @@ __all__ = [
     "of_a_category",
     "one_hot",
     "ones",
+    "overlap_add",
+    "overlap_add_by_phase",
     "pad",
     "pair_votes",
     "pair_weights",
+    "phase_filters",
+    "phase_sums",
     "place_tokens",
     "pow",
     "prelu",
@@ -4084,6 +4496,7 @@ __all__ = [
     "reciprocal",
     "relu",
     "repeat",
+    "resample",
     "reshape",
     "reshape_by_all_codes",
     "reshape_by_codes",
@@ -4121,6 +4534,7 @@ __all__ = [
     "squeeze",
     "stack",
     "stft",
+    "stft_of_long_parts",
     "string_at",
     "string_concat",
     "string_equal",
@@ -4132,6 +4546,8 @@ __all__ = [
     "sub",
     "sum",
     "sum_square",
+    "sums_of_parts",
+    "sums_of_samples",
     "swish",
     "tan",
     "tanh",
@@ -4147,9 +4563,11 @@ __all__ = [
     "tree_ensemble",
     "tree_links",
     "trilu",
+    "turning_waves",
     "unique",
     "unique_slices",
     "unpack_nbits",
     "where",
+    "window_products",
     "zeros",
 ]

@@ -17,9 +17,15 @@ from anyshape.public import called
 from anyshape_ops.ops.attention import DYN_ATTENTION, DYN_HIDE_KEYS, DYN_READ_BEAMS
 from anyshape_ops.ops.decoding import DYN_APPEND_AT, DYN_GROUPED_QUERY_ATTENTION, DYN_LINEAR_ATTENTION, DYN_PLACE_TOKENS
 from anyshape_ops.ops.deformable import DYN_DEFORM_CONV
-from anyshape_ops.ops.detection import DYN_MAX_ROI_POOL, DYN_NON_MAX_SUPPRESSION, DYN_ROI_ALIGN
+from anyshape_ops.ops.detection import (
+    DYN_ALIGN_PIXELS,
+    DYN_ALIGN_PLANES,
+    DYN_MAX_ROI_POOL,
+    DYN_NON_MAX_SUPPRESSION,
+    DYN_ROI_ALIGN,
+)
 from anyshape_ops.ops.ensembles import DYN_COUNT_GRAMS, DYN_TREE_ENSEMBLE
-from anyshape_ops.ops.images import DYN_AFFINE_GRID, DYN_CROP_AND_RESIZE, DYN_RESIZE
+from anyshape_ops.ops.images import DYN_AFFINE_GRID, DYN_CROP_AND_RESIZE, DYN_RESAMPLE, DYN_RESIZE
 from anyshape_ops.ops.indexing import (
     DYN_CENTER_CROP_PAD,
     DYN_DEPTH_TO_SPACE,
@@ -64,7 +70,15 @@ from anyshape_ops.ops.reshaping import DYN_RESHAPE_BY_CODES
 from anyshape_ops.ops.scan import DYN_CUMPROD, DYN_CUMSUM
 from anyshape_ops.ops.scatter import DYN_SPARSE_TO_DENSE
 from anyshape_ops.ops.shapes import DYN_ARANGE, DYN_AXIS_POSITIONS, DYN_FULL, DYN_ONES, DYN_ZEROS
-from anyshape_ops.ops.signal import DYN_DFT, DYN_MEL_WEIGHT_MATRIX, DYN_STFT
+from anyshape_ops.ops.signal import (
+    DYN_DFT,
+    DYN_DFT_ALONG,
+    DYN_MEL_WEIGHT_MATRIX,
+    DYN_STFT,
+    DYN_STFT_OF_LONG_PARTS,
+    DYN_SUMS_OF_PARTS,
+    DYN_TURNING_WAVES,
+)
 from anyshape_ops.ops.sorting import DYN_TOPK
 from anyshape_ops.ops.sparse import DYN_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.supports import DYN_COUPLE_PAIRS, DYN_PAIR_VOTES
@@ -77,13 +91,20 @@ from anyshape_ops.ops.window import (
     DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
     DYN_CONV_TRANSPOSE,
+    DYN_CONV_TRANSPOSE_BY_PHASE,
+    DYN_INTERLEAVE_PHASES,
     DYN_LP_POOL,
     DYN_MAX_POOL,
     DYN_MAX_UNPOOL,
+    DYN_OVERLAP_ADD,
+    DYN_OVERLAP_ADD_BY_PHASE,
+    DYN_PHASE_FILTERS,
+    DYN_PHASE_SUMS,
     DYN_QLINEAR_CONV,
     DYN_TILE_RESULTS,
     DYN_TILE_WEIGHTS,
     DYN_TILE_WINDOWS,
+    DYN_WINDOW_PRODUCTS,
 )
 
 
@@ -323,6 +344,62 @@ def non_max_suppression(
 
 # specs/detection.yaml:178
 @called
+def align_planes(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Operand = (1, 1),
+    mode: str = "avg",
+    ratio: Operand = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, found in the planes of the channels one after the other.
+
+    Operands, which may be computed at run time: size, ratio.
+
+    (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
+    """
+    return call(
+        DYN_ALIGN_PLANES,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:303
+@called
+def align_pixels(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Operand = (1, 1),
+    mode: str = "avg",
+    ratio: Operand = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, of images whose last axis are the channels.
+
+    Operands, which may be computed at run time: size, ratio.
+
+    (x: F[b, *d:2, c], rois: F[k, 4], image: I[k]) -> (y: F[k, *size, c])
+    """
+    return call(
+        DYN_ALIGN_PIXELS,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:416
+@called
 def roi_align(
     x: Operand,
     rois: Operand,
@@ -350,7 +427,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:309
+# specs/detection.yaml:489
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Operand, scale: float = 1.0, *, source: str = ""
@@ -432,15 +509,16 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:168
+# specs/images.yaml:173
 @called
-def resize(
+def resample(
     x: Operand,
     roi: Operand = None,
     scales: Operand = None,
     axes: Sequence[int] | None = None,
     *,
     sizes: Operand,
+    left: Operand = None,
     mode: str = "nearest",
     coordinates: str = "half_pixel",
     nearest_mode: str = "round_prefer_floor",
@@ -451,19 +529,20 @@ def resize(
     extrapolation_value: float = 0.0,
     source: str = "",
 ) -> Value:
-    """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
-    scaled ones.
+    """A tensor sampled anew along all of some axes at once, to the given sizes; `scales` say how far apart, where
+    sizes are scaled ones.
 
-    Operands, which may be computed at run time: sizes.
+    Operands, which may be computed at run time: sizes, left.
 
     (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
     """
     return call(
-        DYN_RESIZE,
+        DYN_RESAMPLE,
         [x, roi, scales],
         {
             "axes": axes,
             "sizes": sizes,
+            "left": left,
             "mode": mode,
             "coordinates": coordinates,
             "nearest_mode": nearest_mode,
@@ -477,7 +556,54 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:436
+# specs/images.yaml:355
+@called
+def resize(
+    x: Operand,
+    roi: Operand = None,
+    scales: Operand = None,
+    axes: Sequence[int] | None = None,
+    *,
+    sizes: Operand,
+    left: Operand = None,
+    mode: str = "nearest",
+    coordinates: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    cubic_coeff_a: float = -0.75,
+    antialias: bool = False,
+    exclude_outside: bool = False,
+    policy: str = "stretch",
+    extrapolation_value: float = 0.0,
+    source: str = "",
+) -> Value:
+    """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
+    scaled ones.
+
+    Operands, which may be computed at run time: sizes, left.
+
+    (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
+    """
+    return call(
+        DYN_RESIZE,
+        [x, roi, scales],
+        {
+            "axes": axes,
+            "sizes": sizes,
+            "left": left,
+            "mode": mode,
+            "coordinates": coordinates,
+            "nearest_mode": nearest_mode,
+            "cubic_coeff_a": cubic_coeff_a,
+            "antialias": antialias,
+            "exclude_outside": exclude_outside,
+            "policy": policy,
+            "extrapolation_value": extrapolation_value,
+        },
+        source,
+    )[0]
+
+
+# specs/images.yaml:583
 @called
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -489,7 +615,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
     return call(DYN_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:463
+# specs/images.yaml:610
 @called
 def crop_and_resize(
     x: Operand,
@@ -1123,6 +1249,28 @@ def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Val
 
 # specs/signal.yaml:50
 @called
+def dft_along(
+    x: Operand,
+    axis: Operand = -2,
+    inverse: bool = False,
+    onesided: bool = False,
+    length: Operand = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What dft gives, from one turn of each wave.
+
+    Operands, which may be computed at run time: axis, length.
+
+    (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
+    """
+    return call(
+        DYN_DFT_ALONG, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source
+    )[0]
+
+
+# specs/signal.yaml:100
+@called
 def dft(
     x: Operand,
     axis: Operand = -2,
@@ -1141,7 +1289,67 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:104
+# specs/signal.yaml:144
+@called
+def stft_of_long_parts(
+    x: Operand,
+    window: Operand = None,
+    *,
+    step: Operand,
+    length: Operand = None,
+    onesided: bool = True,
+    source: str = "",
+) -> Value:
+    """What stft gives, from one turn of each wave.
+
+    Operands, which may be computed at run time: step, length.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
+    2])
+    """
+    return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
+
+
+# specs/signal.yaml:181
+@called
+def turning_waves(
+    window: Operand,
+    size: Operand,
+    channels: Operand = 1,
+    onesided: bool = True,
+    inverse: bool = False,
+    *,
+    source: str = "",
+) -> Value:
+    """What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or
+    its inverse.
+
+    Operands, which may be computed at run time: size, channels.
+
+    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    """
+    return call(
+        DYN_TURNING_WAVES,
+        [window],
+        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse},
+        source,
+    )[0]
+
+
+# specs/signal.yaml:229
+@called
+def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
+    """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
+    it.
+
+    Operands, which may be computed at run time: step.
+
+    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    """
+    return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
+
+
+# specs/signal.yaml:264
 @called
 def stft(
     x: Operand,
@@ -1163,7 +1371,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:144
+# specs/signal.yaml:303
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1254,7 +1462,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:187
+# specs/window.yaml:250
 @called
 def conv(
     x: Operand,
@@ -1284,7 +1492,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:223
+# specs/window.yaml:286
 @called
 def max_pool(
     x: Operand,
@@ -1320,7 +1528,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:260
+# specs/window.yaml:323
 @called
 def average_pool(
     x: Operand,
@@ -1356,7 +1564,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:296
+# specs/window.yaml:359
 @called
 def lp_pool(
     x: Operand,
@@ -1392,7 +1600,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:330
+# specs/window.yaml:393
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1407,7 +1615,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:360
+# specs/window.yaml:423
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1419,7 +1627,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:387
+# specs/window.yaml:450
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1434,7 +1642,7 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:408
+# specs/window.yaml:471
 @called
 def conv_by_2(
     x: Operand,
@@ -1457,7 +1665,7 @@ def conv_by_2(
     return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:420
+# specs/window.yaml:483
 @called
 def conv_by_4(
     x: Operand,
@@ -1480,7 +1688,7 @@ def conv_by_4(
     return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:435
+# specs/window.yaml:498
 @called
 def conv_transpose(
     x: Operand,
@@ -1520,7 +1728,133 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:494
+# specs/window.yaml:538
+@called
+def conv_transpose_by_phase(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    output_padding: Operand = None,
+    output_shape: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A transposed convolution as a convolution for each position modulo the strides, which divide the windows.
+
+    Operands, which may be computed at run time: strides, dilations, pads, output_padding, output_shape, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
+    m), *s])
+    """
+    return call(
+        DYN_CONV_TRANSPOSE_BY_PHASE,
+        [x, w, bias],
+        {
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "output_padding": output_padding,
+            "output_shape": output_shape,
+            "auto_pad": auto_pad,
+            "groups": groups,
+        },
+        source,
+    )[0]
+
+
+# specs/window.yaml:581
+@called
+def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
+    """Every element times a window of weights, added up over the channels of a group; a window for each place of
+    x.
+
+    Operands, which may be computed at run time: groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)]) -> (y: U[b, (groups, m), *k, *d])
+    """
+    return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:602
+@called
+def overlap_add(
+    x: Operand,
+    size: Operand,
+    strides: Operand = None,
+    dilations: Operand = None,
+    begin: Operand = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation
+    apart.
+
+    Operands, which may be computed at run time: size, strides, dilations, begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call(
+        DYN_OVERLAP_ADD, [x], {"size": size, "strides": strides, "dilations": dilations, "begin": begin}, source
+    )[0]
+
+
+# specs/window.yaml:638
+@called
+def overlap_add_by_phase(
+    x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the
+    strides at once.
+
+    Operands, which may be computed at run time: size, strides, begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
+
+
+# specs/window.yaml:667
+@called
+def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
+    """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
+
+    Operands, which may be computed at run time: strides, count, first.
+
+    (x: T[b, c, *k:len(strides), *d]) -> (y: T[b, c, *strides, *count])
+    """
+    return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
+
+
+# specs/window.yaml:696
+@called
+def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
+    """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
+
+    Operands, which may be computed at run time: strides, groups.
+
+    (w: F[(groups, c), m, *k]) -> (y: F[groups, m, *strides, c, *taps])
+    """
+    return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:719
+@called
+def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
+    """A tensor made of one for each position modulo the strides, from the place `begin` on.
+
+    Operands, which may be computed at run time: size, begin.
+
+    (x: T[b, c, *a:len(size), *u]) -> (y: T[b, c, *size])
+    """
+    return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
+
+
+# specs/window.yaml:744
 @called
 def conv_integer(
     x: Operand,
@@ -1551,7 +1885,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:531
+# specs/window.yaml:781
 @called
 def qlinear_conv(
     x: Operand,
@@ -1588,7 +1922,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:606
+# specs/window.yaml:856
 @called
 def max_unpool(
     x: Operand,
@@ -1615,7 +1949,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:647
+# specs/window.yaml:897
 @called
 def col2im(
     x: Operand,
@@ -1643,6 +1977,8 @@ def col2im(
 
 __all__ = [
     "affine_grid",
+    "align_pixels",
+    "align_planes",
     "all",
     "any",
     "append_at",
@@ -1658,6 +1994,7 @@ __all__ = [
     "conv_by_4",
     "conv_integer",
     "conv_transpose",
+    "conv_transpose_by_phase",
     "count_grams",
     "couple_pairs",
     "crop_and_resize",
@@ -1666,6 +2003,7 @@ __all__ = [
     "deform_conv",
     "depth_to_space",
     "dft",
+    "dft_along",
     "dilate",
     "ensure_shape",
     "expand_dims",
@@ -1675,6 +2013,7 @@ __all__ = [
     "group_norm",
     "grouped_query_attention",
     "hide_keys",
+    "interleave_phases",
     "l1",
     "l2",
     "linear_attention",
@@ -1693,8 +2032,12 @@ __all__ = [
     "non_max_suppression",
     "one_hot",
     "ones",
+    "overlap_add",
+    "overlap_add_by_phase",
     "pad",
     "pair_votes",
+    "phase_filters",
+    "phase_sums",
     "place_tokens",
     "prod",
     "qlinear_conv",
@@ -1702,6 +2045,7 @@ __all__ = [
     "random_uniform",
     "read_beams",
     "repeat",
+    "resample",
     "reshape",
     "reshape_by_codes",
     "resize",
@@ -1714,9 +2058,11 @@ __all__ = [
     "split",
     "squeeze",
     "stft",
+    "stft_of_long_parts",
     "string_split",
     "sum",
     "sum_square",
+    "sums_of_parts",
     "tile",
     "tile_results",
     "tile_weights",
@@ -1725,5 +2071,7 @@ __all__ = [
     "transpose",
     "tree_ensemble",
     "trilu",
+    "turning_waves",
+    "window_products",
     "zeros",
 ]

@@ -22,9 +22,15 @@ from anyshape_ops.ops.decoding import (
     STATIC_PLACE_TOKENS,
 )
 from anyshape_ops.ops.deformable import STATIC_DEFORM_CONV
-from anyshape_ops.ops.detection import STATIC_MAX_ROI_POOL, STATIC_NON_MAX_SUPPRESSION, STATIC_ROI_ALIGN
+from anyshape_ops.ops.detection import (
+    STATIC_ALIGN_PIXELS,
+    STATIC_ALIGN_PLANES,
+    STATIC_MAX_ROI_POOL,
+    STATIC_NON_MAX_SUPPRESSION,
+    STATIC_ROI_ALIGN,
+)
 from anyshape_ops.ops.ensembles import STATIC_COUNT_GRAMS, STATIC_TREE_ENSEMBLE
-from anyshape_ops.ops.images import STATIC_AFFINE_GRID, STATIC_CROP_AND_RESIZE, STATIC_RESIZE
+from anyshape_ops.ops.images import STATIC_AFFINE_GRID, STATIC_CROP_AND_RESIZE, STATIC_RESAMPLE, STATIC_RESIZE
 from anyshape_ops.ops.indexing import (
     STATIC_CENTER_CROP_PAD,
     STATIC_DEPTH_TO_SPACE,
@@ -69,7 +75,15 @@ from anyshape_ops.ops.reshaping import STATIC_RESHAPE_BY_CODES
 from anyshape_ops.ops.scan import STATIC_CUMPROD, STATIC_CUMSUM
 from anyshape_ops.ops.scatter import STATIC_SPARSE_TO_DENSE
 from anyshape_ops.ops.shapes import STATIC_ARANGE, STATIC_AXIS_POSITIONS, STATIC_FULL, STATIC_ONES, STATIC_ZEROS
-from anyshape_ops.ops.signal import STATIC_DFT, STATIC_MEL_WEIGHT_MATRIX, STATIC_STFT
+from anyshape_ops.ops.signal import (
+    STATIC_DFT,
+    STATIC_DFT_ALONG,
+    STATIC_MEL_WEIGHT_MATRIX,
+    STATIC_STFT,
+    STATIC_STFT_OF_LONG_PARTS,
+    STATIC_SUMS_OF_PARTS,
+    STATIC_TURNING_WAVES,
+)
 from anyshape_ops.ops.sorting import STATIC_TOPK
 from anyshape_ops.ops.sparse import STATIC_SPARSE_FILL_EMPTY_ROWS
 from anyshape_ops.ops.supports import STATIC_COUPLE_PAIRS, STATIC_PAIR_VOTES
@@ -82,13 +96,20 @@ from anyshape_ops.ops.window import (
     STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
     STATIC_CONV_TRANSPOSE,
+    STATIC_CONV_TRANSPOSE_BY_PHASE,
+    STATIC_INTERLEAVE_PHASES,
     STATIC_LP_POOL,
     STATIC_MAX_POOL,
     STATIC_MAX_UNPOOL,
+    STATIC_OVERLAP_ADD,
+    STATIC_OVERLAP_ADD_BY_PHASE,
+    STATIC_PHASE_FILTERS,
+    STATIC_PHASE_SUMS,
     STATIC_QLINEAR_CONV,
     STATIC_TILE_RESULTS,
     STATIC_TILE_WEIGHTS,
     STATIC_TILE_WINDOWS,
+    STATIC_WINDOW_PRODUCTS,
 )
 
 
@@ -330,6 +351,62 @@ def non_max_suppression(
 
 # specs/detection.yaml:178
 @called
+def align_planes(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Sequence[int] = (1, 1),
+    mode: str = "avg",
+    ratio: int = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, found in the planes of the channels one after the other.
+
+    Attributes, known when the call is built: size, ratio.
+
+    (x: F[b, c, *d:2], rois: F[k, 4], image: I[k]) -> (y: F[k, c, *size])
+    """
+    return call(
+        STATIC_ALIGN_PLANES,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:303
+@called
+def align_pixels(
+    x: Operand,
+    rois: Operand,
+    image: Operand,
+    size: Sequence[int] = (1, 1),
+    mode: str = "avg",
+    ratio: int = 0,
+    scale: float = 1.0,
+    half_pixel: bool = True,
+    *,
+    source: str = "",
+) -> Value:
+    """What roi_align gives, of images whose last axis are the channels.
+
+    Attributes, known when the call is built: size, ratio.
+
+    (x: F[b, *d:2, c], rois: F[k, 4], image: I[k]) -> (y: F[k, *size, c])
+    """
+    return call(
+        STATIC_ALIGN_PIXELS,
+        [x, rois, image],
+        {"size": size, "mode": mode, "ratio": ratio, "scale": scale, "half_pixel": half_pixel},
+        source,
+    )[0]
+
+
+# specs/detection.yaml:416
+@called
 def roi_align(
     x: Operand,
     rois: Operand,
@@ -357,7 +434,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:309
+# specs/detection.yaml:489
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
@@ -439,15 +516,16 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:168
+# specs/images.yaml:173
 @called
-def resize(
+def resample(
     x: Operand,
     roi: Operand = None,
     scales: Operand = None,
     axes: Sequence[int] | None = None,
     *,
     sizes: Sequence[int],
+    left: Sequence[int] | None = None,
     mode: str = "nearest",
     coordinates: str = "half_pixel",
     nearest_mode: str = "round_prefer_floor",
@@ -458,19 +536,20 @@ def resize(
     extrapolation_value: float = 0.0,
     source: str = "",
 ) -> Value:
-    """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
-    scaled ones.
+    """A tensor sampled anew along all of some axes at once, to the given sizes; `scales` say how far apart, where
+    sizes are scaled ones.
 
-    Attributes, known when the call is built: sizes.
+    Attributes, known when the call is built: sizes, left.
 
     (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
     """
     return call(
-        STATIC_RESIZE,
+        STATIC_RESAMPLE,
         [x, roi, scales],
         {
             "axes": axes,
             "sizes": sizes,
+            "left": left,
             "mode": mode,
             "coordinates": coordinates,
             "nearest_mode": nearest_mode,
@@ -484,7 +563,54 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:436
+# specs/images.yaml:355
+@called
+def resize(
+    x: Operand,
+    roi: Operand = None,
+    scales: Operand = None,
+    axes: Sequence[int] | None = None,
+    *,
+    sizes: Sequence[int],
+    left: Sequence[int] | None = None,
+    mode: str = "nearest",
+    coordinates: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    cubic_coeff_a: float = -0.75,
+    antialias: bool = False,
+    exclude_outside: bool = False,
+    policy: str = "stretch",
+    extrapolation_value: float = 0.0,
+    source: str = "",
+) -> Value:
+    """A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are
+    scaled ones.
+
+    Attributes, known when the call is built: sizes, left.
+
+    (x: T[*d], roi: f32[*r] = 0, scales: f32[*g] = 0) -> (y: T[*s])
+    """
+    return call(
+        STATIC_RESIZE,
+        [x, roi, scales],
+        {
+            "axes": axes,
+            "sizes": sizes,
+            "left": left,
+            "mode": mode,
+            "coordinates": coordinates,
+            "nearest_mode": nearest_mode,
+            "cubic_coeff_a": cubic_coeff_a,
+            "antialias": antialias,
+            "exclude_outside": exclude_outside,
+            "policy": policy,
+            "extrapolation_value": extrapolation_value,
+        },
+        source,
+    )[0]
+
+
+# specs/images.yaml:583
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -496,7 +622,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:463
+# specs/images.yaml:610
 @called
 def crop_and_resize(
     x: Operand,
@@ -1208,6 +1334,28 @@ def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") 
 
 # specs/signal.yaml:50
 @called
+def dft_along(
+    x: Operand,
+    axis: int = -2,
+    inverse: bool = False,
+    onesided: bool = False,
+    length: int | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What dft gives, from one turn of each wave.
+
+    Attributes, known when the call is built: axis, length.
+
+    (x: F[*o, n@axis, *i, c]) -> (y: F[*o, s, *i, 1 if inverse and onesided else 2])
+    """
+    return call(
+        STATIC_DFT_ALONG, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source
+    )[0]
+
+
+# specs/signal.yaml:100
+@called
 def dft(
     x: Operand,
     axis: int = -2,
@@ -1226,7 +1374,57 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:104
+# specs/signal.yaml:144
+@called
+def stft_of_long_parts(
+    x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
+) -> Value:
+    """What stft gives, from one turn of each wave.
+
+    Attributes, known when the call is built: step, length.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: F[b, (n - size) // step + 1, size // 2 + 1 if onesided else size,
+    2])
+    """
+    return call(
+        STATIC_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source
+    )[0]
+
+
+# specs/signal.yaml:181
+@called
+def turning_waves(
+    window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
+) -> Value:
+    """What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or
+    its inverse.
+
+    Attributes, known when the call is built: size, channels.
+
+    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    """
+    return call(
+        STATIC_TURNING_WAVES,
+        [window],
+        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse},
+        source,
+    )[0]
+
+
+# specs/signal.yaml:229
+@called
+def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
+    """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
+    it.
+
+    Attributes, known when the call is built: step.
+
+    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    """
+    return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
+
+
+# specs/signal.yaml:264
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1242,7 +1440,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:144
+# specs/signal.yaml:303
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1333,7 +1531,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:187
+# specs/window.yaml:250
 @called
 def conv(
     x: Operand,
@@ -1363,7 +1561,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:223
+# specs/window.yaml:286
 @called
 def max_pool(
     x: Operand,
@@ -1399,7 +1597,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:260
+# specs/window.yaml:323
 @called
 def average_pool(
     x: Operand,
@@ -1435,7 +1633,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:296
+# specs/window.yaml:359
 @called
 def lp_pool(
     x: Operand,
@@ -1471,7 +1669,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:330
+# specs/window.yaml:393
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
@@ -1488,7 +1686,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:360
+# specs/window.yaml:423
 @called
 def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1500,7 +1698,7 @@ def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -
     return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:387
+# specs/window.yaml:450
 @called
 def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
     """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
@@ -1513,7 +1711,7 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:408
+# specs/window.yaml:471
 @called
 def conv_by_2(
     x: Operand,
@@ -1536,7 +1734,7 @@ def conv_by_2(
     return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:420
+# specs/window.yaml:483
 @called
 def conv_by_4(
     x: Operand,
@@ -1559,7 +1757,7 @@ def conv_by_4(
     return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:435
+# specs/window.yaml:498
 @called
 def conv_transpose(
     x: Operand,
@@ -1599,7 +1797,142 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:494
+# specs/window.yaml:538
+@called
+def conv_transpose_by_phase(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A transposed convolution as a convolution for each position modulo the strides, which divide the windows.
+
+    Attributes, known when the call is built: strides, dilations, pads, output_padding, output_shape, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)], bias: F[(groups, m)] = 0) -> (y: F[b, (groups,
+    m), *s])
+    """
+    return call(
+        STATIC_CONV_TRANSPOSE_BY_PHASE,
+        [x, w, bias],
+        {
+            "strides": strides,
+            "dilations": dilations,
+            "pads": pads,
+            "output_padding": output_padding,
+            "output_shape": output_shape,
+            "auto_pad": auto_pad,
+            "groups": groups,
+        },
+        source,
+    )[0]
+
+
+# specs/window.yaml:581
+@called
+def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
+    """Every element times a window of weights, added up over the channels of a group; a window for each place of
+    x.
+
+    Attributes, known when the call is built: groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, c), m, *k:len(d)]) -> (y: U[b, (groups, m), *k, *d])
+    """
+    return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:602
+@called
+def overlap_add(
+    x: Operand,
+    size: Sequence[int],
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    begin: Sequence[int] | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation
+    apart.
+
+    Attributes, known when the call is built: size, strides, dilations, begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call(
+        STATIC_OVERLAP_ADD, [x], {"size": size, "strides": strides, "dilations": dilations, "begin": begin}, source
+    )[0]
+
+
+# specs/window.yaml:638
+@called
+def overlap_add_by_phase(
+    x: Operand,
+    size: Sequence[int],
+    strides: Sequence[int] | None = None,
+    begin: Sequence[int] | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the
+    strides at once.
+
+    Attributes, known when the call is built: size, strides, begin.
+
+    (x: T[b, c, *k:len(size), *d]) -> (y: T[b, c, *size])
+    """
+    return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
+
+
+# specs/window.yaml:667
+@called
+def phase_sums(
+    x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
+) -> Value:
+    """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
+
+    Attributes, known when the call is built: strides, count, first.
+
+    (x: T[b, c, *k:len(strides), *d]) -> (y: T[b, c, *strides, *count])
+    """
+    return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
+
+
+# specs/window.yaml:696
+@called
+def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
+    """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
+
+    Attributes, known when the call is built: strides, groups.
+
+    (w: F[(groups, c), m, *k]) -> (y: F[groups, m, *strides, c, *taps])
+    """
+    return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:719
+@called
+def interleave_phases(
+    x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
+) -> Value:
+    """A tensor made of one for each position modulo the strides, from the place `begin` on.
+
+    Attributes, known when the call is built: size, begin.
+
+    (x: T[b, c, *a:len(size), *u]) -> (y: T[b, c, *size])
+    """
+    return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
+
+
+# specs/window.yaml:744
 @called
 def conv_integer(
     x: Operand,
@@ -1630,7 +1963,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:531
+# specs/window.yaml:781
 @called
 def qlinear_conv(
     x: Operand,
@@ -1667,7 +2000,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:606
+# specs/window.yaml:856
 @called
 def max_unpool(
     x: Operand,
@@ -1694,7 +2027,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:647
+# specs/window.yaml:897
 @called
 def col2im(
     x: Operand,
@@ -1722,6 +2055,8 @@ def col2im(
 
 __all__ = [
     "affine_grid",
+    "align_pixels",
+    "align_planes",
     "all",
     "any",
     "append_at",
@@ -1737,6 +2072,7 @@ __all__ = [
     "conv_by_4",
     "conv_integer",
     "conv_transpose",
+    "conv_transpose_by_phase",
     "count_grams",
     "couple_pairs",
     "crop_and_resize",
@@ -1745,6 +2081,7 @@ __all__ = [
     "deform_conv",
     "depth_to_space",
     "dft",
+    "dft_along",
     "dilate",
     "ensure_shape",
     "expand_dims",
@@ -1754,6 +2091,7 @@ __all__ = [
     "group_norm",
     "grouped_query_attention",
     "hide_keys",
+    "interleave_phases",
     "l1",
     "l2",
     "linear_attention",
@@ -1772,8 +2110,12 @@ __all__ = [
     "non_max_suppression",
     "one_hot",
     "ones",
+    "overlap_add",
+    "overlap_add_by_phase",
     "pad",
     "pair_votes",
+    "phase_filters",
+    "phase_sums",
     "place_tokens",
     "prod",
     "qlinear_conv",
@@ -1781,6 +2123,7 @@ __all__ = [
     "random_uniform",
     "read_beams",
     "repeat",
+    "resample",
     "reshape",
     "reshape_by_codes",
     "resize",
@@ -1793,9 +2136,11 @@ __all__ = [
     "split",
     "squeeze",
     "stft",
+    "stft_of_long_parts",
     "string_split",
     "sum",
     "sum_square",
+    "sums_of_parts",
     "tile",
     "tile_results",
     "tile_weights",
@@ -1804,5 +2149,7 @@ __all__ = [
     "transpose",
     "tree_ensemble",
     "trilu",
+    "turning_waves",
+    "window_products",
     "zeros",
 ]

@@ -20,6 +20,7 @@ from anyshape_gen.analysis_model import (
     ValueKind,
 )
 from anyshape_gen.bilinear import check_algorithms
+from anyshape_gen.body_nodes import Kernel
 from anyshape_gen.check import check_completeness, check_meaning
 from anyshape_gen.check_compose import check_compositions
 from anyshape_gen.check_meeting import check_meeting
@@ -173,6 +174,10 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
         procedure = ProcedureResolver(
             spec, spec.procedure, kinds=kinds, outputs=outputs, findings=findings, reading=reading
         ).resolve_steps()
+    asked: tuple[Assert, ...] = ()
+    if spec.compose is not None and reading:
+        own = KernelResolver(spec, Kernel(()), kinds=kinds, outputs=outputs, findings=findings, reading=reading).resolve()
+        asked = own.asserts if own is not None else ()
     if len(findings.items) > before:
         return None
     known = {function.name: function for function in spec.defines}
@@ -189,6 +194,7 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
         kernel_functions=reachable([body for body in (spec.kernel, spec.procedure) if body is not None], known),
         kernel=kernel,
         procedure=procedure,
+        asked=asked,
     )
     check_meeting(analysed, findings)
     return analysed if len(findings.items) == before else None

@@ -237,6 +237,8 @@ class OpAnalysis:
     """`define:` functions that the kernel calls"""
     kernel: ResolvedKernel | None
     procedure: ResolvedProcedure | None = field(default=None, hash=False)
+    asked: tuple[Assert, ...] = field(default=(), hash=False)
+    """of a composed op, the resolved asserts that read values, which ops that it calls have too"""
     unproved: frozenset[int] = frozenset()
     """numbers of the reads that are not proved to be in bounds, and so are checked at run time"""
     lazy: frozenset[int] = frozenset()
@@ -246,7 +248,7 @@ class OpAnalysis:
     def reading(self) -> tuple[Assert, ...]:
         """The resolved asserts that read values."""
         body = self.kernel or self.procedure
-        return body.asserts if body is not None else ()
+        return body.asserts if body is not None else self.asked
 
 
 @dataclass(frozen=True)

@@ -61,16 +61,28 @@ class _Checker(ExpressionChecker):
         super().__init__(a, specs, findings)
         self.defined: dict[str, Node] = {}
 
+    def _is_asked_below(self, statement: Assert) -> bool:
+        """Whether an assert reads no elements, or an op that is called with what it reads, under the same names, has it too."""
+        bases = (n.base for n in walk(statement.cond) if isinstance(n, Index))
+        read = {base.id for base in bases if isinstance(base, Name) and base.id in self.of.inputs}
+        if not read:
+            return True
+        assert self.spec.compose is not None
+        for call in (n for n in walk(self.spec.compose) if isinstance(n, Call) and n.func in self.specs):
+            callee = self.specs[call.func]
+            given = {o.name for o, arg in zip(callee.inputs, call.args) if isinstance(arg, Name) and arg.id == o.name}
+            asked = [(s.cond, s.message) for s in callee.shape if isinstance(s, Assert)]
+            if read <= given and (statement.cond, statement.message) in asked:
+                return True
+        return False
+
     def check(self) -> None:
         assert self.spec.compose is not None
         for statement in self.spec.shape:
-            if isinstance(statement, Assert) and any(
-                isinstance(n, Index) and isinstance(n.base, Name) and n.base.id in self.of.inputs
-                for n in walk(statement.cond)
-            ):
+            if isinstance(statement, Assert) and not self._is_asked_below(statement):
                 self.findings.add(
                     statement.span,
-                    "an assert of a composed op cannot read elements; an assert of an op that it calls can",
+                    "an assert of a composed op reads elements only where an op that it calls has the same assert, of the same inputs",
                 )
         block = Block({**self.of.inputs, **self.of.matrices})
         self.steps(self.spec.compose.steps, block)

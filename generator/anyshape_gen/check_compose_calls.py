@@ -58,7 +58,7 @@ class ExpressionChecker:
     """Checks expressions of one body."""
 
     def __init__(self, a: OpAnalysis, specs: Mapping[str, OpSpec], findings: Findings) -> None:
-        self.spec, self.findings = a.spec, findings
+        self.spec, self.specs, self.findings = a.spec, specs, findings
         self.of = Composer(a, specs)
         self.read: set[str] = set()
 

@@ -44,7 +44,7 @@ def _rewrite(spec: OpSpec, rewrite: Rewrite, ops: set[str], names: NameChecker, 
         if isinstance(node, Name) and node.id not in bound:
             findings.unknown(node.span, "name", node.id, bound)
     if rewrite.condition is not None:
-        names.expr(rewrite.condition, dict.fromkeys(bound, ValueKind.ANY), "rule")
+        names.expr(rewrite.condition, dict.fromkeys(bound, ValueKind.ANY), "rewrite")
 
 
 def _ops_in(node: Node, ops: set[str], findings: Findings) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from anyshape_gen.analysis_model import ValueKind
-from anyshape_gen.functions import CONSTANTS, FUNCTIONS, arity_text
+from anyshape_gen.functions import ALLOWED, CONSTANTS, FUNCTIONS, arity_text
 from anyshape_gen.kinds import bind_generator, kind_of
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import (
@@ -129,11 +129,13 @@ class NameChecker:
             self.findings.add(node.span, text)
         known = FUNCTIONS.get(node.func)
         if known is None:
-            allowed = [name for name, f in FUNCTIONS.items() if f.where in ("both", where)]
+            allowed = [name for name, f in FUNCTIONS.items() if f.where in ALLOWED[where]]
             self.findings.unknown(node.span, "function", node.func, [*allowed, *self.functions, *self.spec.functions])
             return
-        if known.where not in ("both", where):
-            what = "computes elements" if known.where == "kernel" else "makes a shape"
+        if known.where not in ALLOWED[where]:
+            what = {"kernel": "computes elements", "rewrite": "is for conditions of rewrites"}.get(
+                known.where, "makes a shape"
+            )
             self.findings.add(node.span, f"'{node.func}' {what}; it cannot stand in a {where}")
         if (count < known.least or (known.most is not None and count > known.most)) and not starred:
             self.findings.add(node.span, arity_text(node.func, known.least, known.most, count))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LanguageFunction:
-    """One function of the language; `most` None: any number of arguments. `where` is `rule`, `kernel` or `both`."""
+    """One function of the language; `most` None: any number of arguments. `where` is `rule`, `kernel`, `both` or `rewrite`."""
 
     least: int
     most: int | None
@@ -55,10 +55,14 @@ FUNCTIONS: dict[str, LanguageFunction] = {
     ),
     **_table("kernel", {"char": (1, 1), "bitcast": (2, 2), "search": (1, 1)}),
     **_table("kernel", dict.fromkeys(BITS, (2, 2))),
+    # the condition of a rewrite
+    **_table("rewrite", {"finite": (1, 1)}),
     "argsort": LanguageFunction(1, 1, "kernel", ("descending",)),
     "argmax": LanguageFunction(1, 1, "kernel", ("last",)),
     "argmin": LanguageFunction(1, 1, "kernel", ("last",)),
 }
+ALLOWED = {"rule": ("both", "rule"), "kernel": ("both", "kernel"), "rewrite": ("both", "rule", "rewrite")}
+"""What `where` of a function may be for a call of it in a rule, in a kernel and in the condition of a rewrite."""
 CONSTANTS = ("inf", "pi")
 LIST_FUNCTIONS = {
     **dict.fromkeys(("is_list", "list_empty", "list_of", "list_length", "optional_element", "has_element"), 1),

@@ -181,19 +181,27 @@ class Enough(BaseException):
 def allowed(c: Call) -> Call:
     """Returns the call if the rule and the asserts that read values accept it, else one with other contents that they accept. Rejects the
     draw where there is none."""
-    node = valid_node(c)
-    if node.op.kernel is None or not any(isinstance(q.form, Demand) for q in equations(node)[0].equations):
+    said = refused_by_elements(c)
+    if not said:
         return c
     assert c.recipe is not None
-    said = ""
-    for tried in (c, build_call(c.property, replace(c.recipe, style=RISING))):
-        try:
-            run_equations(tried, valid_node(tried))
-        except ShapeError as e:
-            said = str(e)
-        else:
-            return tried
+    rising = build_call(c.property, replace(c.recipe, style=RISING))
+    said = refused_by_elements(rising)
+    if not said:
+        return rising
     raise UnsatisfiedAssumption(f"no contents that the asserts accept: {said}")
+
+
+def refused_by_elements(c: Call) -> str:
+    """What an assert that reads values says against a call; nothing where all accept it. Rejects a draw that the rule refuses."""
+    node = valid_node(c)
+    if node.op.kernel is None or not any(isinstance(q.form, Demand) for q in equations(node)[0].equations):
+        return ""
+    try:
+        run_equations(c, node)
+    except ShapeError as e:
+        return str(e)
+    return ""
 
 
 def in_other_dtypes(p: Property, drawn: Sequence[Call]) -> tuple[Call, ...]:

@@ -80,7 +80,8 @@ class Instance:
     again: list[Recipe] = field(default_factory=list)
     """recipes to use in place of random calls"""
     known: frozenset[str] = frozenset()
-    """operands whose elements the condition reads: they are constants, often 0 or 1"""
+    """operands whose elements the condition reads: they are constants, often 0, 1 or one of `numbers`, those that the condition has"""
+    numbers: tuple[int, ...] = ()
     first: Mapping[str, str] = field(default_factory=dict)
     """fixed dtypes of innermost calls"""
 
@@ -129,7 +130,8 @@ class Instance:
         if part.id in self.bound:
             return self.bound[part.id]
         if part.id in self.known:
-            value = constant([drawn, np.zeros_like(drawn), np.ones_like(drawn)][self.recipes[-1].seed % 3])
+            choices = [drawn, *(np.full_like(drawn, number) for number in (0, 1, *self.numbers))]
+            value = constant(choices[self.recipes[-1].seed % len(choices)])
             self.symbolic[value] = self.bound[part.id] = value
             return value
         name = f"in{len(self.arrays)}"
@@ -147,8 +149,13 @@ def _shape(v: Value) -> tuple[int, ...]:
 
 
 def elements_read(rewrite: RewriteDef) -> frozenset[str]:
-    """Lists the operands of which the condition reads an element, `r[()]`."""
-    return frozenset(re.findall(r"(\w+)\[\(\)\]", rewrite.text))
+    """Lists the operands of which the condition reads elements: `r[()]`, `finite(w)`."""
+    return frozenset(re.findall(r"\w+(?=\[\(\)\])|(?<=\bfinite\()\w+", rewrite.text))
+
+
+def numbers_of(rewrite: RewriteDef) -> tuple[int, ...]:
+    """Lists the numbers but 0 and 1 that the condition compares such an element with."""
+    return tuple(sorted({int(n) for n in re.findall(r"\[\(\)\] == (\d+)", rewrite.text)} - {0, 1}))
 
 
 def pattern_of(rewrite: RewriteDef) -> ast.Call:
@@ -182,7 +189,7 @@ def fires(op: str, number: int) -> tuple[int, int]:
         @settings(max_examples=examples)
         @given(st.data())
         def run(data: st.DataObject) -> None:
-            instance = Instance(Choosing(data.draw), known=elements_read(rewrite), first=dtypes)
+            instance = Instance(Choosing(data.draw), known=elements_read(rewrite), numbers=numbers_of(rewrite), first=dtypes)
             counts[1] += 1
             try:
                 counts[0] += applied(rewrite, instance)
@@ -267,7 +274,7 @@ def rerun(package: str, op: str, number: int, calls: Sequence[Mapping[str, Any]]
     if sum(isinstance(n, ast.Call) for n in ast.walk(pattern_of(rewrite))) != len(calls):
         print(f"{rewrite.text} is another rewrite than these calls were made for")
         return
-    fired = applied(rewrite, Instance(None, again=again, known=elements_read(rewrite)))
+    fired = applied(rewrite, Instance(None, again=again, known=elements_read(rewrite), numbers=numbers_of(rewrite)))
     print(f"{rewrite.text} {'holds for' if fired else 'does not fire on'} these calls")
 
 

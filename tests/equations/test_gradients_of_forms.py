@@ -56,6 +56,24 @@ CALLS = {
     ),
     "a gradient of running products": (lambda x: anyshape.gradients(ops.cumprod(x, 0) ** 2, [x])[0] ** 2, [V]),
     "interpolation": (lambda x, at: ops.grid_sample(x, at) ** 2, [RNG.normal(size=(1, 1, 3, 3)), RNG.uniform(-0.9, 0.9, (1, 2, 2, 2))]),
+    "windows of groups": (
+        lambda x, w: ops.conv(x, w, groups=2, strides=[2], pads=[1, 0]) ** 2, [RNG.normal(size=(2, 4, 5)), RNG.normal(size=(6, 2, 3))]
+    ),
+    "windows with gaps": (
+        lambda x, w, b: ops.conv(x, w, b, dilations=[2, 1], pads=[1, 0, 2, 1]) ** 2,
+        [RNG.normal(size=(1, 2, 4, 3)), RNG.normal(size=(3, 2, 2, 2)), U],
+    ),
+    "windows laid into a tensor": (
+        lambda x, w, b: ops.conv_transpose(x, w, b, groups=2, strides=[2], pads=[1, 0]) ** 2,
+        [RNG.normal(size=(2, 4, 3)), RNG.normal(size=(4, 1, 3)), U[:2]],
+    ),
+    "windows that overlap": (
+        lambda x: ops.overlap_add(x, size=[6], strides=[2], begin=[1]) ** 2, [RNG.normal(size=(1, 2, 3, 3))]
+    ),
+    "a gradient of windows": (
+        lambda x, w: anyshape.gradients(ops.conv(x, w, strides=[2], pads=[1, 1]) ** 2, [x])[0] ** 2,
+        [RNG.normal(size=(1, 2, 4)), RNG.normal(size=(2, 2, 3))],
+    ),
     "a product over no axis": (lambda x: ops.prod(x, axes=(), empty_is_all=False) ** 2, [V]),
     "places among found ones": (
         lambda x: ops.sparse_fill_empty_rows(np.array([[0], [0], [2]]), x, np.array(0.5), shape=[4])[1] ** 2, [U]
@@ -75,6 +93,17 @@ def test_a_gradient(name):
     forward = anyshape.compile(anyshape.function(params, y))
     got = anyshape.compile(anyshape.function(params, anyshape.gradients(y, params)))(*arguments)
     for k, g in enumerate(got if isinstance(got, list | tuple) else [got]):
+        np.testing.assert_allclose(g, differences(forward, arguments, k), rtol=1e-5, atol=1e-6)
+
+
+def test_a_recurrence_of_one_step_that_the_types_tell():
+    """The only position of the recurrence is read after it, at 1, and not by the step itself, although all extents are 1."""
+    arguments = [STEPS[:1, :1, :1], INTO[:, :1, :1], BACK[:, :1, :1], START[:, :1, :1]]
+    params = [anyshape.input(f"x{k}", f"f64{list(a.shape)}") for k, a in enumerate(arguments)]
+    y = ops.rnn(*params[:3], None, np.array([1], np.int32), params[3])[0]
+    forward = anyshape.compile(anyshape.function(params, y))
+    got = anyshape.compile(anyshape.function(params, anyshape.gradients(y, params)))(*arguments)
+    for k, g in enumerate(got):
         np.testing.assert_allclose(g, differences(forward, arguments, k), rtol=1e-5, atol=1e-6)
 
 

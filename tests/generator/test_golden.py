@@ -147,6 +147,29 @@ ops:
     assert "specs/later.yaml:9:28: this is one number, but a vector is required here" in str(caught.value)
 
 
+def test_only_operands_of_a_pattern_are_finite() -> None:
+    spec = """
+ops:
+  times:
+    summary: Every element times a number.
+    inputs: {x: "F[n]", w: "F[]"}
+    params: {by: {kind: float, default: 1.0}}
+    outputs: {y: "F[n]"}
+    kernel: "y[i] = x[i] * w[()] * F(by)"
+    rewrites:
+      - "times(x, w, by=b) >> x if finite(w) and w[()] == 1 and b == 1"
+      - "times(x, w, by=b) >> x if finite(b)"
+    reference: x * w * x.dtype.type(by)
+    examples: [{x: [3], w: [], y: [3]}]
+"""
+    findings = Findings({"specs/later.yaml": spec.splitlines()})
+    emit_package(analyse({"specs/later.yaml": spec}), PACKAGE, findings)
+    with pytest.raises(SpecError) as caught:
+        findings.raise_if_any()
+    assert "specs/later.yaml:11:36: `finite` takes an operand of the pattern" in str(caught.value)
+    assert "specs/later.yaml:10:" not in str(caught.value)
+
+
 def test_dims_of_an_optional_input_that_nobody_reads() -> None:
     spec = """
 ops:

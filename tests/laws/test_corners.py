@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from anyshape.graph.value import Value
 from anyshape.properties import Case
+from anyshape_testing import gradients as law
 from anyshape_testing.calls import Recipe, build_call
 from anyshape_testing.gradients import STEP, holds
 from anyshape_testing.running import register
@@ -29,3 +35,30 @@ def test_a_step_is_passed_over_however_steep_the_rest_is(x: float, says: bool) -
         Recipe(Case({"a": (2,), "b": (2,)}, {"truncated": True}), {"T": "f64"}, 0, "plain"),
     )
     assert holds(replace(c, inputs={"a": np.array([x, 1e5 + 0.3]), "b": np.array([1.0, 1.0 + 1e-9])})) is says
+
+
+@pytest.mark.parametrize("gap", [STEP / 1000, STEP / 100, STEP / 10, 1.0])
+def test_two_of_many_elements_may_change_places_within_a_step(gap: float) -> None:
+    """They change the slope by 1, and the slopes of all elements sum to a thousand."""
+    c = build_call(
+        register("anyshape_ops")["unique"], Recipe(Case({"x": (65,)}, {"sorted": True}), {"T": "f64"}, 5, "plain")
+    )
+    x = c.inputs["x"].copy()
+    x[7] = x[3] + gap
+    holds(replace(c, inputs={"x": x}))
+
+
+def test_a_slope_that_is_off_by_a_hundredth_is_noticed_among_many_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    c = build_call(
+        register("anyshape_ops")["unique"], Recipe(Case({"x": (65,)}, {"sorted": True}), {"T": "f64"}, 5, "plain")
+    )
+    exact = law.evaluate
+    factors = chain([1.01], repeat(1.0))  # gradients are evaluated first, then the total at five points
+
+    def evaluated(values: Sequence[Value], arrays: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        factor = next(factors)
+        return [a * factor for a in exact(values, arrays)]
+
+    monkeypatch.setattr(law, "evaluate", evaluated)
+    with pytest.raises(AssertionError, match="gradients say"):
+        holds(c)

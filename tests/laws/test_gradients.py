@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import anyshape
 from anyshape import ops
+from anyshape.properties import Case
+from anyshape_testing.calls import Recipe, build_call
+from anyshape_testing.corpus import refused_by_elements
 from anyshape_testing.gradients import *  # noqa: F403
-from anyshape_testing.gradients import _rounds
+from anyshape_testing.gradients import _rounds, holds, in_f64
+from anyshape_testing.running import register
+from anyshape_testing.values import RISING
 
 PACKAGE = "anyshape_ops"
 
@@ -16,3 +23,17 @@ def test_an_absent_input_of_fewer_bits_does_not_round():
     for value, rounds in ((ops.attention(q, q, q), False), (ops.attention(q, q, q, narrow), True)):
         assert value.node is not None
         assert _rounds(value.node) is rounds
+
+
+def test_integers_that_the_asserts_accept_are_kept():
+    """Where a block of tensor_scatter begins is in range in few draws, which law 10 does not draw anew."""
+    case = Case({"x": (3, 3), "update": (3, 0), "index": (3,)}, {"axis": 1, "mode": "linear"})
+    p = register("anyshape_ops")["tensor_scatter"]
+    c = build_call(p, Recipe(case, {"T": "f32"}, 0, RISING))
+    assert not refused_by_elements(c)
+    assert "leaves the 3 that there are" in refused_by_elements(build_call(p, Recipe(case, {"T": "f64"}, 0, "plain")))
+    other = in_f64(c, "plain")
+    np.testing.assert_array_equal(other.inputs["index"], c.inputs["index"])
+    assert not refused_by_elements(other)
+    assert other.inputs["x"].dtype == np.float64 and not np.isin(other.inputs["x"], c.inputs["x"]).any()
+    assert holds(other)

@@ -228,6 +228,18 @@ def test_extremes_and_fmod_follow_numpy(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e7, 1e12])
+def test_remainders_of_any_quotient_are_exact(scale: float, level: str) -> None:
+    rng = np.random.default_rng(7)
+    y = rng.standard_normal(4096).astype(np.float32)
+    multiples = (np.round(rng.standard_normal(2048) * scale) * y[:2048]).astype(np.float32)
+    x = np.concatenate([multiples, (rng.standard_normal(2048) * scale).astype(np.float32)])
+    remainders = run("fmod", x, y, level)
+    np.testing.assert_array_equal(remainders, np.fmod(x, y))
+    np.testing.assert_array_equal(np.signbit(remainders), np.signbit(x))
+
+
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", ["int16", "int32", "int64", "uint16", "uint32", "uint64"])
 def test_integer_division_never_traps(dtype: str, level: str) -> None:
     rng = np.random.default_rng(5)

@@ -98,91 +98,91 @@ def pow_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:114")
 
 
-# specs/elementwise.yaml:128
+# specs/elementwise.yaml:131
 def mod_kernel(eqs: Equations, bound: Bound) -> None:
     truncated, i_extents, p, q = bound.truncated, bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if truncated:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:135")
+        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:138")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:136")
+        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:139")
 
 
-# specs/elementwise.yaml:144
+# specs/elementwise.yaml:147
 def maximum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:148")
+    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:151")
 
 
-# specs/elementwise.yaml:157
+# specs/elementwise.yaml:160
 def minimum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:161")
+    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:164")
 
 
-# specs/elementwise.yaml:170
+# specs/elementwise.yaml:173
 def neg_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:176")
+    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:179")
 
 
-# specs/elementwise.yaml:187
+# specs/elementwise.yaml:190
 def abs_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:193")
+    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:196")
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:207
 def exp_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:207")
+    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:210")
 
 
-# specs/elementwise.yaml:215
+# specs/elementwise.yaml:218
 def log_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:218")
+    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:221")
 
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:229
 def floor_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:230")
+    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:233")
 
 
-# specs/elementwise.yaml:238
+# specs/elementwise.yaml:241
 def ceil_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:242")
+    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:245")
 
 
-# specs/elementwise.yaml:250
+# specs/elementwise.yaml:253
 def round_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:255")
+    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:258")
 
 
-# specs/elementwise.yaml:263
+# specs/elementwise.yaml:266
 def sign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -191,42 +191,42 @@ def sign_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*i],
             where(gt(x[*i], 0), lambda: 1, lambda: where(lt(x[*i], 0), lambda: -1, lambda: x[*i])),
-            "specs/elementwise.yaml:269",
+            "specs/elementwise.yaml:272",
         )
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             cast(gt(x[*i], 0), eqs.dtypes["T"]) - cast(lt(x[*i], 0), eqs.dtypes["T"]),
-            "specs/elementwise.yaml:270",
+            "specs/elementwise.yaml:273",
         )
 
 
-# specs/elementwise.yaml:280
+# specs/elementwise.yaml:283
 def sqrt_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:283")
+    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:286")
 
 
-# specs/elementwise.yaml:291
+# specs/elementwise.yaml:294
 def reciprocal_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:294")
+    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:297")
 
 
-# specs/elementwise.yaml:302
+# specs/elementwise.yaml:305
 def tanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:305")
+    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:308")
 
 
-# specs/elementwise.yaml:313
+# specs/elementwise.yaml:316
 def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -235,56 +235,56 @@ def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
         return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:317")
+    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:320")
 
 
-# specs/elementwise.yaml:325
+# specs/elementwise.yaml:328
 def erf_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:328")
+    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:331")
 
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:339
 def relu_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:341")
+    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:344")
 
 
-# specs/elementwise.yaml:352
+# specs/elementwise.yaml:355
 def gelu_kernel(eqs: Equations, bound: Bound) -> None:
     approximate, d = bound.approximate, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if approximate == "none":
         i = eqs.indices("i", d)
-        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:358")
+        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:361")
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             0.5 * x[*i] * (1 + tanh(0.7978845608028654 * (x[*i] + 0.044715 * x[*i] * x[*i] * x[*i]))),
-            "specs/elementwise.yaml:359",
+            "specs/elementwise.yaml:362",
         )
 
 
-# specs/elementwise.yaml:388
+# specs/elementwise.yaml:391
 def cast_kernel(eqs: Equations, bound: Bound) -> None:
     saturate_, d, to = bound.saturate, bound.d, bound.to
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if eqs.dtypes["param:to"].is_narrow_float and saturate_:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:398")
+        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:401")
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:399")
+        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:402")
 
 
-# specs/elementwise.yaml:434
+# specs/elementwise.yaml:437
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:439")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:442")

@@ -101,113 +101,113 @@ def div_7(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:116
+# specs/elementwise.yaml:119
 def pow_1(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:116
+# specs/elementwise.yaml:119
 def pow_7(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:138
+# specs/elementwise.yaml:141
 def mod_10(n: OnnxNode) -> Sequence[Value]:
     return [api.mod(n.input(0), n.input(1), truncated=n.attr("fmod"), source=n.source)]
 
 
-# specs/elementwise.yaml:150
+# specs/elementwise.yaml:153
 def max_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.maximum, n.inputs())]
 
 
-# specs/elementwise.yaml:163
+# specs/elementwise.yaml:166
 def min_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.minimum, n.inputs())]
 
 
-# specs/elementwise.yaml:179
+# specs/elementwise.yaml:182
 def neg_1(n: OnnxNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:196
+# specs/elementwise.yaml:199
 def abs_1(n: OnnxNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:209
+# specs/elementwise.yaml:212
 def exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.exp(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:220
+# specs/elementwise.yaml:223
 def log_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:232
+# specs/elementwise.yaml:235
 def floor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.floor(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:244
+# specs/elementwise.yaml:247
 def ceil_1(n: OnnxNode) -> Sequence[Value]:
     return [api.ceil(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:260
 def round_11(n: OnnxNode) -> Sequence[Value]:
     return [api.round(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:272
+# specs/elementwise.yaml:275
 def sign_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sign(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:285
+# specs/elementwise.yaml:288
 def sqrt_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sqrt(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:296
+# specs/elementwise.yaml:299
 def reciprocal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reciprocal(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:307
+# specs/elementwise.yaml:310
 def tanh_1(n: OnnxNode) -> Sequence[Value]:
     return [api.tanh(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:319
+# specs/elementwise.yaml:322
 def sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sigmoid(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:330
+# specs/elementwise.yaml:333
 def erf_9(n: OnnxNode) -> Sequence[Value]:
     return [api.erf(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:344
+# specs/elementwise.yaml:347
 def relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:364
+# specs/elementwise.yaml:367
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=choice(n.attr("approximate")), source=n.source)]
 
 
-# specs/elementwise.yaml:365
+# specs/elementwise.yaml:368
 def com_microsoft_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [api.gelu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:366
+# specs/elementwise.yaml:369
 def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -219,18 +219,18 @@ def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:367
+# specs/elementwise.yaml:370
 def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [api.gelu(api.add(n.input(0), n.input(1), source=n.source), source=n.source)]
 
 
-# specs/elementwise.yaml:382
+# specs/elementwise.yaml:385
 def identity_1(n: OnnxNode) -> Sequence[Value]:
     return ([needed(n, n.input(0), "x")] if is_list(n, n.input(0)) else [api.identity(n.input(0), source=n.source)])
 
 
-# specs/elementwise.yaml:409
+# specs/elementwise.yaml:412
 def cast_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("to") == "STRING":
         n.refuse(
@@ -239,7 +239,7 @@ def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:413
+# specs/elementwise.yaml:416
 def cast_6(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -257,7 +257,7 @@ def cast_6(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:419
+# specs/elementwise.yaml:422
 def cast_19(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -279,7 +279,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:441
+# specs/elementwise.yaml:444
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 

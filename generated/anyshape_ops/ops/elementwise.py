@@ -103,9 +103,10 @@ POW = OpDef(
     kernel=kernels.pow_kernel,
     summary="The first tensor raised to the power of the second, in the dtype of the first; an integer is cut, if rounding is not why.",
     source="specs/elementwise.yaml:103",
+    rewrites=rewrites.POW,
 )
 
-# specs/elementwise.yaml:128
+# specs/elementwise.yaml:131
 # mod: no dyn variant, it has no parameters that are operands
 MOD = OpDef(
     name="mod",
@@ -120,10 +121,10 @@ MOD = OpDef(
     relation=relations.mod_relation,
     kernel=kernels.mod_kernel,
     summary="What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.",
-    source="specs/elementwise.yaml:128",
+    source="specs/elementwise.yaml:131",
 )
 
-# specs/elementwise.yaml:144
+# specs/elementwise.yaml:147
 # maximum: no dyn variant, it has no parameters
 MAXIMUM = OpDef(
     name="maximum",
@@ -138,11 +139,11 @@ MAXIMUM = OpDef(
     relation=relations.maximum_relation,
     kernel=kernels.maximum_kernel,
     summary="The larger of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:144",
+    source="specs/elementwise.yaml:147",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:157
+# specs/elementwise.yaml:160
 # minimum: no dyn variant, it has no parameters
 MINIMUM = OpDef(
     name="minimum",
@@ -157,11 +158,11 @@ MINIMUM = OpDef(
     relation=relations.minimum_relation,
     kernel=kernels.minimum_kernel,
     summary="The smaller of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:157",
+    source="specs/elementwise.yaml:160",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:170
+# specs/elementwise.yaml:173
 # neg: no dyn variant, it has no parameters
 NEG = OpDef(
     name="neg",
@@ -173,12 +174,12 @@ NEG = OpDef(
     relation=relations.neg_relation,
     kernel=kernels.neg_kernel,
     summary="The negative of every element.",
-    source="specs/elementwise.yaml:170",
+    source="specs/elementwise.yaml:173",
     traits=("involution",),
     rewrites=rewrites.NEG,
 )
 
-# specs/elementwise.yaml:187
+# specs/elementwise.yaml:190
 # abs: no dyn variant, it has no parameters
 ABS = OpDef(
     name="abs",
@@ -190,12 +191,12 @@ ABS = OpDef(
     relation=relations.abs_relation,
     kernel=kernels.abs_kernel,
     summary="The absolute value of every element.",
-    source="specs/elementwise.yaml:187",
+    source="specs/elementwise.yaml:190",
     traits=("idempotent",),
     rewrites=rewrites.ABS,
 )
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:207
 # exp: no dyn variant, it has no parameters
 EXP = OpDef(
     name="exp",
@@ -207,10 +208,10 @@ EXP = OpDef(
     relation=relations.exp_relation,
     kernel=kernels.exp_kernel,
     summary="e to the power of every element.",
-    source="specs/elementwise.yaml:204",
+    source="specs/elementwise.yaml:207",
 )
 
-# specs/elementwise.yaml:215
+# specs/elementwise.yaml:218
 # log: no dyn variant, it has no parameters
 LOG = OpDef(
     name="log",
@@ -222,10 +223,10 @@ LOG = OpDef(
     relation=relations.log_relation,
     kernel=kernels.log_kernel,
     summary="The natural logarithm of every element.",
-    source="specs/elementwise.yaml:215",
+    source="specs/elementwise.yaml:218",
 )
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:229
 # floor: no dyn variant, it has no parameters
 FLOOR = OpDef(
     name="floor",
@@ -237,11 +238,11 @@ FLOOR = OpDef(
     relation=relations.floor_relation,
     kernel=kernels.floor_kernel,
     summary="The largest integer that is not above an element.",
-    source="specs/elementwise.yaml:226",
+    source="specs/elementwise.yaml:229",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:238
+# specs/elementwise.yaml:241
 # ceil: no dyn variant, it has no parameters
 CEIL = OpDef(
     name="ceil",
@@ -253,11 +254,11 @@ CEIL = OpDef(
     relation=relations.ceil_relation,
     kernel=kernels.ceil_kernel,
     summary="The smallest integer that is not below an element.",
-    source="specs/elementwise.yaml:238",
+    source="specs/elementwise.yaml:241",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:250
+# specs/elementwise.yaml:253
 # round: no dyn variant, it has no parameters
 ROUND = OpDef(
     name="round",
@@ -269,11 +270,11 @@ ROUND = OpDef(
     relation=relations.round_relation,
     kernel=kernels.round_kernel,
     summary="The nearest integer, the even one of two.",
-    source="specs/elementwise.yaml:250",
+    source="specs/elementwise.yaml:253",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:263
+# specs/elementwise.yaml:266
 # sign: no dyn variant, it has no parameters
 SIGN = OpDef(
     name="sign",
@@ -285,11 +286,11 @@ SIGN = OpDef(
     relation=relations.sign_relation,
     kernel=kernels.sign_kernel,
     summary="1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.",
-    source="specs/elementwise.yaml:263",
+    source="specs/elementwise.yaml:266",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:280
+# specs/elementwise.yaml:283
 # sqrt: no dyn variant, it has no parameters
 SQRT = OpDef(
     name="sqrt",
@@ -301,10 +302,10 @@ SQRT = OpDef(
     relation=relations.sqrt_relation,
     kernel=kernels.sqrt_kernel,
     summary="The square root of every element.",
-    source="specs/elementwise.yaml:280",
+    source="specs/elementwise.yaml:283",
 )
 
-# specs/elementwise.yaml:291
+# specs/elementwise.yaml:294
 # reciprocal: no dyn variant, it has no parameters
 RECIPROCAL = OpDef(
     name="reciprocal",
@@ -316,10 +317,10 @@ RECIPROCAL = OpDef(
     relation=relations.reciprocal_relation,
     kernel=kernels.reciprocal_kernel,
     summary="One divided by every element.",
-    source="specs/elementwise.yaml:291",
+    source="specs/elementwise.yaml:294",
 )
 
-# specs/elementwise.yaml:302
+# specs/elementwise.yaml:305
 # tanh: no dyn variant, it has no parameters
 TANH = OpDef(
     name="tanh",
@@ -331,10 +332,10 @@ TANH = OpDef(
     relation=relations.tanh_relation,
     kernel=kernels.tanh_kernel,
     summary="The hyperbolic tangent of every element.",
-    source="specs/elementwise.yaml:302",
+    source="specs/elementwise.yaml:305",
 )
 
-# specs/elementwise.yaml:313
+# specs/elementwise.yaml:316
 # sigmoid: no dyn variant, it has no parameters
 SIGMOID = OpDef(
     name="sigmoid",
@@ -347,10 +348,10 @@ SIGMOID = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.sigmoid_kernel,
     summary="The logistic function of every element.",
-    source="specs/elementwise.yaml:313",
+    source="specs/elementwise.yaml:316",
 )
 
-# specs/elementwise.yaml:325
+# specs/elementwise.yaml:328
 # erf: no dyn variant, it has no parameters
 ERF = OpDef(
     name="erf",
@@ -362,10 +363,10 @@ ERF = OpDef(
     relation=relations.erf_relation,
     kernel=kernels.erf_kernel,
     summary="The error function of every element.",
-    source="specs/elementwise.yaml:325",
+    source="specs/elementwise.yaml:328",
 )
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:339
 # relu: no dyn variant, it has no parameters
 RELU = OpDef(
     name="relu",
@@ -377,12 +378,12 @@ RELU = OpDef(
     relation=relations.relu_relation,
     kernel=kernels.relu_kernel,
     summary="Every element, but nothing below zero.",
-    source="specs/elementwise.yaml:336",
+    source="specs/elementwise.yaml:339",
     traits=("idempotent",),
     rewrites=rewrites.RELU,
 )
 
-# specs/elementwise.yaml:352
+# specs/elementwise.yaml:355
 # gelu: no dyn variant, it has no parameters that are operands
 GELU = OpDef(
     name="gelu",
@@ -394,10 +395,10 @@ GELU = OpDef(
     relation=relations.gelu_relation,
     kernel=kernels.gelu_kernel,
     summary="Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.",
-    source="specs/elementwise.yaml:352",
+    source="specs/elementwise.yaml:355",
 )
 
-# specs/elementwise.yaml:374
+# specs/elementwise.yaml:377
 # identity: no dyn variant, it has no parameters
 IDENTITY = OpDef(
     name="identity",
@@ -435,12 +436,12 @@ IDENTITY = OpDef(
     relation=relations.identity_relation,
     view={"y": "x"},
     summary="The same tensor.",
-    source="specs/elementwise.yaml:374",
+    source="specs/elementwise.yaml:377",
     moves=("T",),
     rewrites=rewrites.IDENTITY,
 )
 
-# specs/elementwise.yaml:388
+# specs/elementwise.yaml:391
 # cast: no dyn variant, it has no parameters that are operands
 CAST = OpDef(
     name="cast",
@@ -481,10 +482,10 @@ CAST = OpDef(
     relation=relations.cast_relation,
     kernel=kernels.cast_kernel,
     summary="Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.",
-    source="specs/elementwise.yaml:388",
+    source="specs/elementwise.yaml:391",
 )
 
-# specs/elementwise.yaml:434
+# specs/elementwise.yaml:437
 # where: no dyn variant, it has no parameters
 WHERE = OpDef(
     name="where",
@@ -500,6 +501,6 @@ WHERE = OpDef(
     relation=relations.where_relation,
     kernel=kernels.where_kernel,
     summary="Elements of a where the condition holds, elsewhere those of b.",
-    source="specs/elementwise.yaml:434",
+    source="specs/elementwise.yaml:437",
     moves=("T",),
 )

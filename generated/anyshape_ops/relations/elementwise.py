@@ -50,7 +50,7 @@ def pow_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, q=q, p=p)
 
 
-# specs/elementwise.yaml:128
+# specs/elementwise.yaml:131
 def mod_relation(rule: Rule, *, a: Vec, b: Vec, truncated: bool) -> Bound:
     p = a
     q = b
@@ -58,7 +58,7 @@ def mod_relation(rule: Rule, *, a: Vec, b: Vec, truncated: bool) -> Bound:
     return rule.bind(outputs={"y": i_extents}, truncated=truncated, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:144
+# specs/elementwise.yaml:147
 def maximum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -66,7 +66,7 @@ def maximum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:157
+# specs/elementwise.yaml:160
 def minimum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -74,108 +74,108 @@ def minimum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:170
+# specs/elementwise.yaml:173
 def neg_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:187
+# specs/elementwise.yaml:190
 def abs_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:207
 def exp_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:215
+# specs/elementwise.yaml:218
 def log_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:229
 def floor_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:238
+# specs/elementwise.yaml:241
 def ceil_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:250
+# specs/elementwise.yaml:253
 def round_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:263
+# specs/elementwise.yaml:266
 def sign_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:280
+# specs/elementwise.yaml:283
 def sqrt_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:291
+# specs/elementwise.yaml:294
 def reciprocal_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:302
+# specs/elementwise.yaml:305
 def tanh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:313
+# specs/elementwise.yaml:316
 def sigmoid_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:325
+# specs/elementwise.yaml:328
 def erf_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:339
 def relu_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:352
+# specs/elementwise.yaml:355
 def gelu_relation(rule: Rule, *, x: Vec, approximate: str) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, approximate=approximate, d=d)
 
 
-# specs/elementwise.yaml:374
+# specs/elementwise.yaml:377
 def identity_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": x})
 
 
-# specs/elementwise.yaml:388
+# specs/elementwise.yaml:391
 def cast_relation(rule: Rule, *, x: Vec, to: Any, saturate: bool) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, saturate=saturate, d=d, to=to)
 
 
-# specs/elementwise.yaml:434
+# specs/elementwise.yaml:437
 def where_relation(rule: Rule, *, c: Vec, a: Vec, b: Vec) -> Bound:
     p = c
     q = a

@@ -7,12 +7,63 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.graph.matching import make, producer
+from anyshape.graph.matching import element_of, make, producer, shape_of
 from anyshape.graph.opdef import RewriteDef
 from anyshape.graph.value import Node, Value
+from anyshape.rules import Rule, eq
 
 
-# specs/elementwise.yaml:177
+# specs/elementwise.yaml:116
+def pow_rewrite_1(node: Node) -> Sequence[Value] | None:
+    if node.bound is None:
+        return None
+    a = node.inputs[0]
+    b = node.inputs[1]
+    shape_y = shape_of(node.outputs[0])
+    shape_a = shape_of(a)
+    if shape_y is None or shape_a is None:
+        return None
+    element_b = element_of(b)
+    if element_b is None:
+        return None
+    rule = Rule("pow")
+    if rule.decide(rule.and_(eq(element_b, 2), lambda: eq(shape_y, shape_a))) is not True:
+        return None
+    return [make("mul", [a, a], {}, node.source)]
+
+
+# specs/elementwise.yaml:117
+def pow_rewrite_2(node: Node) -> Sequence[Value] | None:
+    if node.bound is None:
+        return None
+    a = node.inputs[0]
+    b = node.inputs[1]
+    shape_y = shape_of(node.outputs[0])
+    shape_a = shape_of(a)
+    if shape_y is None or shape_a is None:
+        return None
+    element_b = element_of(b)
+    if element_b is None:
+        return None
+    rule = Rule("pow")
+    if rule.decide(rule.and_(eq(element_b, 3), lambda: eq(shape_y, shape_a))) is not True:
+        return None
+    return [make("mul", [make("mul", [a, a], {}, node.source), a], {}, node.source)]
+
+
+POW = (
+    RewriteDef(
+        "pow(a, b) as y >> mul(a, a) if b[()] == 2 and shape(y) == shape(a)",
+        pow_rewrite_1, "specs/elementwise.yaml:116",
+    ),
+    RewriteDef(
+        "pow(a, b) as y >> mul(mul(a, a), a) if b[()] == 3 and shape(y) == shape(a)",
+        pow_rewrite_2, "specs/elementwise.yaml:117",
+    ),
+)
+
+
+# specs/elementwise.yaml:180
 def neg_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -26,11 +77,11 @@ def neg_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 NEG = (
-    RewriteDef("neg(neg(x)) >> x", neg_rewrite_1, "specs/elementwise.yaml:177", depth=2),
+    RewriteDef("neg(neg(x)) >> x", neg_rewrite_1, "specs/elementwise.yaml:180", depth=2),
 )
 
 
-# specs/elementwise.yaml:194
+# specs/elementwise.yaml:197
 def abs_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -42,11 +93,11 @@ def abs_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 ABS = (
-    RewriteDef("abs(abs(x)) >> abs(x)", abs_rewrite_1, "specs/elementwise.yaml:194", depth=2),
+    RewriteDef("abs(abs(x)) >> abs(x)", abs_rewrite_1, "specs/elementwise.yaml:197", depth=2),
 )
 
 
-# specs/elementwise.yaml:342
+# specs/elementwise.yaml:345
 def relu_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -58,11 +109,11 @@ def relu_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 RELU = (
-    RewriteDef("relu(relu(x)) >> relu(x)", relu_rewrite_1, "specs/elementwise.yaml:342", depth=2),
+    RewriteDef("relu(relu(x)) >> relu(x)", relu_rewrite_1, "specs/elementwise.yaml:345", depth=2),
 )
 
 
-# specs/elementwise.yaml:380
+# specs/elementwise.yaml:383
 def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -73,5 +124,5 @@ def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 IDENTITY = (
-    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:380"),
+    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:383"),
 )

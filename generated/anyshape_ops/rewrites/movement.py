@@ -50,13 +50,13 @@ def reshape_rewrite_2(node: Node) -> Sequence[Value] | None:
 
 RESHAPE = (
     RewriteDef(
-        "reshape(reshape(x, _, allowzero=_), s, allowzero=z) >> reshape(x, s, allowzero=z) if z or all(n != 0 for n in s)",
-        reshape_rewrite_1,
-        "specs/movement.yaml:21",
-        depth=2,
+        "reshape(reshape(x, _, allowzero=_), s, allowzero=z) >> reshape(x, s, allowzero=z) if z or all(n != 0 for n "
+        "in s)",
+        reshape_rewrite_1, "specs/movement.yaml:21", depth=2,
     ),
     RewriteDef(
-        "reshape(x, _, allowzero=_) as y >> x if shape(y) == shape(x)", reshape_rewrite_2, "specs/movement.yaml:22"
+        "reshape(x, _, allowzero=_) as y >> x if shape(y) == shape(x)",
+        reshape_rewrite_2, "specs/movement.yaml:22",
     ),
 )
 
@@ -88,7 +88,8 @@ def transpose_rewrite_2(node: Node) -> Sequence[Value] | None:
 
 TRANSPOSE = (
     RewriteDef(
-        "transpose(transpose(x, p), q) >> transpose(x, p[q])", transpose_rewrite_1, "specs/movement.yaml:46", depth=2
+        "transpose(transpose(x, p), q) >> transpose(x, p[q])",
+        transpose_rewrite_1, "specs/movement.yaml:46", depth=2,
     ),
     RewriteDef("transpose(x, p) >> x if p == range(len(p))", transpose_rewrite_2, "specs/movement.yaml:47"),
 )

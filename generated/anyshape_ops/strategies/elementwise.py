@@ -203,7 +203,7 @@ def pow_case(d: Draw) -> Case:
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:115
+# specs/elementwise.yaml:118
 def pow_reference(a: Any, b: Any) -> Any:
     return raised(a, b)
 
@@ -213,28 +213,28 @@ POW = Property(
     pow_case,
     pow_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:118"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:119"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:121"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:122"),
         Example(
             {"a": Given(value=((2.0,), (-3.0,))), "b": Given(value=(2.0, -1.0))},
             {},
             {"y": Given(value=((4.0, 0.5), (9.0, -0.33333333)))},
             None,
-            "specs/elementwise.yaml:120",
+            "specs/elementwise.yaml:123",
         ),
         Example(
             {"a": Given(value=(2, -1, 3), dtype="i32"), "b": Given(value=(3, -1, -2), dtype="i32")},
             {},
             {"y": Given(value=(8, -1, 0), dtype="i32")},
             None,
-            "specs/elementwise.yaml:121",
+            "specs/elementwise.yaml:124",
         ),
         Example(
             {"a": Given(value=(10, 2), dtype="i32"), "b": Given(value=(0.5, 3.0))},
             {},
             {"y": Given(value=(3, 8), dtype="i32")},
             None,
-            "specs/elementwise.yaml:122",
+            "specs/elementwise.yaml:125",
         ),
         Example(
             {
@@ -244,7 +244,7 @@ POW = Property(
             {},
             {"y": Given(value=(3, 2), dtype="i64")},
             None,
-            "specs/elementwise.yaml:124",
+            "specs/elementwise.yaml:127",
         ),
         Example(
             {
@@ -254,22 +254,22 @@ POW = Property(
             {},
             {"y": Given(value=(3, 7, 1, 189812531), dtype="i64")},
             None,
-            "specs/elementwise.yaml:125",
+            "specs/elementwise.yaml:128",
         ),
     ),
     "specs/elementwise.yaml:103",
-    reference_source="specs/elementwise.yaml:115",
+    reference_source="specs/elementwise.yaml:118",
 )
 
 
-# specs/elementwise.yaml:128
+# specs/elementwise.yaml:131
 def mod_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     truncated = d.truth()
     return Case({"a": p, "b": q}, {"truncated": d.default(truncated)})
 
 
-# specs/elementwise.yaml:137
+# specs/elementwise.yaml:140
 def mod_reference(a: Any, b: Any, truncated: Any) -> Any:
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
@@ -279,28 +279,28 @@ MOD = Property(
     mod_case,
     mod_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:140"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:141"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:143"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:144"),
         Example(
             {"a": Given(value=(-7,)), "b": Given(value=(3,))},
             {},
             {"y": Given(value=(2,))},
             None,
-            "specs/elementwise.yaml:142",
+            "specs/elementwise.yaml:145",
         ),
     ),
-    "specs/elementwise.yaml:128",
-    reference_source="specs/elementwise.yaml:137",
+    "specs/elementwise.yaml:131",
+    reference_source="specs/elementwise.yaml:140",
 )
 
 
-# specs/elementwise.yaml:144
+# specs/elementwise.yaml:147
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:149
+# specs/elementwise.yaml:152
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -310,35 +310,35 @@ MAXIMUM = Property(
     maximum_case,
     maximum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:152"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:153"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:155"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:156"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((0.5, -1.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:154",
+            "specs/elementwise.yaml:157",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(200, 100), dtype="u8")},
             None,
-            "specs/elementwise.yaml:155",
+            "specs/elementwise.yaml:158",
         ),
     ),
-    "specs/elementwise.yaml:144",
-    reference_source="specs/elementwise.yaml:149",
+    "specs/elementwise.yaml:147",
+    reference_source="specs/elementwise.yaml:152",
 )
 
 
-# specs/elementwise.yaml:157
+# specs/elementwise.yaml:160
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:162
+# specs/elementwise.yaml:165
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -348,35 +348,35 @@ MINIMUM = Property(
     minimum_case,
     minimum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:165"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:166"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:168"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:169"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((-1.0, -2.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:167",
+            "specs/elementwise.yaml:170",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(100, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:168",
+            "specs/elementwise.yaml:171",
         ),
     ),
-    "specs/elementwise.yaml:157",
-    reference_source="specs/elementwise.yaml:162",
+    "specs/elementwise.yaml:160",
+    reference_source="specs/elementwise.yaml:165",
 )
 
 
-# specs/elementwise.yaml:170
+# specs/elementwise.yaml:173
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:178
+# specs/elementwise.yaml:181
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -386,43 +386,43 @@ NEG = Property(
     neg_case,
     neg_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:181"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:182"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:184"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:185"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, -2.0))},
             None,
-            "specs/elementwise.yaml:183",
+            "specs/elementwise.yaml:186",
         ),
         Example(
             {"x": Given(value=(-128, 5), dtype="i8")},
             {},
             {"y": Given(value=(-128, -5), dtype="i8")},
             None,
-            "specs/elementwise.yaml:184",
+            "specs/elementwise.yaml:187",
         ),
         Example(
             {"x": Given(value=(0, 1), dtype="u8")},
             {},
             {"y": Given(value=(0, 255), dtype="u8")},
             None,
-            "specs/elementwise.yaml:185",
+            "specs/elementwise.yaml:188",
         ),
     ),
-    "specs/elementwise.yaml:170",
-    reference_source="specs/elementwise.yaml:178",
+    "specs/elementwise.yaml:173",
+    reference_source="specs/elementwise.yaml:181",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:187
+# specs/elementwise.yaml:190
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:195
+# specs/elementwise.yaml:198
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -432,43 +432,43 @@ ABS = Property(
     abs_case,
     abs_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:198"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:199"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:201"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:202"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:200",
+            "specs/elementwise.yaml:203",
         ),
         Example(
             {"x": Given(value=(-128, -1), dtype="i8")},
             {},
             {"y": Given(value=(-128, 1), dtype="i8")},
             None,
-            "specs/elementwise.yaml:201",
+            "specs/elementwise.yaml:204",
         ),
         Example(
             {"x": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(200,), dtype="u8")},
             None,
-            "specs/elementwise.yaml:202",
+            "specs/elementwise.yaml:205",
         ),
     ),
-    "specs/elementwise.yaml:187",
-    reference_source="specs/elementwise.yaml:195",
+    "specs/elementwise.yaml:190",
+    reference_source="specs/elementwise.yaml:198",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:207
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:208
+# specs/elementwise.yaml:211
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -478,29 +478,29 @@ EXP = Property(
     exp_case,
     exp_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:211"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:212"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:214"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:215"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1.0))},
             {},
             {"y": Given(value=(0.0, 0.36787944, 1.0, 2.7182818))},
             None,
-            "specs/elementwise.yaml:213",
+            "specs/elementwise.yaml:216",
         ),
     ),
-    "specs/elementwise.yaml:204",
-    reference_source="specs/elementwise.yaml:208",
+    "specs/elementwise.yaml:207",
+    reference_source="specs/elementwise.yaml:211",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:215
+# specs/elementwise.yaml:218
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:219
+# specs/elementwise.yaml:222
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -510,29 +510,29 @@ LOG = Property(
     log_case,
     log_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:222"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:223"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:225"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:226"),
         Example(
             {"x": Given(value=(0.0, 1.0, 2.0, -1.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:224",
+            "specs/elementwise.yaml:227",
         ),
     ),
-    "specs/elementwise.yaml:215",
-    reference_source="specs/elementwise.yaml:219",
+    "specs/elementwise.yaml:218",
+    reference_source="specs/elementwise.yaml:222",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:229
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:231
+# specs/elementwise.yaml:234
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -542,29 +542,29 @@ FLOOR = Property(
     floor_case,
     floor_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:234"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:235"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:237"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:238"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-2.0, -1.0, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:236",
+            "specs/elementwise.yaml:239",
         ),
     ),
-    "specs/elementwise.yaml:226",
-    reference_source="specs/elementwise.yaml:231",
+    "specs/elementwise.yaml:229",
+    reference_source="specs/elementwise.yaml:234",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:238
+# specs/elementwise.yaml:241
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:243
+# specs/elementwise.yaml:246
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -574,29 +574,29 @@ CEIL = Property(
     ceil_case,
     ceil_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:246"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:247"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:249"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:250"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, 2.0))},
             None,
-            "specs/elementwise.yaml:248",
+            "specs/elementwise.yaml:251",
         ),
     ),
-    "specs/elementwise.yaml:238",
-    reference_source="specs/elementwise.yaml:243",
+    "specs/elementwise.yaml:241",
+    reference_source="specs/elementwise.yaml:246",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:250
+# specs/elementwise.yaml:253
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:256
+# specs/elementwise.yaml:259
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -606,29 +606,29 @@ ROUND = Property(
     round_case,
     round_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:259"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:260"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:262"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:263"),
         Example(
             {"x": Given(value=(-1.5, 0.5, 1.5, 2.5))},
             {},
             {"y": Given(value=(-2.0, 0.0, 2.0, 2.0))},
             None,
-            "specs/elementwise.yaml:261",
+            "specs/elementwise.yaml:264",
         ),
     ),
-    "specs/elementwise.yaml:250",
-    reference_source="specs/elementwise.yaml:256",
+    "specs/elementwise.yaml:253",
+    reference_source="specs/elementwise.yaml:259",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:263
+# specs/elementwise.yaml:266
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:271
+# specs/elementwise.yaml:274
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -638,43 +638,43 @@ SIGN = Property(
     sign_case,
     sign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:274"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:275"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:277"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:278"),
         Example(
             {"x": Given(value=(-2.5, 0.0, 3.0, nan))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, nan))},
             None,
-            "specs/elementwise.yaml:276",
+            "specs/elementwise.yaml:279",
         ),
         Example(
             {"x": Given(value=(-7, 0, 7), dtype="i32")},
             {},
             {"y": Given(value=(-1, 0, 1), dtype="i32")},
             None,
-            "specs/elementwise.yaml:277",
+            "specs/elementwise.yaml:280",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:278",
+            "specs/elementwise.yaml:281",
         ),
     ),
-    "specs/elementwise.yaml:263",
-    reference_source="specs/elementwise.yaml:271",
+    "specs/elementwise.yaml:266",
+    reference_source="specs/elementwise.yaml:274",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:280
+# specs/elementwise.yaml:283
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:284
+# specs/elementwise.yaml:287
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -684,29 +684,29 @@ SQRT = Property(
     sqrt_case,
     sqrt_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:287"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:288"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:290"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:291"),
         Example(
             {"x": Given(value=(0.0, 0.25, 2.0, -1.0))},
             {},
             {"y": Given(value=(0.0, 0.5, 1.4142136, nan))},
             None,
-            "specs/elementwise.yaml:289",
+            "specs/elementwise.yaml:292",
         ),
     ),
-    "specs/elementwise.yaml:280",
-    reference_source="specs/elementwise.yaml:284",
+    "specs/elementwise.yaml:283",
+    reference_source="specs/elementwise.yaml:287",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:291
+# specs/elementwise.yaml:294
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:298
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -716,29 +716,29 @@ RECIPROCAL = Property(
     reciprocal_case,
     reciprocal_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:298"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:299"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:301"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:302"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 0.5, inf))},
             {},
             {"y": Given(value=(-0.5, inf, 2.0, 0.0))},
             None,
-            "specs/elementwise.yaml:300",
+            "specs/elementwise.yaml:303",
         ),
     ),
-    "specs/elementwise.yaml:291",
-    reference_source="specs/elementwise.yaml:295",
+    "specs/elementwise.yaml:294",
+    reference_source="specs/elementwise.yaml:298",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:302
+# specs/elementwise.yaml:305
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:306
+# specs/elementwise.yaml:309
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -748,29 +748,29 @@ TANH = Property(
     tanh_case,
     tanh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:309"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:310"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:312"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:313"),
         Example(
             {"x": Given(value=(-20.0, -0.5, 0.0, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.46211716, 0.0, 0.76159416))},
             None,
-            "specs/elementwise.yaml:311",
+            "specs/elementwise.yaml:314",
         ),
     ),
-    "specs/elementwise.yaml:302",
-    reference_source="specs/elementwise.yaml:306",
+    "specs/elementwise.yaml:305",
+    reference_source="specs/elementwise.yaml:309",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:313
+# specs/elementwise.yaml:316
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:318
+# specs/elementwise.yaml:321
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -780,29 +780,29 @@ SIGMOID = Property(
     sigmoid_case,
     sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:321"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:322"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:324"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:325"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 2.0, inf))},
             {},
             {"y": Given(value=(0.26894142, 0.5, 0.88079708, 1.0))},
             None,
-            "specs/elementwise.yaml:323",
+            "specs/elementwise.yaml:326",
         ),
     ),
-    "specs/elementwise.yaml:313",
-    reference_source="specs/elementwise.yaml:318",
+    "specs/elementwise.yaml:316",
+    reference_source="specs/elementwise.yaml:321",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:325
+# specs/elementwise.yaml:328
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:329
+# specs/elementwise.yaml:332
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -812,29 +812,29 @@ ERF = Property(
     erf_case,
     erf_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:332"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:333"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:335"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:336"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 6.0))},
             {},
             {"y": Given(value=(-0.84270079, 0.0, 0.52049988, 1.0))},
             None,
-            "specs/elementwise.yaml:334",
+            "specs/elementwise.yaml:337",
         ),
     ),
-    "specs/elementwise.yaml:325",
-    reference_source="specs/elementwise.yaml:329",
+    "specs/elementwise.yaml:328",
+    reference_source="specs/elementwise.yaml:332",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:339
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:343
+# specs/elementwise.yaml:346
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -844,44 +844,44 @@ RELU = Property(
     relu_case,
     relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:346"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:347"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:349"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:350"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0, nan))},
             {},
             {"y": Given(value=(0.0, 0.0, 2.0, nan))},
             None,
-            "specs/elementwise.yaml:348",
+            "specs/elementwise.yaml:351",
         ),
         Example(
             {"x": Given(value=(-3, 4), dtype="i32")},
             {},
             {"y": Given(value=(0, 4), dtype="i32")},
             None,
-            "specs/elementwise.yaml:349",
+            "specs/elementwise.yaml:352",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 200), dtype="u8")},
             None,
-            "specs/elementwise.yaml:350",
+            "specs/elementwise.yaml:353",
         ),
     ),
-    "specs/elementwise.yaml:336",
-    reference_source="specs/elementwise.yaml:343",
+    "specs/elementwise.yaml:339",
+    reference_source="specs/elementwise.yaml:346",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:352
+# specs/elementwise.yaml:355
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:361
+# specs/elementwise.yaml:364
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -893,30 +893,30 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:369"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:370"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:371"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:372"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:373"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:374"),
         Example(
             {"x": Given(value=(1.0,))},
             {},
             {"y": Given(value=(0.8413447460685429,))},
             None,
-            "specs/elementwise.yaml:372",
+            "specs/elementwise.yaml:375",
         ),
     ),
-    "specs/elementwise.yaml:352",
-    reference_source="specs/elementwise.yaml:361",
+    "specs/elementwise.yaml:355",
+    reference_source="specs/elementwise.yaml:364",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:374
+# specs/elementwise.yaml:377
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:381
+# specs/elementwise.yaml:384
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -926,19 +926,19 @@ IDENTITY = Property(
     identity_case,
     identity_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:384"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:385"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:387"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:388"),
         Example(
-            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:386"
+            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:389"
         ),
     ),
-    "specs/elementwise.yaml:374",
-    reference_source="specs/elementwise.yaml:381",
+    "specs/elementwise.yaml:377",
+    reference_source="specs/elementwise.yaml:384",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:388
+# specs/elementwise.yaml:391
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
@@ -946,7 +946,7 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:401
+# specs/elementwise.yaml:404
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
@@ -970,57 +970,57 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:426"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:427"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:429"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:430"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:428",
+            "specs/elementwise.yaml:431",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:429",
+            "specs/elementwise.yaml:432",
         ),
         Example(
             {"x": Given(value=(500.0,))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(nan,))},
             None,
-            "specs/elementwise.yaml:430",
+            "specs/elementwise.yaml:433",
         ),
         Example(
             {"x": Given(value=(100000.0, -100000.0))},
             {"to": "f8e5m2", "saturate": False},
             {"y": Given(value=(inf, -inf))},
             None,
-            "specs/elementwise.yaml:431",
+            "specs/elementwise.yaml:434",
         ),
         Example(
             {"x": Given(value=(300, -129), dtype="i32")},
             {"to": "i8"},
             {"y": Given(value=(44, 127))},
             None,
-            "specs/elementwise.yaml:432",
+            "specs/elementwise.yaml:435",
         ),
     ),
-    "specs/elementwise.yaml:388",
-    reference_source="specs/elementwise.yaml:401",
+    "specs/elementwise.yaml:391",
+    reference_source="specs/elementwise.yaml:404",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:434
+# specs/elementwise.yaml:437
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:440
+# specs/elementwise.yaml:443
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -1035,16 +1035,16 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:443",
+            "specs/elementwise.yaml:446",
         ),
         Example(
             {"c": Given(value=((True,), (False,))), "a": Given(value=(1.0, 2.0)), "b": Given(value=3.0)},
             {},
             {"y": Given(value=((1.0, 2.0), (3.0, 3.0)))},
             None,
-            "specs/elementwise.yaml:444",
+            "specs/elementwise.yaml:447",
         ),
     ),
-    "specs/elementwise.yaml:434",
-    reference_source="specs/elementwise.yaml:440",
+    "specs/elementwise.yaml:437",
+    reference_source="specs/elementwise.yaml:443",
 )

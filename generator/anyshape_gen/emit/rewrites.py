@@ -6,6 +6,7 @@ parameter that a pattern does not mention must be at its default; a condition mu
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.emit.module import NOTHING, Code, Emitted, joined, quoted, use
 from anyshape_gen.emit.names import RULE_NAMES, constant_name
-from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.refusal import Misused, NotExecuted
 from anyshape_gen.emit.relations import attribute_name
 from anyshape_gen.emit.rule_text import RuleText, source_of
 from anyshape_gen.model import OpSpec, Rewrite
@@ -22,13 +23,16 @@ from anyshape_gen.traverse import free_names, rebuild, walk
 
 KNOWN = {
     **RULE_NAMES,
-    **dict.fromkeys(("element_of", "given", "is_default", "make", "producer", "shape_of"), "anyshape.graph.matching"),
+    **dict.fromkeys(
+        ("element_of", "given", "is_default", "is_finite", "make", "producer", "shape_of"), "anyshape.graph.matching"
+    ),
     "RewriteDef": "anyshape.graph.opdef",
     "GraphNode": "anyshape.graph.value",
     "Node": "anyshape.graph.value",
     "Value": "anyshape.graph.value",
     "Sequence": "collections.abc",
 }
+WIDTH = 120
 
 
 def rewrites(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> Emitted:
@@ -41,7 +45,19 @@ def rewrites(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> Emitted:
     code.indent()
     for k, r in enumerate(a.spec.rewrites, 1):
         deep = f", depth={depth}" if (depth := _depth(r.pattern)) > 1 else ""
-        code.add(f"{use('RewriteDef')}({quoted(r.text)}, {a.spec.name}_rewrite_{k}, {quoted(source_of(r))}{deep}),")
+        rest = f"{a.spec.name}_rewrite_{k}, {quoted(source_of(r))}{deep}"
+        if len(line := f"{use('RewriteDef')}({quoted(r.text)}, {rest}),") <= WIDTH:
+            code.add(line)
+            continue
+        code.add(f"{use('RewriteDef')}(")
+        code.indent()
+        *first, last = textwrap.wrap(r.text, WIDTH - 12, drop_whitespace=False, break_long_words=False)
+        for part in first:
+            code.add(quoted(part))
+        code.add(f"{quoted(last)},")
+        code.add(f"{rest},")
+        code.dedent()
+        code.add("),")
     code.dedent()
     code.add(")")
     return joined("\n\n\n", [*parts, code.text()])
@@ -160,14 +176,21 @@ class _Rewriter:
         self._leave(f"rule.decide({text.text(cond)}) is not True")
 
     def _elements(self, cond: Expr) -> Expr:
-        """Replaces every `r[()]`, the only element of an operand, by a local; where it is not known, the rewrite does not apply."""
+        """Replaces what the condition asks of elements by locals: `r[()]`, the only element of an operand, without which the rewrite does
+        not apply, and `finite(x)`."""
         read: dict[str, None] = {}
+        finite: dict[str, None] = {}
 
         def replace(node: Any) -> Any:
             match node:
                 case Index(Name(id), ()) if id in self.scope.values:
                     read[id] = None
                     return Name(f"element_{id}", span=node.span)
+                case Call("finite", (Name(id),), ()) if id in self.scope.values:
+                    finite[id] = None
+                    return Name(f"finite_{id}", span=node.span)
+                case Call("finite"):
+                    raise Misused(node, "`finite` takes an operand of the pattern")
             return rebuild(node, replace)
 
         condition: Expr = replace(cond)
@@ -175,6 +198,8 @@ class _Rewriter:
             self.code.add(f"element_{id} = {use('element_of')}({self.scope.values[id]})")
         if read:
             self._leave(" or ".join(f"element_{id} is None" for id in read))
+        for id in finite:
+            self.code.add(f"finite_{id} = {use('is_finite')}({self.scope.values[id]})")
         return condition
 
     def _value(self, e: Node) -> str:

@@ -248,8 +248,11 @@ class _Adjoint:
         return any(isinstance(x, Read) and x.tensor in self.active for x in walk(e))
 
     def _read(self, e: Read, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
-        if e.outside is not None:
-            within = inside(e.index, e.tensor.shape)
+        axes = [
+            k for k, (i, n) in enumerate(zip(e.index, e.tensor.shape)) if e.outside is not None and not _digits(i, n)
+        ]
+        if e.outside is not None and axes:
+            within = inside([e.index[k] for k in axes], [e.tensor.shape[k] for k in axes])
             self.push(e.outside, seed, vars_, (*conditions, apply("not", within)))
             conditions = (*conditions, within)
         if e.tensor in self.active:
@@ -300,7 +303,7 @@ class _Adjoint:
 
     def state(self, target: Tensor, terms: Sequence[_Term]) -> None:
         """States the gradient of a tensor: the sum of the terms of all its reads."""
-        place = self.eqs.indices("g", target.shape)
+        place = tuple(self._place(k, n, terms) for k, n in enumerate(target.shape))
         scattered, gathered = list[_Term](), list[Expr]()
         for term in terms:
             one = _gathered(term, place, target.dtype)
@@ -312,8 +315,41 @@ class _Adjoint:
         for term in scattered:
             self._scatter(target, term)
 
+    def _place(self, axis: int, n: Size, terms: Sequence[_Term]) -> Expr:
+        """A place along an axis of a gradient: a variable, or several where an index has them, as h * c + j for the channels of groups."""
+        for digits in (_digits(term.index[axis], n) for term in terms):
+            if len(digits) > 1:
+                place: Expr | None = None
+                for k, v in enumerate(digits):
+                    own = Var(f"g{axis}_{k}", v.extent)
+                    place = own if place is None else place * scalar(v.extent, I64) + own
+                assert place is not None
+                return place
+        return Var(f"g{axis}", n)
+
+    def _summed(self, target: Tensor, term: _Term) -> _Term:
+        """The term added up over the variables that its index lacks, in a tensor of its own: a product of matrices, if it is one, is
+        computed as such before it is scattered. The tensor has 0 where the conditions do not hold."""
+        among = frozenset[Var]().union(*(i.free for i in term.index))
+        over = tuple(v for v in term.vars if v not in among and v in term.masked.free)
+        if not over:
+            return term
+        kept = tuple(v for v in term.vars if v in among)
+        outer = tuple(c for c in term.conditions if c.free.isdisjoint(over))
+        inner = tuple(c for c in term.conditions if c not in outer)
+        own = {v: Var(v.name, v.extent) for v in (*kept, *over)}
+        part = self.eqs.scratch(f"part_of_{target.name}", target.dtype, [v.extent for v in kept])
+        value = cast(substitute(_where(inner, term.value), dict(own)), part.dtype)
+        total = reduce_node("sum", tuple(own[v] for v in over), value, None, part.dtype)
+        within = tuple(substitute(c, dict(own)) for c in outer)
+        self.eqs.define(part[tuple(own[v] for v in kept)], _where(within, total))
+        unused = tuple(v for v in term.vars if v not in among and v not in over)
+        return _Term(term.index, part[kept], (*kept, *unused), outer)
+
     def _scatter(self, target: Tensor, term: _Term) -> None:
-        value = term.masked
+        summed = self._summed(target, term)
+        value = term.masked if summed is term else summed.value
+        term = summed
         index = term.guarded
         used = value.free.union(*(i.free for i in index))
         unused = [v for v in term.vars if v not in used]
@@ -349,9 +385,12 @@ def _gathered(
     for axis in sorted(range(len(place)), key=lambda a: a != first):
         i, p = term.index[axis], place[axis]
         v, more = _shift(i)
-        if v is not None and v in term.vars and v not in known:
+        parts = _digits(p)
+        if len(parts) > 1 and _alike(digits := _digits(i), parts) and known.keys().isdisjoint(digits):
+            known |= dict(zip(digits, parts))
+        elif v is not None and v in term.vars and v not in known:
             known[v] = _moved(p, -more)
-            if more != 0 or not isinstance(p, Var) or v.extent != p.extent:
+            if more != 0 or not parts or dims.eq(v.extent, prod(d.extent for d in parts)) is not True:
                 at += [apply("ge", known[v], 0), apply("lt", known[v], scalar(v.extent, I64))]
         elif isinstance(i, Const):
             if not isinstance(p, Var) or p.extent != 1:
@@ -368,6 +407,38 @@ def _gathered(
         wide = accum(dtype)
         value = reduce_node("sum", own, cast(value, wide), None, wide)
     return _where(at, value)
+
+
+def _alike(a: Sequence[Var], b: Sequence[Var]) -> bool:
+    """Whether variables have the extents of others."""
+    return len(a) == len(b) and all(dims.eq(v.extent, w.extent) is True for v, w in zip(a, b))
+
+
+def _digits(i: Expr, n: Size | None = None) -> tuple[Var, ...]:
+    """The variables of an index that counts all their values, the slowest first: h and j of h * c + j, where j is below c; none of another
+    index, or of one that does not count to n, if that is given."""
+    digits: list[Var] = []
+    weight: Size = 1
+    for v, factor in reversed(_weighted(i, 1)):
+        if v is None or v in digits or dims.eq(factor, weight) is not True:
+            return ()
+        digits.append(v)
+        weight = weight * v.extent
+    return tuple(reversed(digits)) if n is None or dims.eq(weight, n) is True else ()
+
+
+def _weighted(i: Expr, by: Size) -> list[tuple[Var | None, Size]]:
+    """The summands of an index, each a variable times a size; None where one is something else."""
+    if isinstance(i, Var):
+        return [(i, by)]
+    if isinstance(i, Apply) and i.op == "add":
+        return [part for a in i.args for part in _weighted(a, by)]
+    if isinstance(i, Apply) and i.op == "mul":
+        n = i.args[1]
+        size = n.value if isinstance(n, Const) else n.size if isinstance(n, Scalar) else None
+        if isinstance(size, int | Dim) and not isinstance(size, bool):
+            return _weighted(i.args[0], by * size)
+    return [(None, by)]
 
 
 def _along(q: Equation) -> Var:

@@ -30,7 +30,8 @@ class Compaction:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sorting:
-    """The positions of `over` in the order of the value, along `along`: equal ones in their own order, NaN as the greatest."""
+    """The positions of `over` in the order of the value, as many of the first as `along` has: equal ones in their own order, NaN as the
+    greatest."""
 
     along: Var
     over: Var

@@ -46,7 +46,10 @@ def put_vectors(
     """A vector along `axis` for each point of the leading axes of value; the others are those the form runs over."""
     outer = value.ndim - (1 if isinstance(form, Sorting) else len(form.over))
     for point in np.ndindex(value.shape[:outer]):
-        vector = stable_order(value[point], form.descending) if isinstance(form, Sorting) else value[point][keep[point]]
+        if isinstance(form, Sorting):
+            vector = stable_order(value[point], form.descending)[: target.shape[axis]]
+        else:
+            vector = value[point][keep[point]]
         if len(vector) > target.shape[axis]:
             raise Refused((f"{len(vector)} elements for axis {axis} of ", t, f" with size {target.shape[axis]}"))
         index: list[Any] = [int(i[point]) for i in at]

@@ -16,7 +16,8 @@ from anyshape.rules import Check
 class Function:
     """A graph. `params` are its inputs in order, `results` its outputs; `result_names` are what callers see.
 
-    `checks` are conditions on entry dims alone, which the types of nodes rely on, and which hold only if the entry checks them.
+    `checks` are conditions on dims and elements of the parameters alone, which the types of nodes rely on, and which hold only if the entry
+    checks them.
     `form`: which results are members of tuples to callers (`tuples`), None if none is. `failure`, of a region: why it cannot run; it has
     no results then.
     """

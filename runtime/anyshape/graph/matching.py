@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from anyshape.graph.call import call, call_alias
 from anyshape.graph.registry import all_ops
 from anyshape.graph.value import Node, Value
@@ -44,6 +46,14 @@ def element_of(value: Value | None) -> int | float | bool | None:
         return None
     element: int | float | bool = value.constant.reshape(-1).tolist()[0]
     return element
+
+
+def is_finite(value: Value | None) -> bool:
+    """Whether the elements of a value are known, and none is an infinity or NaN. Where there is no value, none is."""
+    if value is None or value.constant is None:
+        return value is None
+    dtype = value.type.dtype
+    return not (dtype.is_float or dtype.is_narrow_float) or bool(np.isfinite(value.constant).all())
 
 
 def make(op: str, inputs: Sequence[Any], params: Mapping[str, Any], source: str) -> Value:

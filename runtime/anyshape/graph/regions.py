@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 
 from anyshape.dims import Cond, Dim, Facts, Size, free_symbols, substitute
 from anyshape.errors import ShapeError
@@ -109,15 +110,25 @@ def retyped(
 
 
 def moved_checks(region: Function, params: Sequence[Value], renamed: Mapping[Dim, Size]) -> list[Check]:
-    """The region's checks, in the symbols of other parameters, and of what stands for symbols around it."""
+    """The region's checks, in the symbols of other parameters, and of what stands for symbols around it; without those on elements of which
+    nothing is known any more, which nodes make again."""
     values: dict[Dim, Size] = dict(renamed)
+    gone: set[Dim] = set()
     for old, new in zip(region.params, params, strict=True):
         for a, b in zip(old.type.shape or (), new.type.shape or ()):
             if isinstance(a, Dim) and a is not b:
                 stands = (a, b) if a.is_symbol else _renamed(a, b)
                 if stands is not None:
                     values.setdefault(*stands)
-    moved = (substituted_check(c, values) for c in region.checks)
+    for old, new in zip(region.params, params, strict=True):
+        for e, now in zip(old.contents or (), new.contents or repeat(None)):
+            if not isinstance(e, Dim) or not e.is_symbol or e is now or e in values:
+                continue
+            if isinstance(now, int | Dim):
+                values[e] = now
+            else:
+                gone.add(e)
+    moved = (substituted_check(c, values) for c in region.checks if gone.isdisjoint(free_symbols(c.cond)))
     return [c for c in moved if c is not None]
 
 
@@ -158,8 +169,10 @@ def spliced(region: Function, operands: Sequence[Value]) -> list[Value] | None:
     """The region's results with its nodes in the place of the call; None if it relies on checks that these nodes do not make."""
     mapped = _mapped(region.nodes, dict(zip(region.params, operands, strict=True)), None)
     results = [mapped.get(v, v) for v in region.results]
-    conditions = {c.cond for node in region.nodes for c in node.checks}
-    return results if all(c.cond in conditions for c in region.checks) else None
+    demanded = Facts()
+    for check in (c for node in region.nodes for c in node.checks):
+        demanded.learn(check.cond)
+    return results if all(demanded.decide(c.cond) is True for c in region.checks) else None
 
 
 def symbols_of(values: Sequence[Value | None], facts: Facts | None = None) -> set[Dim]:

@@ -6,6 +6,7 @@ In: a `Group`. Out: one line per loop and action. Dims and tensors keep their na
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from anyshape.equations.text import operation_text
 from anyshape.lower.analyse.windows import Staged
@@ -149,6 +150,12 @@ class _Text:
                 self.line(depth, f"leave {loop}")
 
     def scope(self, scope: Scope, depth: int) -> None:
+        if scope.usual is not None:
+            self.line(depth, f"if {' and '.join(f'{n} == {count}' for n, count in scope.usual.extents)}:")
+            self.scope(scope.usual.scope, depth + 1)
+            self.line(depth, "else:")
+            self.scope(replace(scope, usual=None), depth + 1)
+            return
         inside = depth
         if scope.variables:
             transposed = f", transposed {scope.transposed}" if scope.transposed is not None else ""

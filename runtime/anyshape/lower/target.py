@@ -56,6 +56,14 @@ class Target:
         """Whether the lesser of two 64-bit integers without sign is one instruction, in vectors."""
         return self.scalef or self.triple.startswith("riscv64")
 
+    def permutes(self, element_bytes: int, lanes: int) -> bool:
+        """Whether an instruction or two pick any lanes of two vectors of such elements, which are loaded under a mask."""
+        if not self.triple.startswith("x86_64") or not self.masks:
+            return False
+        if self.scalef:
+            return max(4, element_bytes) * lanes in (16, 32, 64)
+        return element_bytes == 4 and lanes == 8
+
     @property
     def prefetches(self) -> bool:
         """Whether lines from the last cache are prefetched for a kernel that reads all of them once. Until a line arrives it holds one of

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
+from anyshape.equations.orders import first_of_orders
 from anyshape.equations.recurrences import as_steps, without_units
 from anyshape.graph.function import Function
-from anyshape.graph.infer import equations_of, tensors_of
+from anyshape.graph.infer import equations_of, flat, tensors_of
 from anyshape.graph.value import Node, Value
 from anyshape.kernel_model.forms import Kind, classify
 from anyshape.kernel_model.left_operand import LeftOperand, left_operand
@@ -39,7 +40,8 @@ def fuse(f: Function) -> Schedule:
     fusion = _Fusion(f)
     fusion.grow()
     steps = GroupSteps(fusion.graph, fusion.stated, fuse)
-    return channels_last(Schedule(f, tuple(step for group in fusion.graph.in_order() for step in steps.of(group))))
+    schedule = Schedule(f, tuple(step for group in fusion.graph.in_order() for step in steps.of(group)))
+    return channels_last(schedule, fusion.stated)
 
 
 class _Fusion:
@@ -60,7 +62,7 @@ class _Fusion:
         if stands_alone(node):
             return FusionGroup(nodes=[node])
         ins, outs = tensors_of(node, self.stated.tensors)
-        stated = as_steps(equations_of(node, ins, outs).equations)
+        stated = first_of_orders(as_steps(equations_of(node, ins, outs).equations), flat(outs))
         equations = self.stated.equations[node] = [replace(without_units(q), maker=node) for q in stated]
         kind = classify(equations)
         return FusionGroup(

@@ -9,6 +9,7 @@ over and shares with the constant. From there channels are followed through all 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,29 +17,33 @@ from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.equations.builder import Equation
 from anyshape.equations.expr import Apply, Expr, Read, Reduce, Var, read
-from anyshape.equations.recurrences import as_steps, without_units
 from anyshape.equations.traversal import replace_node, walk
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.matching import make
 from anyshape.graph.value import Node, Value, constant
 from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
+from anyshape.passes.group_equations import GroupEquations
 from anyshape.passes.steps import KernelStep, Schedule, Step, ViewStep, stands_alone
 
 LEAST = 8
 """Channels of a value that are worth being adjacent: of fewer, vectors would be half empty."""
-FASTER = 16
-"""A product of gathered rows saves one of so many cycles of a convolution, which takes `LANES` products in each."""
+FASTER, FASTER_PLAIN = 8, 32
+"""A product of gathered rows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one with a single tap,
+which is a product of the image as it lies, less."""
 LANES = 32
+TAPS = 16
+"""A window whose lanes are channels saves a cycle for so many of its products."""
 
 
-def channels_last(schedule: Schedule) -> Schedule:
-    """The schedule with the channels of values last where convolutions gain more than the transposes cost at which that begins and ends."""
+def channels_last(schedule: Schedule, stated: GroupEquations) -> Schedule:
+    """The schedule with the channels of values last where convolutions gain more than the transposes cost at which that begins and ends.
+    `stated`: the equations of the nodes."""
     f = schedule.function
     if not any(_may_convolve(n) for n in f.nodes):
         return schedule
     storage = _Storage(schedule)
-    gaining = [group for group in _Layouts(f).groups() if storage.pays(group)]
+    gaining = [group for group in _Layouts(f, stated).groups() if storage.pays(group)]
     return _Rewriting(storage, gaining).run() if gaining else schedule
 
 
@@ -48,12 +53,12 @@ def _may_convolve(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """Where a node has its channels: `result`, the axis of its result, and of each operand that has them; `work`: products for an element
-    of the result, if it is a contraction."""
+    """Where a node has its channels: `result`, the axis of its result, and of each operand that has them; `saved`: the cycles that they
+    save an element of the result, if it is a contraction."""
 
     result: int
     operands: dict[Value, int]
-    work: int = 0
+    saved: float = 0
 
 
 @dataclass(slots=True)
@@ -63,39 +68,31 @@ class _Group:
     axes: dict[Value, int] = field(default_factory=dict)
     nodes: dict[Node, Value] = field(default_factory=dict)
     """With the result that each has."""
-    saved: int = 0
+    saved: float = 0
 
 
 class _Layouts:
     """The channels of all values, as convolutions begin them and other nodes continue them."""
 
-    def __init__(self, f: Function) -> None:
-        self.f = f
+    def __init__(self, f: Function, stated: GroupEquations) -> None:
+        self.f, self.stated = f, stated
         self.readers: dict[Value, list[Node]] = {}
         for n in f.nodes:
             for v in dict.fromkeys(n.inputs):
                 if v is not None:
                     self.readers.setdefault(v, []).append(n)
-        self.stated: dict[Node, tuple[list[Equation], dict[Tensor, Value]] | None] = {}
         self.results = set(f.results)
 
     def equations(self, node: Node) -> tuple[list[Equation], dict[Tensor, Value]] | None:
         """What a node computes, and the operands that its tensors are; None for one without equations of a single plain result."""
-        if node not in self.stated:
-            self.stated[node] = self._equations(node)
-        return self.stated[node]
-
-    def _equations(self, node: Node) -> tuple[list[Equation], dict[Tensor, Value]] | None:
-        result = self.result(node)
-        if stands_alone(node) or node.op.view or result is None or node.op.kernel is None:
+        result, stated = self.result(node), self.stated.equations.get(node)
+        if result is None or stated is None or stands_alone(node):
             return None
-        known: dict[Value, Tensor] = {}
-        ins, outs = tensors_of(node, known)
-        stated = (q for q in as_steps(equations_of(node, ins, outs).equations) if q.target is known[result])
-        equations = [without_units(q) for q in stated]
+        tensors = self.stated.tensors
+        equations = [q for q in stated if q.target is tensors[result]]
         if any(q.form is not None or q.born is not None for q in equations):
             return None
-        return equations, {t: v for v, t in known.items()}
+        return equations, {tensors[v]: v for v in (*node.inputs, result) if v is not None and v in tensors}
 
     def result(self, node: Node) -> Value | None:
         """The only output of a node that is read."""
@@ -125,12 +122,24 @@ class _Layouts:
             operand = values.get(reads[0].tensor)
             if len(own) != 1 or len(shared) != 1 or operand is None or own[0] == len(q.index) - 1:
                 continue
-            work = 1
-            for v in product.summed:
-                work *= v.extent if isinstance(v.extent, int) else 1
+            work = math.prod(v.extent for v in product.summed if isinstance(v.extent, int))
+            taps = math.prod(
+                v.extent
+                for v in product.summed
+                if isinstance(v.extent, int) and v not in reads[0].index[shared[0]].free
+            )
             axes = {operand: shared[0]} if _counts(operand, shared[0]) and shared[0] < _rank(operand) - 1 else {}
-            return _Roles(own[0], axes, work)
+            return _Roles(own[0], axes, work / (LANES * (FASTER if taps > 1 else FASTER_PLAIN)))
         return None
+
+    def taps(self, node: Node) -> int:
+        """How many products of elements under a window are summed for an element of the result, each with a factor of its channel."""
+        stated = self.equations(node)
+        if stated is None:
+            return 0
+        sums = [e for q in stated[0] for e in walk(q.value) if isinstance(e, Reduce) and e.kind == "sum"]
+        products = [e for e in sums if isinstance(e.body, Apply) and e.body.op == "mul"]
+        return math.prod(v.extent if isinstance(v.extent, int) else 0 for v in products[0].vars) if len(products) == 1 else 0
 
     def roles(self, node: Node, result: int) -> _Roles | None:
         """The channels of what a node reads, if those of its result are this axis; None where they are no axis of their own there."""
@@ -196,8 +205,8 @@ class _Layouts:
                 self.enter(group, v, axis, ahead)
         for n, result in group.nodes.items():
             roles = self.convolution(n)
-            if roles is not None:
-                group.saved += roles.work * _number(result.type.shape, roles.result) // (LANES * FASTER)
+            saved = roles.saved if roles is not None else self.taps(n) / TAPS
+            group.saved += saved * _number(result.type.shape, group.axes[result]) if result in group.axes else 0
         return group
 
     def at(self, node: Node, group: _Group) -> _Roles | None:

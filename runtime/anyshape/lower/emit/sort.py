@@ -2,7 +2,8 @@
 
 In: an `Ordered` whose form is a sort. Out: instructions. A key becomes an unsigned integer in the order wanted (a float by its bits,
 NaN as the greatest). A short row counts, for every key, those that come before it; a longer one is sorted byte by byte from the
-lowest, which takes time in proportion to its length and branches on nothing but bytes that all keys agree in.
+lowest, which takes time in proportion to its length and branches on nothing but bytes that all keys agree in. Where only the first few
+positions are wanted, the least keys so far are kept in order, and vectors of keys are compared with the last of them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ from anyshape.equations import Sorting
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.nest import nest
+from anyshape.lower.emit.value import Vector
 from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import I64, Val, const
+from anyshape.lower.llvm.types import I32, I64, Type, Val, const
 
 SHORT = 40
 """Rows up to this length are sorted by counting."""
+ONE_BY_ONE = 8
+"""Among so many keys in order the place of another is counted, among more it is bisected."""
+FEW, PART = 256, 4
+"""So many positions, and a row that is so many times as long, are found by selection: rows that go down insert every element."""
 _DIGITS = 256
 
 
@@ -42,33 +48,126 @@ def sort_row(ctx: KernelContext, o: Ordered, room: Size) -> None:
 def _row(ctx: KernelContext, o: Ordered, descending: bool, room: Size | None = None) -> None:
     f = ctx.f
     assert o.position is not None
-    n = ctx.sizes.of(o.position.extent)
-    most = o.position.extent if room is None else room
-    keys, places, more_keys, more_places = (ctx.memory.base(ctx.memory.reserve(INT64, most)) for _ in range(4))
-    source = o.store.value.dtype
-    dtype = FLOAT32 if source.is_float and source.bits < 32 else source
+    whole = o.over[0].extent if o.over else 1
+    row = Row(ctx, o, descending, whole if room is None else room)
+    if o.position.extent == whole:
+        row.sort(o.position.extent)
+        return
+    n, count = ctx.sizes.of(whole), ctx.sizes.of(o.position.extent)
+    few = f.and_(f.compare("le", count, FEW), f.compare("le", f.mul(count, PART), n))
+    with ctx.levels.when(few):
+        row.select(n, count)
+    with ctx.levels.when(f.not_(few)):
+        row.sort(whole)
 
-    def fill() -> None:
-        at = ctx.levels.indices[o.over[0]] if o.over else const(I64, 0)
-        f.store(
-            _sortable(f, dtype, elementwise.convert(f, ctx.values.of(o.store.value), source, dtype), descending),
-            keys,
-            at,
+
+class Row:
+    """A row that is put in order, in memory for at most `room` keys."""
+
+    def __init__(self, ctx: KernelContext, o: Ordered, descending: bool, room: Size) -> None:
+        self.ctx, self.o, self.descending = ctx, o, descending
+        self.arrays = tuple(ctx.memory.base(ctx.memory.reserve(INT64, room)) for _ in range(4))
+        source = o.store.value.dtype
+        self.dtype = FLOAT32 if source.is_float and source.bits < 32 else source
+
+    def key(self) -> Val:
+        """The key of the element, or of a vector of elements, that `over` is at."""
+        f, value = self.ctx.f, self.o.store.value
+        return _sortable(
+            f,
+            self.dtype,
+            elementwise.convert(f, self.ctx.values.of(value, 0), value.dtype, self.dtype),
+            self.descending,
         )
-        f.store(at, places, at)
 
-    nest(ctx, o.over, fill)
-    with ctx.levels.section():
-        with f.if_else(f.compare("le", n, SHORT)) as branch:
-            with branch.then():
-                _by_counting(f, keys, more_places, n)
-                branch.give(more_places)
-            with branch.otherwise():
-                branch.give(_by_digits(ctx, dtype, n, (keys, places, more_keys, more_places)))
-        (result,) = branch.results
-    with ctx.levels.loop(0, n, 1) as iteration:
-        ctx.levels.bind(o.position, iteration.index)
-        ctx.values.store(o.store.access, f.load(result, I64, iteration.index), 0)
+    def store(self, places: Val, count: Val) -> None:
+        ctx, o = self.ctx, self.o
+        assert o.position is not None
+        with ctx.levels.loop(0, count, 1) as iteration:
+            ctx.levels.bind(o.position, iteration.index)
+            ctx.values.store(o.store.access, ctx.f.load(places, I64, iteration.index), 0)
+
+    def sort(self, extent: Size) -> None:
+        """Sorts all keys, and stores as many positions as there are places for."""
+        ctx, f, o = self.ctx, self.ctx.f, self.o
+        keys, places, more_keys, more_places = self.arrays
+        n = ctx.sizes.of(extent)
+
+        def fill() -> None:
+            at = ctx.levels.indices[o.over[0]] if o.over else const(I64, 0)
+            f.store(self.key(), keys, at)
+            f.store(at, places, at)
+
+        nest(ctx, o.over, fill)
+        with ctx.levels.section():
+            with f.if_else(f.compare("le", n, SHORT)) as branch:
+                with branch.then():
+                    _by_counting(f, keys, more_places, n)
+                    branch.give(more_places)
+                with branch.otherwise():
+                    branch.give(_by_digits(ctx, self.dtype, n, (keys, places, more_keys, more_places)))
+            (result,) = branch.results
+        assert o.position is not None
+        self.store(result, ctx.sizes.of(o.position.extent))
+
+    def select(self, n: Val, count: Val) -> None:
+        """Stores the first `count` positions of n, which are more."""
+        ctx, f, (over,), lanes = self.ctx, self.ctx.f, self.o.over, self.ctx.lanes
+        keys, places = self.arrays[:2]
+        with ctx.levels.loop(0, count, 1) as iteration:
+            ctx.levels.bind(over, iteration.index)
+            key = self.key()
+            with ctx.levels.section():
+                _insert(f, keys, places, iteration.index, key, iteration.index)
+        last = f.sub(count, 1)
+        with ctx.levels.when(f.compare("gt", count, 0)), ctx.levels.loop(count, n, lanes) as iteration:
+            index = iteration.index
+            mask = f.tail_mask(f.convert("trunc", f.smin(f.sub(n, index), lanes), I32), lanes)
+            with ctx.values.along(Vector(over, lanes, (mask,))):
+                ctx.levels.bind(over, index)
+                vector = f.splat(self.key(), lanes)
+            slots = f.alloca(I64, lanes)
+            with ctx.levels.section():
+                before = f.compare("lt", vector, f.splat(f.load(keys, I64, last), lanes), unsigned=True)
+                candidates = f.bitcast(f.and_(before, mask), Type(f"i{lanes}"))
+                with f.if_(f.compare("ne", candidates, 0)):
+                    f.store(vector, slots)
+                    with f.for_range(0, f.smin(f.sub(n, index), lanes)) as lane:
+                        key = f.load(slots, I64, lane.index)
+                        with f.if_(f.compare("lt", key, f.load(keys, I64, last), unsigned=True)):
+                            _insert(f, keys, places, last, key, f.add(index, lane.index))
+        self.store(places, count)
+
+
+def _insert(f: FunctionBuilder, keys: Val, places: Val, count: Val, key: Val, place: Val) -> None:
+    """Puts a key behind those of `count` keys in order that are not greater, which moves the others by one."""
+    with f.if_else(f.compare("le", count, ONE_BY_ONE)) as branch:
+        with branch.then():
+            with f.for_range(0, count, carried=(const(I64, 0),)) as loop:
+                not_greater = f.compare("le", f.load(keys, I64, loop.index), key, unsigned=True)
+                loop.next(f.add(loop.carried[0], f.convert("zext", not_greater, I64)))
+            branch.give(loop.results[0])
+        with branch.otherwise():
+            branch.give(_bisected(f, keys, count, key))
+    (at,) = branch.results
+    with f.if_(f.compare("lt", at, count)):
+        size = f.mul(f.sub(count, at), I64.bytes)
+        for array in (keys, places):
+            start = f.gep(array, at, I64)
+            f.memmove(f.gep(start, 1, I64), start, size)
+    f.store(key, keys, at)
+    f.store(place, places, at)
+
+
+def _bisected(f: FunctionBuilder, keys: Val, count: Val, key: Val) -> Val:
+    """How many of 1 to `FEW` keys in order are not greater than a key."""
+    at, step = const(I64, 0), FEW
+    while step:
+        further = f.add(at, step)
+        other = f.load(keys, I64, f.sub(f.smin(further, count), 1))
+        behind = f.and_(f.compare("le", further, count), f.compare("le", other, key, unsigned=True))
+        at, step = f.select(behind, further, at), step // 2
+    return at
 
 
 def _sortable(f: FunctionBuilder, dtype: DType, value: Val, descending: bool) -> Val:
@@ -86,7 +185,7 @@ def _sortable(f: FunctionBuilder, dtype: DType, value: Val, descending: bool) ->
         key = value if dtype.kind == "uint" else f.xor(value, const(type_, sign))
     if descending:
         key = f.not_(key)
-    return key if type_ == I64 else f.convert("zext", key, I64)
+    return key if key.type.bits == I64.bits else f.convert("zext", key, I64)
 
 
 def _by_counting(f: FunctionBuilder, keys: Val, places: Val, n: Val) -> None:

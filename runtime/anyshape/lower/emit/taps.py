@@ -73,7 +73,7 @@ def emit_taps(ctx: KernelContext, scope: Scope) -> None:
     def of_channels() -> None:
         nest(ctx, [place], _Places(ctx, scope, red, bounds, _factors(ctx, red, fixed)).emit)
 
-    tiers = (2, 1) if 2 * len(_numbers(red.variables)) <= IN_REGISTERS else (1,)
+    tiers = (2, 1) if 2 * len(_numbers(red.variables)) <= IN_REGISTERS else (4, 1)
     over_planes(ctx, outer, lambda: nest(ctx, [channels], of_channels, vector=channels, tiers=tiers))
 
 

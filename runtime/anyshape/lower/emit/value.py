@@ -40,12 +40,24 @@ from anyshape.lower.ir.dag import (
     walk,
 )
 from anyshape.lower.ir.padded import Padded, padded_load
-from anyshape.lower.llvm.types import I64, Val, const, const_vector
+from anyshape.lower.llvm.types import I32, I64, Type, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
 
 CLOSE = (2,)
 """Steps of elements that are shuffled out of whole vectors: at step 2 half of what two loads bring is used, at larger steps as many lines
 are read as by a gather."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Two vectors of neighbours that have all that the lanes of a load read: from the element `lowest` on, those of `first` and of `second`
+    (which lanes are read), lane i at `places[i]`; `fits` says whether it is so."""
+
+    lowest: Val
+    places: Val
+    first: Val
+    second: Val
+    fits: Val
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +82,8 @@ class Values:
         self.vector: Vector | None = None
         self.holding: set[Bound] = set()
         self.populated: frozenset[Size] = frozenset()
+        self.windows: dict[tuple[Access, int], Window] = {}
+        """By load and copy: the windows that hold where code is emitted now."""
 
     @contextmanager
     def along(self, vector: Vector) -> Iterator[None]:
@@ -250,6 +264,43 @@ class Values:
             parts.append((self.position(v, copy), c))
         return "strided", self.sizes.offset(parts)
 
+    def has_window(self, access: Access) -> bool:
+        """Whether the lanes' places are computed and known outside of the loops that are still to be opened, and a window may read them."""
+        vector, element = self.vector, elementwise.memory_type(access.tensor.dtype)
+        if vector is None or access.bounds or not self.f.target.permutes(element.bytes, vector.lanes):
+            return False
+        lets = [n for n, _ in access.address.lets if self.varies(n)]
+        return bool(lets) and all(v in self.levels.level_of for n in lets for v in n.domain)
+
+    def window(self, access: Access, copy: int) -> Window:
+        """The window of a load that has one, computed at the current level. Lanes that do not exist are where the first one is."""
+        assert self.vector is not None
+        f, lanes = self.f, self.vector.lanes
+        _, offsets = self.lane_offsets(access.address, copy)
+        assert offsets is not None
+        mask = self.mask(copy)
+        if mask is not None:
+            offsets = f.select(mask, offsets, f.splat(f.extract(offsets, 0), lanes))
+        lowest = f.reduce("smin", offsets)
+        places = f.convert("trunc", f.smin(f.sub(offsets, lowest), 2 * lanes), I32)
+        last = f.reduce("smax", places)
+        first, second = (f.compare("le", const_vector(I32, list(range(at, at + lanes))), last) for at in (0, lanes))
+        if mask is not None:
+            first, second = (f.and_(m, f.splat(f.extract(mask, 0), lanes)) for m in (first, second))
+        return Window(lowest, places, first, second, f.compare("lt", last, 2 * lanes))
+
+    @contextmanager
+    def within(self, windows: dict[tuple[Access, int], Window]) -> Iterator[None]:
+        """Code in which loads read windows."""
+        outer, self.windows = self.windows, windows
+        yield
+        self.windows = outer
+
+    def _from_window(self, window: Window, pointer: Val, type_: Type) -> Val:
+        first = self.f.gep(pointer, window.lowest, type_)
+        low = self.f.masked_load(first, type_, window.first)
+        return self.f.permute(low, self.f.masked_load(first, type_, window.second, type_.lanes), window.places)
+
     # masks
 
     def mask(self, copy: int) -> Val | None:
@@ -303,6 +354,9 @@ class Values:
         if step in CLOSE and mask is None and not any(self.varies(n) for n, _ in access.address.lets):
             first = f.gep(pointer, f.mul(self.levels.indices[self.vector.variable], step), element)
             return elementwise.load_value(f, access.tensor.dtype, f.every(first, type_, step, copy * lanes * step))
+        window = self.windows.get((access, copy))
+        if window is not None:
+            return elementwise.load_value(f, access.tensor.dtype, self._from_window(window, pointer, type_))
         form, offsets = self.lane_offsets(access.address, copy)
         if form == "same":
             raw = f.splat(self._scalar_load(pointer, element, None), lanes) if bounded is None else None

@@ -38,6 +38,8 @@ from .spec import ContractionSpec, Gathered, Packed, Prepacked, Strided, Tile
 from .tiles import ALIGN, Tiles, tiles_for
 from .widening import called, pays
 
+NEAR_TILES = 4
+"""Tiles of gathered rows that are written and read at a time where all of B is near: they stay in L1, or close to it."""
 READING = 4
 """Reading a row of A costs a part as much as so many of its products: where columns are shared out, every part reads all rows."""
 
@@ -119,6 +121,9 @@ class _Driver:
             rows = self._split_rows(m0, m1)
             # blocks of one size: a last one of few rows would read all of B for them
             most = self._per_k(self.tiles.a_block, self.tiles.rows, self.row)
+            if isinstance(self.spec.a, Gathered):
+                is_near = f.compare("le", f.mul(self.n, self.k), self.tiles.a_block)
+                most = f.select(is_near, f.smin(most, NEAR_TILES), most)
             blocks = f.binary("udiv", f.add(rows.tiles, f.sub(most, 1)), most)
             block_tiles = f.binary("udiv", f.add(rows.tiles, f.sub(blocks, 1)), blocks)
             computed = isinstance(self.spec.b, Packed)

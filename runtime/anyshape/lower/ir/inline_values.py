@@ -6,6 +6,7 @@ indices of data need.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
@@ -16,7 +17,7 @@ from anyshape.dtypes import BOOL, I64, DType, highest, lowest
 from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
 from anyshape.equations.refusing import element_of, equation_text
 from anyshape.lower.ir.cycles import Cycle
-from anyshape.lower.ir.dag import Access, Affine, Bound, Dag, DagNode, Load, LoopVar, Reduction, affine, walk
+from anyshape.lower.ir.dag import Access, Affine, Bound, Constant, Dag, DagNode, Load, LoopVar, Reduction, affine, walk
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.kernel import Group, Index, KernelError, Origin
 
@@ -29,6 +30,11 @@ OF_SIZES: Mapping[str, Callable[[Size, Size], Size]] = {
     "max": dims.maximum,
 }
 """Functions of two sizes whose result is again a size."""
+
+
+COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +112,9 @@ class InlinedValues:
         if e.op == "select" and isinstance(e.args[0], Scalar) and isinstance(e.args[0].size, dims.Cond):
             a, b = (self.index(x, env, guard) for x in e.args[1:])
             return _either(e.args[0].size, a, b)
+        if e.op == "select":
+            c = self.value(e.args[0], env, guard)
+            return self.index(e.args[1 if c.value else 2], env, guard) if isinstance(c, Constant) else None
         if e.op == "cast" and e.dtype == I64 and e.args[0].dtype == I64:
             return self.index(e.args[0], env, guard)
         return None
@@ -148,10 +157,14 @@ class InlinedValues:
         assert isinstance(e, Apply)
         if e.op == "select":
             c = self.value(e.args[0], env, guard)
+            if isinstance(c, Constant):
+                return self.value(e.args[1 if c.value else 2], env, guard)
             yes = self.value(e.args[1], env, self._and(guard, c))
             no = self.value(e.args[2], env, self._and(guard, self.dag.op("not", BOOL, c)))
             return self.dag.op("select", dtype, c, yes, no)
-        return self.dag.op(e.op, dtype, *(self.value(a, env, guard) for a in e.args))
+        args = [self.value(a, env, guard) for a in e.args]
+        holds = _comparison(e.op, args)
+        return self.dag.op(e.op, dtype, *args) if holds is None else self.dag.const(holds, dtype)
 
     def _and(self, a: DagNode | None, b: DagNode) -> DagNode:
         return b if a is None else self.dag.op("and", BOOL, a, b)
@@ -388,3 +401,11 @@ def _either(c: dims.Cond, a: Affine, b: Affine) -> Affine | None:
     variables = {v: None for v, _ in (*a.terms, *b.terms)}
     terms = [(v, dims.select(c, a.coefficient(v), b.coefficient(v))) for v in variables]
     return affine(terms, dims.select(c, a.offset, b.offset), a.lets)
+
+
+def _comparison(name: str, args: Sequence[DagNode]) -> bool | None:
+    """What a comparison of integers that are known here says; None for anything else. So an element depends on what it is computed from, and
+    not on what the elements of another axis are."""
+    compare = COMPARISONS.get(name)
+    numbers = [a.value for a in args if isinstance(a, Constant) and a.dtype.is_integer]
+    return compare(*numbers) if compare is not None and len(numbers) == len(args) == 2 else None

@@ -411,6 +411,25 @@ class FunctionBuilder(Emitter):
             row = self.insert(row, self.load(self.gep(base, self.extract(indices, lane), type_), type_.scalar), lane)
         return row
 
+    def permute(self, a: Val, b: Val, places: Val) -> Val:
+        """Lane i is element `places[i]` (an i32) of `a` and `b` side by side, where the target `permutes` these."""
+        lanes, item = a.type.lanes, max(4, a.type.bytes)
+        bits = I64 if item == 8 else I32
+        x, y = (self._carried(v, bits) for v in (a, b))
+        if self.target.scalef:
+            name = f"llvm.x86.avx512.vpermi2var.{'q' if item == 8 else 'd'}.{lanes * item * 8}"
+            picked = self.call_intrinsic(name, x.type, [x, self.convert("zext", places, bits), y])
+        else:
+            low, high = (self.call_intrinsic("llvm.x86.avx2.permd", x.type, [v, places]) for v in (x, y))
+            picked = self.select(self.compare("lt", places, lanes), low, high)
+        if a.type.bytes < item:
+            picked = self.convert("trunc", picked, a.type.as_int().scalar)
+        return self.bitcast(picked, a.type)
+
+    def _carried(self, a: Val, element: Type) -> Val:
+        """The bits of each element in a wider integer."""
+        return self.convert("zext", self.bitcast(a, a.type.as_int()), element)
+
     def every(self, base: Val, type_: Type, step: int, index: Operand = 0) -> Val:
         """Load lane i from element `index + i * step`, by whole vectors that touch nothing before the first of them or past the last."""
         lanes = type_.lanes

@@ -25,8 +25,9 @@ from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.schedule.blocked import Blocked, block_phases
 from anyshape.lower.schedule.contraction import Product, Step, split_phases
 from anyshape.lower.schedule.inline import inline_group
+from anyshape.lower.schedule.lanes_first import lanes_first, usual_turns, write_out_lookups
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm, plan_recurrence
-from anyshape.lower.schedule.tree import MOST_STORES, Scope, components, plan
+from anyshape.lower.schedule.tree import MOST_STORES, Scope, Usual, components, plan
 from anyshape.lower.schedule.work import cycles, points
 from anyshape.lower.target import Target
 
@@ -158,7 +159,15 @@ def _planned(dag: Dag, stores: list[Store], constants: Mapping[Tensor, NDArray[A
             return replace(scope, spread=scope.vector is not None and len(scope.variables) > 1)
         case Tiled() as tiled:
             return replace(plan(stores), tiled=tiled)
-    return replace(plan(stores), windows=row_windows(dag, stores))
+    windows = row_windows(dag, stores)
+    if windows is not None:
+        return replace(plan(stores), windows=windows)
+    scope = lanes_first(plan(write_out_lookups(dag, stores, {})))
+    turns = usual_turns(stores)
+    if turns:
+        usual = lanes_first(plan(write_out_lookups(dag, stores, turns)))
+        scope = replace(scope, usual=Usual(tuple((v.extent, n) for v, n in turns.items()), usual))
+    return scope
 
 
 def _is_serial_after(before: Sequence[Phase], ordered: Sequence[Ordered]) -> bool:

@@ -71,11 +71,21 @@ class Scope:
     """Whether its stores are many of one sum that is written out."""
     tiled: Tiled | None = None
     """The one reduction for each place of a tile, where its tables depend on that."""
+    usual: Usual | None = None
+    """What is run in its place where it may be."""
 
     @property
     def stores(self) -> tuple[Store, ...]:
         """Stores of all loops in it."""
         return tuple(s for step in self.steps for s in step.stores)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Usual:
+    """A scope that computes the same where some extents, of loops with few iterations, have these values."""
+
+    extents: tuple[tuple[Size, int], ...]
+    scope: Scope
 
 
 Target = Store | Scratch

@@ -17,7 +17,7 @@ from anyshape.vm.program.table import CheckRecord, Op
 
 
 def emit_entry(g: Emission, list_argument: Callable[[int, Value], int | None]) -> None:
-    """Emits dims of arguments, then checks on them, then loads of elements that symbols stand for. `list_argument` gives the handle of a
+    """Emits dims of arguments, loads of elements that symbols stand for, and checks on both. `list_argument` gives the handle of a
     parameter that is a list, if it is needed."""
     places = [((k, axis), n) for k, p in enumerate(g.f.params) for axis, n in enumerate(p.type.shape or ())]
     registers = {place: g.code.pure(Op.DIM, *place) for place, _ in places}
@@ -33,9 +33,7 @@ def emit_entry(g: Emission, list_argument: Callable[[int, Value], int | None]) -
         _check_bounds(g, s, p, axis)  # first: all later conditions are simplified by what these assume
     for p, axis, r in owed:
         _check_size(g, p, axis, r)
-    collect_checks(g)
-    g.flush()
-    g.load_symbols(g.f.params)
+    begin_checks(g)
     for k, p in enumerate(g.f.params):
         handle = list_argument(k, p) if isinstance(p.type, ListType) else None
         if handle is not None:
@@ -61,13 +59,16 @@ def read_list(g: Emission, k: int, p: Value) -> int | None:
     return Reader(g, p.name, g.code.pure(Op.ARGUMENT, k)).read(p.type)
 
 
-def collect_checks(g: Emission) -> None:
-    """Collects the checks of all nodes, each once; they are emitted when their symbols have values."""
+def begin_checks(g: Emission) -> None:
+    """Collects the checks of the function and of all nodes, each once, in their order. Those that dims and elements of parameters decide
+    are emitted, the others when their symbols have values."""
     seen: set[Cond] = set()
     for check in (*g.f.checks, *(c for node in g.f.nodes for c in node.checks)):
         if check.cond not in seen:
             seen.add(check.cond)
             g.pending.append(check)
+    g.load_symbols(g.f.params)
+    g.flush()
 
 
 def _check_size(g: Emission, p: Value, axis: int, got: int) -> None:

@@ -68,9 +68,15 @@ class Folding:
         try:
             call = build(node.op, inputs, node.attrs, node.source, count=node.count)
             f = Function(params, call.outputs, node.op.name)
-            return f, Compiler(self._options, Report(), threading.RLock(), compute=self).plan(f)
+            # a call without operands would be folded again, and so on
+            compute = self if params else _left_to_the_run
+            return f, Compiler(self._options, Report(), threading.RLock(), compute=compute).plan(f)
         except AnyshapeError:
             return None
+
+
+def _left_to_the_run(node: Node) -> Sequence[Array] | None:
+    return None
 
 
 def _key(v: Value | None) -> Any:

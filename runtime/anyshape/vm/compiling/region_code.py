@@ -17,7 +17,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import RegionStep
 from anyshape.vm.compiling.codegen import Codegen, StepCode
 from anyshape.vm.compiling.emission import Emission, aligned, byte_count
-from anyshape.vm.compiling.entry_code import collect_checks
+from anyshape.vm.compiling.entry_code import begin_checks
 from anyshape.vm.compiling.list_code import is_list
 from anyshape.vm.compiling.liveness import Liveness
 from anyshape.vm.compiling.stack_code import Stack, named, reserve, sizes_of_no_iterations
@@ -50,9 +50,7 @@ class Body(Codegen):
 
     def emit(self, liveness: Liveness) -> None:
         self.f, self.liveness = self.schedule.function, liveness
-        collect_checks(self)
-        self.flush()
-        self.load_symbols(self.f.params)
+        begin_checks(self)
         self.body(self.spare, self.regions)
         self.refuse_pending()
 

@@ -6,7 +6,7 @@ In: float values (minimum and maximum take integers too). Out: exact results (0.
 from __future__ import annotations
 
 from ..builder import FunctionBuilder
-from ..types import Operand, Val
+from ..types import F32, F64, Operand, Val
 
 
 def floor(f: FunctionBuilder, x: Val) -> Val:
@@ -74,12 +74,32 @@ def at_least_keeping_nan(f: FunctionBuilder, x: Val, low: float) -> Val:
 
 
 def fmod(f: FunctionBuilder, a: Operand, b: Operand, floored: bool = False) -> Val:
-    """The exact remainder, with the sign of `a` (C), or of `b` if `floored` (Python). Calls libm for each lane."""
+    """The exact remainder, with the sign of `a` (C), or of `b` if `floored` (Python). Floats of 32 bits are divided as floats of 64; where
+    a quotient is too large for that, and for floats of 64 bits, libm is called for each lane."""
     x, y = f.pair(a, b)
-    rest = f.binary("frem", x, y)
+    rest = _wide_remainder(f, x, y) if x.type.bits == F32.bits and x.type.lanes else f.binary("frem", x, y)
     if not floored:
         return rest
     nonzero = f.compare("ne", rest, 0.0)
     unlike = f.xor(f.compare("lt", rest, 0.0), f.compare("lt", y, 0.0))
     moved = f.select(f.and_(nonzero, unlike), f.add(rest, y), rest)
     return f.select(nonzero, moved, copysign(f, moved, y))
+
+
+def _wide_remainder(f: FunctionBuilder, x: Val, y: Val) -> Val:
+    """What is left of vectors of f32, whose product with a quotient of at most 29 bits is exact in f64. The quotient, rounded, may be 1 too
+    large, which shows in the sign of what is left."""
+    wide_x, wide_y = (f.convert("fpext", v, F64) for v in (x, y))
+    quotient = trunc(f, f.fdiv(wide_x, wide_y))
+    fits = f.and_(f.fcmp("olt", abs_(f, quotient), 2.0**29), f.fcmp("olt", abs_(f, wide_y), float("inf")))
+    every = f.reduce("and", fits)
+    with f.if_else(every) as branch:
+        with branch.then():
+            rest = f.sub(wide_x, f.mul(quotient, wide_y))
+            size = abs_(f, wide_y)
+            back = f.select(f.fcmp("olt", wide_x, 0.0), f.sub(rest, size), f.add(rest, size))
+            beyond = f.fcmp("olt", f.mul(rest, copysign(f, f.splat(1.0, x.type.lanes, F64), wide_x)), 0.0)
+            branch.give(copysign(f, f.convert("fptrunc", f.select(beyond, back, rest), F32), x))
+        with branch.otherwise():
+            branch.give(f.binary("frem", x, y))
+    return branch.results[0]

@@ -1,0 +1,117 @@
+"""Places of lanes that loops do not change: they are computed before these, sums of lookups are written out, neighbours are permuted."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from anyshape import dims
+from anyshape.dims import Size
+from anyshape.equations.expr import ExprLike
+from anyshape.equations.functions import clamp, eq, quotient, reduce_, where, wrap
+from anyshape.lower import describe, host_target, lower_group
+from anyshape.lower.target import Target
+from tests.lower.groups import B, Builder, K, M, N
+from tests.lower.native import Native, check
+
+SIZES = [
+    {B: b, N: n, M: m, K: k}
+    for b, n, m, k in (
+        (3, 40, 20, 70), (2, 33, 300, 17), (1, 5, 1, 40), (70, 2, 64, 64), (2, 0, 9, 5), (2, 3, 50, 0), (1, 100, 33, 36),
+    )
+]  # fmt: skip
+"""Rows more and fewer than a block has; lanes that are neighbours, that repeat elements, and that lie too far apart for two vectors."""
+T = dims.symbol("t")
+TARGETS = [host_target(), host_target().limited("avx2"), host_target().limited("sse")]
+
+
+def stretched(dtype: str = "f32", taps: Size = 1) -> Builder:
+    """Rows of m elements as rows of k, each the sum of so many elements from a place on."""
+    b = Builder("stretched")
+    x, y = b.input([B, N, M], dtype), b.tensor([B, N, K], dtype)
+    p, i, j = b.eqs.indices("i", y.shape)
+
+    def element(q: ExprLike) -> ExprLike:
+        return x[p, i, clamp(quotient(j * M, K) + q, 0, M - 1)]
+
+    b.eqs.define(y[p, i, j], element(0) if taps == 1 else reduce_("sum", [taps], element))
+    b.output(y)
+    return b
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f64", "u8", "i16", "i32", "i64", "bool"])
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2", "sse"])
+def test_rows_are_stretched(dtype: str, target: Target) -> None:
+    check(stretched(dtype).group(), SIZES, target=target)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2", "sse"])
+def test_neighbours_are_permuted_where_the_target_can(target: Target) -> None:
+    text = lower_group(stretched().group(), target).text
+    assert bool(re.search(r"llvm\.x86\.avx(512\.vpermi2var|2\.perm)", text)) == target.permutes(4, target.lanes(4))
+
+
+@pytest.mark.parametrize("taps", [2, 4, 17])
+def test_taps_are_summed(taps: int) -> None:
+    check(stretched(taps=taps).group(), SIZES)
+
+
+def test_turns_that_only_the_run_knows() -> None:
+    """Where they are the usual ones, and where they are not."""
+    group = stretched(taps=dims.minimum(T, 2)).group()
+    assert describe(group).startswith("if min(t, 2) == 2:\n")
+    check(group, [{**s, T: t} for s in SIZES for t in (0, 1, 2, 3)])
+
+
+def test_rows_are_inside_of_the_vector() -> None:
+    assert describe(stretched().group()).splitlines()[:2] == ["for i2 in k along:", "  for i3 in b*n:"]
+
+
+def test_short_sums_are_written_out_and_long_ones_are_not() -> None:
+    assert "sum" not in describe(stretched(taps=16).group())
+    assert "sum" in describe(stretched(taps=17).group())
+
+
+def picked(by: int) -> Builder:
+    """Elements of rows at places that another tensor has, or that are computed of those."""
+    b = Builder("picked")
+    x, index, y = b.input([N, M]), b.input([K], "i64"), b.tensor([N, K])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], x[i, wrap(index[j] if by == 1 else quotient(quotient(index[j] * 9, by), by), M)])
+    b.output(y)
+    return b
+
+
+def test_places_that_are_read_leave_the_loops_alone() -> None:
+    """Other loops would gain nothing, and walk results against the order in which they lie."""
+    assert describe(picked(1).group()).splitlines()[0] == "for i0 in n, i1 in k along:"
+    assert describe(picked(3).group()).splitlines()[0] == "for i1 in k along:"
+
+
+@pytest.mark.parametrize("by", [1, 3])
+def test_places_out_of_range_are_refused(by: int) -> None:
+    group = picked(by).group()
+    native = Native(group)
+    x, index = group.inputs
+    values = {N: 40, M: 50, K: 33}
+    places = np.arange(33, dtype=np.int64)
+    arrays = {x: np.ones((40, 50), np.float32), index: places}
+    assert native.run(arrays, values, 1)[0] == 0
+    for wrong in (10**6, -(10**6)):
+        assert native.run({**arrays, index: np.where(places == 20, wrong, places)}, values, 1)[0] != 0
+
+
+def test_a_comparison_of_known_axes_is_decided() -> None:
+    """So that a place is computed from the variable of its own axis."""
+    b = Builder("which")
+    x, y = b.input([N, M]), b.tensor([N, M])
+    places = b.tensor([N, M, 2], "i64")
+    i, j, e = b.eqs.indices("i", places.shape)
+    b.eqs.define(places[i, j, e], where(eq(e, 0), quotient(i, 2), quotient(j, 2)))
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], x[clamp(places[i, j, 0], 0, N - 1), clamp(places[i, j, 1], 0, M - 1)])
+    b.output(y)
+    assert "if" not in describe(b.group())
+    check(b.group(), SIZES)
