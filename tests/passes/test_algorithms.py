@@ -72,6 +72,14 @@ def test_other_dtypes_and_weights_that_are_no_constants() -> None:
         assert names(chosen(f)) == ["conv"]
 
 
+def test_parameters_that_only_the_run_tells() -> None:
+    x, groups = anyshape.input("x", "f32[b, 32, h, w]"), anyshape.input("groups", "i64[]")
+    f = anyshape.function([x, groups], ops.conv(x, weights(), pads=(1, 1, 1, 1), groups=groups))
+    assert "conv" in names(chosen(f))
+    got = anyshape.compile(f)(np.ones((1, 32, 5, 5), np.float32), np.int64(1))
+    assert got.shape == (1, 32, 5, 5)
+
+
 def test_few_products_stay_as_they_are() -> None:
     """Transforms of one place take longer than the sums."""
     x = anyshape.input("x", "f32[1, 32, 3, 3]")

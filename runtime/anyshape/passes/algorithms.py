@@ -80,11 +80,12 @@ class Algorithms:
         key = (node.op, alike(node.attrs), tuple(None if v is None else (v.type, v.is_constant) for v in node.inputs))
         if key not in self.known:
             self.known[key] = self.ways(node)
+        if len(self.known[key]) == 1:
+            return None
         symbols = frozenset(s for v in node.inputs if v is not None for s in v.type.symbols())
         choices = [_Choice(way, symbols, _first_symbols(node)) for way in self.known[key]]
         best = min(choices, key=lambda choice: self.cost(choice, self.side))
-        if len(choices) > 1:
-            self.choices.append(best)
+        self.choices.append(best)
         return None if best.way.algorithm is None else _called(node, best.way.algorithm, self.facts)
 
     def ways(self, node: Node) -> list[_Way]:
@@ -240,4 +241,5 @@ def _leading(v: Value) -> frozenset[Dim]:
 
 
 def _number(n: Size, usual: dict[Dim, int]) -> int:
-    return int(dims.evaluate(n, usual))
+    """A size with numbers for its symbols; 1 for one that is no operand's, such as a parameter."""
+    return int(dims.evaluate(n, {s: usual.get(s, 1) for s in dims.free_symbols(n)}))

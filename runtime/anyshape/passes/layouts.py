@@ -139,7 +139,11 @@ class _Layouts:
             return 0
         sums = [e for q in stated[0] for e in walk(q.value) if isinstance(e, Reduce) and e.kind == "sum"]
         products = [e for e in sums if isinstance(e.body, Apply) and e.body.op == "mul"]
-        return math.prod(v.extent if isinstance(v.extent, int) else 0 for v in products[0].vars) if len(products) == 1 else 0
+        return (
+            math.prod(v.extent if isinstance(v.extent, int) else 0 for v in products[0].vars)
+            if len(products) == 1
+            else 0
+        )
 
     def roles(self, node: Node, result: int) -> _Roles | None:
         """The channels of what a node reads, if those of its result are this axis; None where they are no axis of their own there."""
