@@ -25,6 +25,7 @@ from anyshape.dtypes import (
     bitcast,
     from_numpy,
     highest,
+    literal_key,
     lowest,
     parse_dtype,
     promote,
@@ -48,6 +49,28 @@ def test_unknown_names_list_the_known() -> None:
         parse_dtype("f31")
     with pytest.raises(DtypeError, match="complex64"):
         from_numpy(np.complex64)
+
+
+def test_a_literal_has_the_key_of_no_other() -> None:
+    values = [
+        0,
+        1,
+        True,
+        False,
+        0.0,
+        -0.0,
+        1.0,
+        float("nan"),
+        np.float32(0.1),
+        0.1,
+        float(np.float32(0.1)),
+        np.float64(0.1),
+        np.int64(1),
+    ]
+    assert len({literal_key(v) for v in values}) == len(values)
+    assert all(literal_key(v) == literal_key(copy.copy(v)) for v in values) and literal_key(np.nan) == literal_key(
+        float("nan")
+    )
 
 
 def test_accumulation_widens_narrow_floats_only() -> None:

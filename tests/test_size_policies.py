@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,13 @@ import pytest
 
 import anyshape
 from anyshape import ops
+from anyshape.cli.explain import explain, explanation
+from anyshape.cli.profile import Limits
+from anyshape.cli.profile import text as profile_text
 from anyshape.errors import ArgumentError, ShapeError
 from anyshape.policies import Bucketed, Generic, Ruled, SizePolicy, Specialised, size_policy
 from anyshape.vm.compiling import size_plan
+from anyshape.vm.executable.profile import profile
 from anyshape.vm.report.size_variants import State
 
 SHAPES = [(3, 5), (3, 5), (1, 1), (64, 3), (2, 65), (0, 4), (3, 5), (2, 129), (7, 64), (3, 5)]
@@ -66,6 +71,49 @@ def test_code_is_made_for_a_size_once_it_is_hot() -> None:
     exe(array(3, 5))
     assert variant.gain is not None
     assert "times as fast" in str(exe.report)
+
+
+TOLD: list[tuple[Any, str, str, str]] = [
+    (Bucketed(edges=(64, 128), dims=("n",)), "bucketed by 64, 128, for n", "n=0..64", "n=65..128"),
+    ({"n": "bucketed", "b": "generic"}, "bucketed by powers of two, for n; generic, for b", "n=5..8", "n=65..128"),
+    (Specialised(hot=3), "specialised, for b, n", "b=2, n=5", "b=2, n=100"),
+]
+
+
+@pytest.mark.parametrize(("policy", "said", "small", "large"), TOLD, ids=range(len(TOLD)))
+def test_explain_and_profile_tell_what_ran_a_call_and_what_it_gained(
+    policy: Any, said: str, small: str, large: str
+) -> None:
+    exe = anyshape.compile(scores(), policy=policy)
+    assert f"policy of sizes: {said}; no call has asked" in explanation(exe)
+    for n in (5, 100):
+        for _ in range(3):
+            exe(array(2, n))
+        exe.wait()
+        exe(array(2, n))
+    for bounds in (small, large):
+        assert re.search(
+            rf"policy of sizes: {said}\n.*variant for {bounds}: compiled in .* times as fast", explanation(exe), re.S
+        )
+    assert all("times as fast" in v for v in explain(exe).data["report"]["variants"])
+    for n, bounds in ((5, small), (100, large)):
+        measured = profile(scores(), {"x": array(2, n)}, 2, policy=policy)
+        assert re.fullmatch(
+            rf"{said}: variant for {bounds}: compiled in .* times as fast as the program for all sizes", measured.policy
+        )
+        assert measured.samples and said in profile_text(measured, Limits(1.0, 1.0))
+    out = profile(scores(), {"x": array(2, 500)}, 2, policy=Bucketed(edges=(64, 128)))
+    assert out.policy == "bucketed by 64, 128, for b, n: variant for b=0..64: " + out.policy.partition("b=0..64: ")[2]
+
+
+def test_profile_tells_what_no_policy_has_code_for() -> None:
+    x = {"x": array(2, 500)}
+    assert profile(scores(), x, 2).policy == "" and "policy" not in explanation(anyshape.compile(scores()))
+    rule = profile(scores(), x, 2, policy=lambda sizes: None)
+    assert rule.policy == "ruled by <lambda>, for b, n: the program for all sizes"
+    assert profile(scores(), x, 2, policy=Bucketed(edges=(64,), dims=("n",))).policy.endswith(
+        "for n: the program for all sizes"
+    )
 
 
 def test_no_call_compiles(monkeypatch: pytest.MonkeyPatch) -> None:

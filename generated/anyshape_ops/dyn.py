@@ -529,8 +529,8 @@ def resample(
     extrapolation_value: float = 0.0,
     source: str = "",
 ) -> Value:
-    """A tensor sampled anew along all of some axes at once, to the given sizes; `scales` say how far apart, where
-    sizes are scaled ones.
+    """A tensor sampled anew along some axes at once, to the given sizes; `scales` say how far apart, where sizes
+    are scaled ones.
 
     Operands, which may be computed at run time: sizes, left.
 

@@ -536,8 +536,8 @@ def resample(
     extrapolation_value: float = 0.0,
     source: str = "",
 ) -> Value:
-    """A tensor sampled anew along all of some axes at once, to the given sizes; `scales` say how far apart, where
-    sizes are scaled ones.
+    """A tensor sampled anew along some axes at once, to the given sizes; `scales` say how far apart, where sizes
+    are scaled ones.
 
     Attributes, known when the call is built: sizes, left.
 

@@ -176,7 +176,9 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
         ).resolve_steps()
     asked: tuple[Assert, ...] = ()
     if spec.compose is not None and reading:
-        own = KernelResolver(spec, Kernel(()), kinds=kinds, outputs=outputs, findings=findings, reading=reading).resolve()
+        own = KernelResolver(
+            spec, Kernel(()), kinds=kinds, outputs=outputs, findings=findings, reading=reading
+        ).resolve()
         asked = own.asserts if own is not None else ()
     if len(findings.items) > before:
         return None

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TypeAlias
 
-from anyshape_gen.body_nodes import Step, Store
+from anyshape_gen.body_nodes import Step, Store, iterated
 from anyshape_gen.model import OnnxMapping, OnnxRefusal, OpSpec, ParamSpec
-from anyshape_gen.nodes import Assert, Expr, Function, Node, Part, Statement
+from anyshape_gen.nodes import Assert, Expr, Function, Generator, Node, Part, Statement
+from anyshape_gen.traverse import free_names
 
 
 class ValueKind(StrEnum):
@@ -173,11 +174,32 @@ class ResolvedEquation(Node):
     op: str
     value: Expr
     conditions: tuple[Expr, ...]
+    generators: tuple[Generator, ...] = ()
+    """of an update, its variables that have an extent of their own, after `vars`"""
+    filters: tuple[Expr, ...] = ()
+    """of an update with generators: where one does not hold, it is not made"""
     recurrence: str | None = None
     """the variable of a recurrence: this equation and those of the same `cycle` read earlier positions of each other"""
     backward: bool = False
     """whether positions are computed from the last to the first"""
     cycle: int = -1
+
+    @property
+    def around(self) -> tuple[IndexVar, ...]:
+        """The variables outside of the generators: of an update, the tensors' numbers, and those that the extent of a generator reads."""
+        read = {name for g in self.generators for name in free_names(g.domain)}
+        return tuple(v for v in self.vars if not self.generators or v.role is Role.ELEMENT or v.name in read)
+
+    @property
+    def within(self) -> tuple[IndexVar, ...]:
+        """The variables within the generators."""
+        around = self.around
+        return tuple(v for v in self.vars if v not in around)
+
+    @property
+    def right(self) -> Expr:
+        """All that stands on the right side: the value, under its generators and filters if it has some."""
+        return iterated(self.value, self.generators, self.filters)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias, Union
 
-from anyshape_gen.nodes import Assert, Expr, Item, Node, Over, Part, Target
+from anyshape_gen.nodes import Assert, Comprehension, Expr, Generator, Item, Node, Over, Part, Target
 
 # --- kernels ------------------------------------------------------------------------------------------------------
 
@@ -34,6 +34,20 @@ class Equation(Node):
     value: Expr
     annotation: Annotation | None = None
     conditions: tuple[Expr, ...] = ()
+    generators: tuple[Generator, ...] = ()
+    """of an update `t[e] += (value for … if …)`: the variables that have an extent of their own"""
+    filters: tuple[Expr, ...] = ()
+    """of an update with generators: where one does not hold, it is not made"""
+
+    @property
+    def right(self) -> Expr:
+        """All that stands on the right side: the value, under its generators and filters if it has some."""
+        return iterated(self.value, self.generators, self.filters)
+
+
+def iterated(value: Expr, generators: tuple[Generator, ...], filters: tuple[Expr, ...]) -> Expr:
+    """Returns an expression with the names, reads and variables of `(value for … if …)`; the value itself without generators."""
+    return Comprehension(value, generators, filters, span=value.span) if generators else value
 
 
 @dataclass(frozen=True)

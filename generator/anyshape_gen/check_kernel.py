@@ -5,17 +5,18 @@ In: an `OpSpec`, a `NameChecker`, the names in scope. Out: findings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.body_nodes import Equation, Kernel
 from anyshape_gen.check_names import NameChecker
 from anyshape_gen.functions import CONSTANTS
+from anyshape_gen.kinds import bind_generator
 from anyshape_gen.model import OpSpec
-from anyshape_gen.nodes import Name, Slice, Star
+from anyshape_gen.nodes import BinOp, Index, Name, Slice, Star
 from anyshape_gen.solve import piece_names
 from anyshape_gen.source import Findings
-from anyshape_gen.traverse import free_names
+from anyshape_gen.traverse import bound_by, free_names, walk_all
 
 K = ValueKind
 
@@ -38,45 +39,85 @@ def check_kernel(
     for operand in spec.outputs:
         if operand.name not in targets:
             findings.add(operand.span, f"no equation defines the output '{operand.name}'", targets)
+    starts = _starts(kernel, scope)
     for equation in kernel.equations:
-        _equation(equation, names, known)
+        _equation(equation, names, known, starts)
     for node in kernel.asserts:
         names.expr(node, known, "kernel")
-    _defined_twice(kernel, findings)
+    _defined_twice(kernel, starts, findings)
     for name, equation in targets.items():
         if name not in outputs and name not in names.used and not _sizes_an_output(spec, name):
             findings.add(equation.span, f"'{name}' is defined but never read")
 
 
-def _equation(equation: Equation, names: NameChecker, known: dict[str, ValueKind]) -> None:
+def _starts(kernel: Kernel, scope: Collection[str]) -> dict[tuple[str, int], str]:
+    """Finds starts behind the last position: `t[n] = …` for a dim n, where t is read at later positions, `t[i + 1]`. Elsewhere the name of
+    a dim on the left would be taken for a variable. Returns the dim by tensor and place."""
+    later = {
+        (node.base.id, place)
+        for node in walk_all(equation.value for equation in kernel.equations)
+        if isinstance(node, Index) and isinstance(node.base, Name)
+        for place, item in enumerate(node.items)
+        if isinstance(item, BinOp) and item.op == "+"
+    }
+    entries = [
+        ((e.target.tensor, place), item.id)
+        for e in kernel.equations
+        for place, item in enumerate(e.target.items or ())
+        if isinstance(item, Name) and (e.target.tensor, place) in later
+    ]
+    stepped = {at for at, name in entries if name not in scope}
+    return {at: name for at, name in entries if name in scope and at in stepped}
+
+
+def _equation(
+    equation: Equation, names: NameChecker, known: dict[str, ValueKind], starts: Mapping[tuple[str, int], str]
+) -> None:
     inner = dict(known)
     target = equation.target
-    if isinstance(target.element, Name) and target.element.id not in known:
+    bound = bound_by(equation.generators)
+    if isinstance(target.element, Name) and target.element.id not in {*known, *bound}:
         inner[target.element.id] = K.INT
-    for item in target.items or ():
+    for place, item in enumerate(target.items or ()):
         value = item.value if isinstance(item, Star) else item
-        if isinstance(value, Name):
+        if isinstance(item, Name) and starts.get((target.tensor, place)) == item.id:
+            names.expr(item, known, "kernel")
+        elif isinstance(value, Name) and value.id not in bound:
             names.hides(value.id, value)
             inner.setdefault(value.id, K.VECTOR if isinstance(item, Star) else K.INT)
-        elif equation.op != "=" or not isinstance(value, Slice):
+        elif not isinstance(value, Name) and (equation.op != "=" or not isinstance(value, Slice)):
             # A name that occurs first in a computed index is a variable, too: `inverse[order[j]]`.
-            for name in free_names(value) - set(known) - set(CONSTANTS):
-                inner.setdefault(name, K.ANY)
-            names.expr(value, inner, "kernel")
+            inner |= dict.fromkeys(free_names(value) - {*inner, *bound, *CONSTANTS}, K.ANY)
+    of_index = dict(inner)
+    for generator in equation.generators:
+        bind_generator(generator, of_index)
+    for item in target.items or ():
+        value = item.value if isinstance(item, Star) else item
+        if not isinstance(value, (Name, Slice)):
+            names.expr(value, of_index, "kernel")
     for condition in equation.conditions:
         names.expr(condition, known, "kernel")
     if equation.annotation is not None:
         for extent in equation.annotation.extents:
             names.expr(extent, known, "kernel")
-    names.expr(equation.value, inner, "kernel")
+    names.expr(equation.right, inner, "kernel")
 
 
-def _defined_twice(kernel: Kernel, findings: Findings) -> None:
+def _defined_twice(kernel: Kernel, starts: Mapping[tuple[str, int], str], findings: Findings) -> None:
     """Checks that no tensor has two unconditional equations for all of its elements."""
     whole: dict[str, Equation] = {}
     for equation in kernel.equations:
-        plain = all(isinstance(_bare(item), Name) for item in equation.target.items or ())
-        if equation.op != "=" or equation.conditions or not plain or equation.target.element is not None:
+        plain = all(
+            isinstance(item, Name) and item.id != starts.get((equation.target.tensor, place))
+            for place, item in enumerate(map(_bare, equation.target.items or ()))
+        )
+        if (
+            equation.op != "="
+            or equation.conditions
+            or equation.generators
+            or not plain
+            or equation.target.element is not None
+        ):
             continue
         first = whole.setdefault(equation.target.tensor, equation)
         if first is not equation:

@@ -10,9 +10,10 @@ from itertools import product
 
 from anyshape.dtypes import accum, bitcast, is_dtype_name, parse_dtype, promote
 from anyshape.errors import DtypeError
-from anyshape_gen.analysis_model import OpAnalysis, Role
+from anyshape_gen.analysis_model import OpAnalysis, Role, ValueKind
 from anyshape_gen.body_nodes import Branch, For, Set, While
 from anyshape_gen.element_dtypes import FRACTION, PLACE, UNKNOWN, WEAK, ElementDtypes, wide
+from anyshape_gen.kinds import kind_of
 from anyshape_gen.nodes import Call, Expr, Name, Node, Over, TensorRead
 from anyshape_gen.parse_values import DTYPES
 from anyshape_gen.printer import to_text
@@ -42,7 +43,8 @@ def _pieces(a: OpAnalysis) -> Iterator[tuple[tuple[Expr, ...], list[Node], dict[
     if a.kernel is not None:
         for q in a.kernel.equations:
             variables = {v.name: WEAK if v.role is Role.ELEMENT else PLACE for v in q.vars}
-            yield q.conditions, [*q.parts, q.value], variables
+            variables |= {t.name: PLACE for g in q.generators for t in g.targets}
+            yield q.conditions, [*q.parts, q.right], variables
         for born in a.kernel.born:
             yield (), [born.value], {}
     if a.procedure is not None:
@@ -105,6 +107,7 @@ class Meeting(ElementDtypes):
             for s in (*(a.kernel.scratch if a.kernel else ()), *(a.procedure.arrays if a.procedure else ()))
         }
         self.own = a.procedure.variables if a.procedure is not None else {}
+        self.kinds = a.kinds
         super().__init__(a.spec, {**held, **self.own}, variables, dtypes)
         self.disagreements: list[tuple[Node, str]] = []
 
@@ -139,17 +142,32 @@ class Meeting(ElementDtypes):
         if outside not in (WEAK, FRACTION, UNKNOWN, dtype) and dtype != UNKNOWN:
             self._report(node, (dtype, outside))
 
+    def truth(self, node: Expr) -> None:
+        dtype = self.value(node)
+        if dtype == WEAK:
+            dtype = {ValueKind.INT: "an integer", ValueKind.FLOAT: "a float"}.get(kind_of(node, self.kinds), WEAK)
+        if dtype not in (WEAK, UNKNOWN, "bool"):
+            text, where = self._shown(node)
+            where = where if dtype in self.dtypes.values() else ""
+            self.disagreements.append(
+                (node, f"a condition is a truth, but `{text}` is {_word(dtype)}{where}: compare it with a number")
+            )
+
     def _report(self, node: Node, dtypes: Iterable[str]) -> None:
-        names = list(dict.fromkeys("i64" if d == PLACE else d for d in dtypes))
-        mentioned = self._mentioned(node) & set(self.dtypes) or set(self.dtypes)
-        chosen = [f"{var} is {self.dtypes[var]}" for var in sorted(mentioned)]
-        where = f" where {' and '.join(chosen)}" if chosen else ""
-        text = to_text(node)
-        for name in self.own:
-            text = text.replace(f"{name}[()]", name)
+        names = list(dict.fromkeys(map(_word, dtypes)))
+        text, where = self._shown(node)
         self.disagreements.append(
             (node, f"{' and '.join(names)} meet in `{text}`{where}: write `cast(value, dtype)` around one of them")
         )
+
+    def _shown(self, node: Node) -> tuple[str, str]:
+        """Returns the text of an expression, and words for the choice of dtypes."""
+        mentioned = self._mentioned(node) & set(self.dtypes) or set(self.dtypes)
+        chosen = [f"{var} is {self.dtypes[var]}" for var in sorted(mentioned)]
+        text = to_text(node)
+        for name in self.own:
+            text = text.replace(f"{name}[()]", name)
+        return text, f" where {' and '.join(chosen)}" if chosen else ""
 
     def _mentioned(self, node: Node) -> set[str]:
         """Collects the dtype variables that an expression mentions, by itself or by tensors that it reads."""
@@ -181,12 +199,16 @@ class Meeting(ElementDtypes):
                 if isinstance(domain, Call) and domain.func == "argsort":
                     self.variables |= {t.name: "i64" for t in targets}
             case While(cond=cond, limit=limit, body=body):
-                self.value(cond)
+                self.truth(cond)
                 self.place(limit)
             case Branch(cond=cond, then=then, other=other):
                 known = self.holds(cond)
-                self.value(cond)
+                self.truth(cond)
                 body = (*(then if known is not False else ()), *(other if known is not True else ()))
         for s in body:
             self.of(s)
         self.variables = before
+
+
+def _word(dtype: str) -> str:
+    return "i64" if dtype == PLACE else dtype

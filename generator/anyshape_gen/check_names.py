@@ -96,6 +96,7 @@ class NameChecker:
         for generator in node.generators:
             self.expr(generator.domain, inner, where)
             self._no_hiding(generator)
+            self.runs(generator, inner)
             bind_generator(generator, inner)
         for part in (node.element, *node.conditions):
             self.expr(part, inner, where)
@@ -106,6 +107,17 @@ class NameChecker:
     def _no_hiding(self, generator: Generator) -> None:
         for target in generator.targets:
             self.hides(target.name, target)
+
+    def runs(self, generator: Generator, scope: Mapping[str, ValueKind]) -> None:
+        """Checks that `*j` goes over a run."""
+        kind = kind_of(generator.domain, scope)
+        for target in generator.targets:
+            if target.run and (
+                kind in SINGLE or (isinstance(generator.domain, Call) and generator.domain.func == "range")
+            ):
+                self.findings.add(
+                    target.span, f"'{target.name}' goes over one dim: write `for {target.name} in …`, without the star"
+                )
 
     def hides(self, name: str, node: Node) -> None:
         """Checks that an index variable does not have the name of a dim or parameter."""

@@ -140,6 +140,7 @@ class _Checker:
             self.names.hides(target.name, target)
             if target.name in self.first or target.name in self.loops:
                 self.findings.add(target.span, f"'{target.name}' is already a variable")
+        self.names.runs(generator, self.scope)
         bind_generator(generator, self.scope)
         self.loops |= {t.name for t in generator.targets}
         self.looped |= self.loops

@@ -109,6 +109,10 @@ class ElementDtypes:
     def read_or(self, node: Node, dtype: str, outside: str) -> None:
         """Called for every read with what stands for elements outside of the tensor."""
 
+    def truth(self, node: Expr) -> None:
+        """Called for every condition."""
+        self.value(node)
+
     # --- expressions
 
     def place(self, node: Node) -> str:
@@ -138,7 +142,7 @@ class ElementDtypes:
             case Bool():
                 return "bool"
             case Unary("not", operand):
-                self.value(operand)
+                self.truth(operand)
                 return "bool"
             case Unary(_, operand):
                 return wide(self.of(operand))
@@ -150,7 +154,7 @@ class ElementDtypes:
                 return "bool"
             case BoolOp(_, items):
                 for operand in items:
-                    self.value(operand)
+                    self.truth(operand)
                 return "bool"
             case IfExp():
                 return self._choice(node)
@@ -183,7 +187,7 @@ class ElementDtypes:
         known = self.holds(node.cond)
         if known is not None:
             return self.of(node.then if known else node.other)
-        self.value(node.cond)
+        self.truth(node.cond)
         branches = self.of(node.then), self.of(node.other)
         if self._is_steady(node.cond):
             return self.either(branches)
@@ -196,7 +200,7 @@ class ElementDtypes:
         return not any(isinstance(n, TensorRead) or (isinstance(n, Name) and n.id in self.variables) for n in nodes)
 
     def _reduction(self, e: Reduction) -> str:
-        dtype = self._over(e.generators, e.conditions, e.element)
+        dtype = self._over(e.generators, (*e.conditions, *([e.element] if e.kind == "count" else [])), e.element)
         if e.kind in ("any", "all"):
             return "bool"
         if e.kind in ("count", "argmax", "argmin"):
@@ -211,7 +215,7 @@ class ElementDtypes:
             items = dtype if len(g.targets) == 1 else UNKNOWN
             self.variables |= {t.name: items if g.over is Over.ITEMS else PLACE for t in g.targets}
         for c in conditions:
-            self.value(c)
+            self.truth(c)
         dtype = self.of(element)
         self.variables = before
         return dtype

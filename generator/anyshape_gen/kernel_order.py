@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from anyshape_gen.analysis_model import ResolvedEquation
-from anyshape_gen.nodes import Expr, Name, Star, TensorRead, Unary
+from anyshape_gen.nodes import Compare, Expr, Name, Star, Str, TensorRead, Unary
 from anyshape_gen.recurrences import Cycle
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import walk_all
@@ -44,7 +44,7 @@ def in_order(
 
 
 def _tensors_read(e: ResolvedEquation) -> set[str]:
-    return {node.tensor for node in walk_all((e.value, *e.parts)) if isinstance(node, TensorRead)}
+    return {node.tensor for node in walk_all((e.right, *e.parts)) if isinstance(node, TensorRead)}
 
 
 def _needs(equations: Sequence[ResolvedEquation]) -> list[set[int]]:
@@ -85,6 +85,13 @@ def _is_whole(e: ResolvedEquation) -> bool:
 def _recurrence(
     cycle: list[ResolvedEquation], positive: Sequence[Expr], number: int, findings: Findings
 ) -> list[ResolvedEquation]:
+    update = next((e for e in cycle if e.op != "="), None)
+    if update is not None:
+        findings.add(
+            update.target.span,
+            f"an update of '{update.target.tensor}' cannot be part of a recurrence: define it by `=`",
+        )
+        return cycle
     resolved = Cycle(cycle, positive).resolve(number)
     if resolved is None:
         names = " and ".join(f"'{t}'" for t in dict.fromkeys(e.target.tensor for e in cycle))
@@ -95,8 +102,20 @@ def _recurrence(
 
 
 def _exclusive(a: ResolvedEquation, b: ResolvedEquation) -> bool:
-    """Whether no call computes both equations, since one has a condition and the other its negation."""
-    return any(c == Unary("not", d) or d == Unary("not", c) for c in a.conditions for d in b.conditions)
+    """Whether no call computes both equations: one has a condition and the other its negation, or they are of two members of an
+    enumeration."""
+    return any(
+        c == Unary("not", d) or d == Unary("not", c) or _of_two_members(c, d)
+        for c in a.conditions
+        for d in b.conditions
+    )
+
+
+def _of_two_members(c: Expr, d: Expr) -> bool:
+    match c, d:
+        case Compare(Name(one), (("==", Str(member)),)), Compare(Name(two), (("==", Str(other)),)):
+            return one == two and member != other
+    return False
 
 
 def _closure(needs: list[set[int]]) -> list[set[int]]:

@@ -80,25 +80,20 @@ def _holds(cond: Expr, values: Mapping[str, str]) -> bool | None:
 def _only_moves(a: OpAnalysis, var: str, equations: Sequence[ResolvedEquation]) -> bool:
     if a.kernel is None:
         return True
-    moving = {o.name for o in a.spec.inputs if o.signature.dtype == var}
-    outputs = {o.name for o in a.spec.outputs if o.signature.dtype == var}
+    moving = {o.name for o in (*a.spec.inputs, *a.spec.outputs) if o.signature.dtype == var}
     for equation in equations:
         name = equation.target.tensor
-        if name not in outputs and name not in moving and _reads([equation.value], moving):
+        if _reads([equation.value], moving):
             moving.add(name)  # a scratch tensor, defined before it is read
-        if (name in outputs or name in moving) and (
-            equation.op not in ("=", "set") or not _is_moved(equation.value, moving)
-        ):
+        if name in moving and (equation.op not in ("=", "set") or not _is_moved(equation.value, moving)):
             return False
-        if _reads(_beside(equation), moving) or (
-            name not in outputs and name not in moving and _reads([equation.value], moving)
-        ):
+        if _reads(_beside(equation), moving):
             return False
     return not _reads([*(b.value for b in a.kernel.born), *(s.cond for s in a.kernel.asserts)], moving)
 
 
 def _beside(equation: ResolvedEquation) -> Iterable[Node]:
-    return (*equation.parts, *equation.conditions)
+    return (*equation.parts, *equation.conditions, *equation.filters)
 
 
 def _is_moved(e: Expr, moving: set[str]) -> bool:

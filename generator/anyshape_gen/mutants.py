@@ -314,6 +314,8 @@ def _statement(node: Node) -> Iterator[Edit]:
         case Equation(op=op) | Set(op=op):
             for other in UPDATED.get(op, ()):
                 yield "update", replace(node, op=other)
+            if isinstance(node, Equation) and node.filters:
+                yield "filter dropped", replace(node, filters=())
         case ParamSpec(default=Str(value), kind=kind) if len(kind.members) > 1:
             at = kind.members.index(value) if value in kind.members else 0
             other = kind.members[(at + 1) % len(kind.members)]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from anyshape_gen.body_nodes import Annotation, Branch, Break, Equation, For, Kernel, Procedure, Set, Step, Store, While
 from anyshape_gen.nodes import Assert, Call, Expr, Index, Name, Slice, Star, Unary
 from anyshape_gen.parse_rules import BROKEN, RuleReader, parse_expression
+from anyshape_gen.printer import to_text
 from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
 
@@ -64,9 +65,20 @@ class KernelReader(RuleReader):
         store = self.store(target)
         if store is None:
             return None
-        right = self.expr(value)
-        op, right = _extremum(store, op, right)
-        return Equation(store, op, right, annotation, conditions, span=self.span(target))
+        of_extreme, inner = _iteration(value)
+        if inner is None:
+            op, right = _extremum(store, op, self.expr(value))
+            return Equation(store, op, right, annotation, conditions, span=self.span(target))
+        generators, filters = self._generators(inner.generators)
+        op, right = _extremum(store, op, self.expr(of_extreme))
+        if of_extreme is not inner.elt and op not in ("max", "min"):
+            self.reject(
+                inner,
+                f"the update is of what the first argument reads: `{to_text(store)} = max({to_text(store)}, (… for …))`",
+            )
+        if store.items is None or any(isinstance(item, Slice) for item in store.items):
+            self.reject(target, "the left side of an update is an element, `t[e]`")
+        return Equation(store, op, right, annotation, conditions, generators, filters, span=self.span(target))
 
     def _annotation(self, node: ast.expr) -> Annotation | None:
         match node:
@@ -101,6 +113,9 @@ class KernelReader(RuleReader):
     def _step(self, node: ast.stmt, limits: dict[int, Expr]) -> Step | None:
         span = self.span(node)
         match node:
+            case ast.Assign(value=ast.GeneratorExp() as inner) | ast.AugAssign(value=ast.GeneratorExp() as inner):
+                self.reject(inner, "a step has no iteration of its own; write a loop around it, `for j in n:`")
+                return None
             case ast.Assign(targets=[target], value=value):
                 elements = target.elts if isinstance(target, ast.Tuple) else [target]
                 stores = tuple(store for element in elements if (store := self.store(element)))
@@ -122,6 +137,16 @@ class KernelReader(RuleReader):
                 return Break(span=span)
         self.reject(node, "a procedure consists of assignments, `if`, `for`, `while … limit n` and `break`")
         return None
+
+
+def _iteration(value: ast.expr) -> tuple[ast.expr, ast.GeneratorExp | None]:
+    """Splits `(e for j in n if c)`, which may be the second argument of max or min, into the value without the iteration, and that."""
+    match value:
+        case ast.GeneratorExp():
+            return value.elt, value
+        case ast.Call(func=ast.Name(id="max" | "min") as func, args=[first, ast.GeneratorExp() as inner], keywords=[]):
+            return ast.copy_location(ast.Call(func, [first, inner.elt], []), value), inner
+    return value, None
 
 
 def _extremum(store: Store, op: str, value: Expr) -> tuple[str, Expr]:

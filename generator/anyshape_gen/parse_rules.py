@@ -365,7 +365,7 @@ def noun(node: ast.AST) -> str:
         "Tuple": "a tuple (write a vector, `[a, b]`)",
         "Attribute": "an attribute",
         "JoinedStr": "an f-string",
-        "GeneratorExp": "a generator outside a reduction",
+        "GeneratorExp": "a generator outside a reduction and an update",
         "Starred": "a star here",
         "NamedExpr": "`:=`",
         "Import": "an import",

@@ -204,9 +204,12 @@ def equation_text(equation: Equation) -> str:
     left = to_text(equation.target)
     if equation.annotation is not None:
         left += f": {equation.annotation.dtype}[{_items(equation.annotation.extents)}]"
+    right = to_text(equation.value)
+    if equation.generators:
+        right = f"({right}{_loops(equation.generators, equation.filters)})"
     if equation.op in ("max", "min"):
-        return f"{left} = {equation.op}({to_text(equation.target)}, {to_text(equation.value)})"
-    return f"{left} {equation.op} {to_text(equation.value)}"
+        return f"{left} = {equation.op}({to_text(equation.target)}, {right})"
+    return f"{left} {equation.op} {right}"
 
 
 def procedure_text(procedure: Procedure) -> str:

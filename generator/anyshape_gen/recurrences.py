@@ -44,7 +44,7 @@ class Cycle:
         self.reads = [
             _Read(k, node.tensor, items_of(node.parts))
             for k, e in enumerate(equations)
-            for node in walk_all((e.value, *e.parts))
+            for node in walk_all((e.right, *e.parts))
             if isinstance(node, TensorRead) and node.tensor in self.targets
         ]
 
@@ -207,7 +207,8 @@ class _Moving:
 
     def equation(self, e: ResolvedEquation) -> ResolvedEquation:
         parts = self._parts(e.target.tensor, tuple(self._node(part) for part in e.parts))
-        return replace(e, parts=parts, value=self._node(e.value))
+        generators, filters = (tuple(map(self._node, nodes)) for nodes in (e.generators, e.filters))
+        return replace(e, parts=parts, value=self._node(e.value), generators=generators, filters=filters)
 
     def _node(self, node: Any) -> Any:
         changed = rebuild(node, self._node)

@@ -7,7 +7,7 @@ scratches, and from the reads of a scratch back to it, until nothing changes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from anyshape_gen.analysis_model import (
@@ -20,7 +20,7 @@ from anyshape_gen.analysis_model import (
     ScratchTensor,
     ValueKind,
 )
-from anyshape_gen.body_nodes import Equation, Kernel, Store
+from anyshape_gen.body_nodes import Equation, Kernel, Store, iterated
 from anyshape_gen.build import call, multiply, vector
 from anyshape_gen.element_dtypes import FRACTION, ElementDtypes
 from anyshape_gen.kernel_order import in_order
@@ -30,11 +30,13 @@ from anyshape_gen.nodes import (
     Call,
     Comprehension,
     Expr,
+    Generator,
     Index,
     Int,
     Item,
     Name,
     Node,
+    Over,
     Part,
     Reduction,
     Slice,
@@ -42,10 +44,10 @@ from anyshape_gen.nodes import (
 )
 from anyshape_gen.numbering import numbering, unnumbered
 from anyshape_gen.recurrences import asserted_positive, with_starts
-from anyshape_gen.resolve_values import Scratch, ValueResolver, Vars
+from anyshape_gen.resolve_values import Scratch, ValueResolver, Vars, is_local
 from anyshape_gen.slots import Many, Matcher, One, Slot, slots_of
 from anyshape_gen.source import Findings
-from anyshape_gen.traverse import free_names, walk_all
+from anyshape_gen.traverse import bound_by, free_names, walk_all
 
 CONSTANTS = {"inf", "pi"}
 
@@ -86,9 +88,9 @@ class KernelResolver:
     # ------------------------------------------------------------------------------------------------------
 
     def _variables(self, equation: Equation) -> Vars:
-        variables = Vars()
+        variables = Vars(bound=bound_by(equation.generators))
         target = equation.target
-        known = {*self.kinds, *self.operands, *self.sizes, *CONSTANTS, *self._scratch_names()}
+        known = {*self.kinds, *self.operands, *self.sizes, *CONSTANTS, *self._scratch_names(), *variables.bound}
         if isinstance(target.element, Name) and target.element.id not in known:
             variables.extents[target.element.id] = self.counts.get(target.tensor)
             variables.elements.add(target.element.id)
@@ -99,9 +101,11 @@ class KernelResolver:
                 variables.extents.setdefault(name, None)
                 if isinstance(entry, Star) and isinstance(inner, Name):
                     variables.runs.add(name)
-        for node in _walk_items(equation.value, equation.target):
+        for node in _walk_items(equation.right, equation.target):
             if isinstance(node, Star) and isinstance(node.value, Name) and node.value.id in variables.extents:
                 variables.runs.add(node.value.id)
+        variables.extents |= dict.fromkeys(t.name for g in equation.generators for t in g.targets)
+        variables.runs |= {t.name for g in equation.generators for t in g.targets if t.run}
         return variables
 
     def _scratch_names(self) -> set[str]:
@@ -172,9 +176,12 @@ class KernelResolver:
         """Propagates extents over all equations once; True where an extent became known."""
         before = self._state()
         for equation, variables in zip(self.kernel.equations, self.vars):
+            reader = self._reader(variables, report=False)
+            reader.bind(equation.generators)
             if equation.target.items is not None:
-                self._match_target(equation.target, variables, report=False)
-            self._value(equation.value, variables, report=False)
+                self._match_target(equation.target, reader)
+            for part in (equation.value, *equation.filters):
+                reader.expr(part)
             self._teach_scratch(equation.target, variables)
         return self._state() != before
 
@@ -192,7 +199,7 @@ class KernelResolver:
             run, extent = scratch.places[k]
             if isinstance(inner, Slice):
                 continue
-            if isinstance(inner, Name) and inner.id in variables.extents:
+            if isinstance(inner, Name) and inner.id in variables.extents and not is_local(variables.extents[inner.id]):
                 extent = extent or variables.extents[inner.id]
                 scratch.places[k] = (run, extent)
                 variables.extents[inner.id] = variables.extents[inner.id] or extent
@@ -200,10 +207,10 @@ class KernelResolver:
     def _report_unknown(self) -> None:
         for equation, variables in zip(self.kernel.equations, self.vars):
             for name, extent in variables.extents.items():
-                if extent is None:
+                if extent is None and name not in variables.bound:
                     text = f"the extent of '{name}' is not known: add an annotation, `{equation.target.tensor}[…]: T[…] = …`"
                     if equation.target.tensor in self.operands:
-                        text = f"the extent of '{name}' is not known: nothing is indexed by it alone; read a tensor at `[{name}]`"
+                        text = f"the extent of '{name}' is not known: nothing is indexed by it alone; write it, `(… for {name} in n)`"
                     self.findings.add(equation.target.span, text)
         for name, scratch in self.scratch.items():
             first = next(e for e in self.kernel.equations if e.target.tensor == name)
@@ -235,43 +242,70 @@ class KernelResolver:
 
         return Matcher(self._shape(tensor, element), bind, variables.extents.get)
 
-    def _match_target(self, target: Store, variables: Vars, report: bool) -> tuple[Part, ...]:
+    def _reader(self, variables: Vars, report: bool) -> ValueResolver:
+        return ValueResolver(self, variables, dict(self.kinds), report)
+
+    def _match_target(self, target: Store, reader: ValueResolver) -> tuple[Part, ...]:
         if target.items is None:
             return ()
-        reader = ValueResolver(self, variables, dict(self.kinds), report)
         items = tuple(reader.item(i) for i in target.items)
         slots = self.slots(target.tensor, target.element)
         if slots is None:
             return ()
-        parts = self.matcher(target.tensor, target.element, variables).match(items, slots)
+        parts = self.matcher(target.tensor, target.element, reader.variables).match(items, slots)
         if isinstance(parts, str):
-            if report:
+            if reader.report:
                 self.findings.add(target.span, f"the index of '{target.tensor}' does not fit: {parts}")
             return ()
         return parts
 
     def _value(self, expr: Expr, variables: Vars, report: bool) -> Expr:
-        return ValueResolver(self, variables, dict(self.kinds), report).expr(expr)
+        return self._reader(variables, report).expr(expr)
 
     def _resolved(self, equation: Equation, variables: Vars) -> ResolvedEquation:
-        parts = self._match_target(equation.target, variables, report=True)
-        value = self._value(equation.value, variables, report=True)
+        reader = self._reader(variables, report=True)
+        generators = reader.bind(equation.generators)
+        parts = self._match_target(equation.target, reader)
+        value, filters = reader.expr(equation.value), tuple(map(reader.expr, equation.filters))
+        within, generators = reader.ragged(generators)
+        self._check_generators(generators)
         index_variables = tuple(
             IndexVar(name, name in variables.runs, extent, Role.ELEMENT if name in variables.elements else Role.LOOP)
             for name, extent in variables.extents.items()
-            if extent is not None
+            if extent is not None and name not in variables.bound
         )
-        index_variables = numbering(index_variables, parts, value, self.counts)
-        self._check_numbers([value], [v.name for v in index_variables if v.role is Role.ELEMENT])
+        own = tuple(IndexVar(g.targets[0].name, False, g.domain) for g in generators if g.over is Over.EXTENT)
+        filters = (*within, *filters)
+        right = iterated(value, tuple(generators), filters)
+        numbered = numbering((*index_variables, *own), parts, right, self.counts)
+        elements = {v.name for v in numbered if v.role is Role.ELEMENT}
+        self._check_numbers([right], elements)
+        self._check_order(generators, elements)
         return ResolvedEquation(
             target=equation.target,
             parts=parts,
-            vars=index_variables,
-            op=equation.op,
+            vars=tuple(v for v in numbered if v.name not in variables.bound or v.name in elements),
+            op="set" if equation.generators and equation.op == "=" else equation.op,
             value=value,
             conditions=equation.conditions,
+            generators=tuple(g for g in generators if g.targets[0].name not in elements),
+            filters=filters,
             span=equation.span,
         )
+
+    def _check_generators(self, generators: Iterable[Generator]) -> None:
+        for g in generators:
+            if g.over is Over.ITEMS:
+                text = "a variable of an update goes over a dim, a run or a range: `for k in n`, `for *j in d`, `for k in range(a, b)`"
+                self.findings.add(g.span, text)
+
+    def _check_order(self, generators: Sequence[Generator], elements: Collection[str]) -> None:
+        """Checks that variables of an update that select tensors are the outermost: each of their values has an equation of its own."""
+        names = [g.targets[0].name for g in generators]
+        for g, before, name in zip(generators[1:], names, names[1:]):
+            if name in elements and before not in elements:
+                text = f"'{name}' selects a tensor, and so comes before '{before}': `for {name} in … for {before} in …`"
+                self.findings.add(g.span, text)
 
     def _check_numbers(self, nodes: Iterable[Node], numbers: Collection[str] = ()) -> None:
         for node in nodes:

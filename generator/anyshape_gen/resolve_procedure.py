@@ -167,7 +167,7 @@ class ProcedureResolver(KernelResolver):
     def target(self, target: Store) -> Store:
         items = tuple(self.local(i) for i in target.items or ())
         placed = replace(target, items=items)
-        parts = self._match_target(placed, self.scope, report=True)
+        parts = self._match_target(placed, self._reader(self.scope, report=True))
         element = None if target.element is None else self.value(target.element)
         return replace(placed, element=element, parts=parts)
 

@@ -6,6 +6,7 @@ extents of variables and scratches that follow from a read are recorded.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -53,6 +54,8 @@ class Vars:
     runs: set[str] = field(default_factory=set)
     elements: set[str] = field(default_factory=set)
     vectors: set[str] = field(default_factory=set)
+    bound: set[str] = field(default_factory=set)
+    """Variables of an update that its own generators bind"""
 
 
 class Tensors(Protocol):
@@ -100,24 +103,29 @@ class ValueResolver:
         inner.variables.runs = set(self.variables.runs)
         inner.scope = dict(self.scope)
         inner.report = self.report
-        generators = []
-        for generator in node.generators:
-            over = generator_over(generator, inner.scope)
-            domain = inner.expr(generator.domain)
-            bind_generator(generator, inner.scope)
-            for target in generator.targets:
-                shown = domain if over in (Over.EXTENT, Over.EXTENTS) else None
-                # A variable over items or over a range has no extent to propagate.
-                inner.variables.extents[target.name] = shown or Name(f"<{target.name}>")
-            generators.append(replace(generator, domain=domain, over=over))
-            if over is Over.RANGE and not self.kernel.steps and self._reads(generator.domain):
-                inner.variables.extents[generator.targets[0].name] = None  # follows from its own reads
+        generators = inner.bind(node.generators)
         changed = rebuild(node, lambda part: part if part in node.generators else inner._any(part))
         within, generators = inner.ragged(generators)
         for name, extent in inner.variables.extents.items():
             if name in self.variables.extents and self.variables.extents[name] is None:
                 self.variables.extents[name] = extent
         return replace(changed, generators=tuple(generators), conditions=(*within, *changed.conditions))
+
+    def bind(self, generators: Iterable[Generator]) -> list[Generator]:
+        """Resolves generators, and adds their variables, with the extents that they have."""
+        resolved = []
+        for generator in generators:
+            over = generator_over(generator, self.scope)
+            domain = self.expr(generator.domain)
+            bind_generator(generator, self.scope)
+            for target in generator.targets:
+                shown = domain if over in (Over.EXTENT, Over.EXTENTS) else None
+                # A variable over items or over a range has no extent to propagate.
+                self.variables.extents[target.name] = shown or Name(f"<{target.name}>")
+            resolved.append(replace(generator, domain=domain, over=over))
+            if over is Over.RANGE and not self.kernel.steps and self._reads(generator.domain):
+                self.variables.extents[generator.targets[0].name] = None  # follows from its own reads
+        return resolved
 
     def _reads(self, domain: Expr) -> bool:
         """Whether the ends of a range are read from tensors."""

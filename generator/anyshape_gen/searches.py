@@ -68,7 +68,7 @@ def _finds(e: Equation) -> bool:
     """Whether an equation is a search in all of a tensor's elements, or in those at some constant places."""
     plain = e.target.element is None and all(isinstance(_bare(i), (Name, Int)) for i in e.target.items or ())
     is_search = isinstance(e.value, Reduction) and e.value.kind == "search"
-    return is_search and e.op == "=" and e.target.items is not None and plain
+    return is_search and e.op == "=" and not e.generators and e.target.items is not None and plain
 
 
 def _bare(item: Item) -> Item:

@@ -237,6 +237,13 @@ def promote(t: str, u: str) -> DType:
     return from_numpy(np.promote_types(to_numpy(a), to_numpy(b)))
 
 
+def literal_key(value: int | float | bool) -> tuple[type, int | str | bytes]:
+    """A key of a literal. Python's equality does not do: 0.0 equals -0.0, True equals 1, and NaN nothing; here all NaNs are one."""
+    if isinstance(value, float):
+        return type(value), value.hex()
+    return type(value), value.tobytes() if isinstance(value, np.generic) else value
+
+
 def lowest(t: str) -> int | float | bool:
     """The least value: -inf for floats that compute, as a maximum over nothing of that dtype would be; of narrow ones a number."""
     return _extreme(parse_dtype(t), low=True)

@@ -59,6 +59,15 @@ class SizePolicy:
         """The bounds of one size; None for the program for all sizes."""
         return None
 
+    def __str__(self) -> str:
+        """What people read: `bucketed by 64, 128, for n`."""
+        of = ", ".join(sorted(self.dims))
+        return f"{type(self).__name__.lower()}{self._rule()}{f', for {of}' if of else ''}"
+
+    def _rule(self) -> str:
+        """What the text says of how bounds are chosen."""
+        return ""
+
     def restricted(self, f: Function) -> SizePolicy:
         """The policy for a function, with `ops` resolved into `dims`. Raises ArgumentError for a name that the function does not have."""
         names = {s.name for s in f.symbols()}
@@ -111,6 +120,9 @@ class Bucketed(SizePolicy):
         if list(self.edges) != sorted(set(self.edges)) or any(e < 1 for e in self.edges):
             raise ArgumentError(f"Bucketed: edges must be ascending numbers of at least 1, got {list(self.edges)}")
 
+    def _rule(self) -> str:
+        return f" by {', '.join(map(str, self.edges)) or 'powers of two'}"
+
     def bound(self, size: int) -> Bound | None:
         if not self.edges:
             most = 1 << max(size - 1, 0).bit_length()
@@ -125,6 +137,9 @@ class Ruled(SizePolicy):
     them; None or nothing for the program for all sizes."""
 
     rule: Rule
+
+    def _rule(self) -> str:
+        return f" by {getattr(self.rule, '__name__', type(self.rule).__name__)}"
 
     def bounds(self, sizes: Mapping[str, int]) -> Bounds:
         try:
@@ -149,6 +164,9 @@ class PerDim(SizePolicy):
     """A policy for each dim. Those without one are unknown to all code. `hot`: the most of the policies'; `most`: the least."""
 
     each: Mapping[str, SizePolicy]
+
+    def __str__(self) -> str:
+        return "; ".join(f"{p}, for {n}" for n, p in self.each.items())
 
     def bounds(self, sizes: Mapping[str, int]) -> Bounds:
         return {n: b for n, p in self.each.items() if n in sizes for b in p.bounds({n: sizes[n]}).values()}

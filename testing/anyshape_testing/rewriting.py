@@ -189,7 +189,9 @@ def fires(op: str, number: int) -> tuple[int, int]:
         @settings(max_examples=examples)
         @given(st.data())
         def run(data: st.DataObject) -> None:
-            instance = Instance(Choosing(data.draw), known=elements_read(rewrite), numbers=numbers_of(rewrite), first=dtypes)
+            instance = Instance(
+                Choosing(data.draw), known=elements_read(rewrite), numbers=numbers_of(rewrite), first=dtypes
+            )
             counts[1] += 1
             try:
                 counts[0] += applied(rewrite, instance)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anyshape
-from anyshape import control, ops
+from anyshape import control, lists, ops
 from anyshape.dims import bounds
 from anyshape.errors import DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.verify import verify
@@ -270,16 +270,62 @@ def test_branches_of_other_ranks_in_a_function_that_is_called(options: dict[str,
         assert exe(X + 2, np.array(p)).shape == (3,)
 
 
-def test_a_function_whose_declared_rank_branches_leave_open_is_refused_with_their_types() -> None:
-    f = control.function("f", {"x": "f32[n]", "c": "bool[]"}, ["f32[m]"])
+def row_or_vector(v: Any, p: Any) -> Any:
+    return control.if_(p, lambda: ops.expand_dims(v, (0,)), lambda: v)[0]
 
-    def body(v: Any, p: Any) -> Any:
-        return flat(control.if_(p, lambda: ops.expand_dims(v, (0,)), lambda: v)[0])
 
+def declared(results: str, body: Any) -> Any:
+    f = control.define(control.function("f", {"x": "f32[n]", "c": "bool[]"}, [results]), body)
+    x, c = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]")
+    return anyshape.function([x, c], control.call(f, [x, c]))
+
+
+DECLARED: dict[str, tuple[str, Any, Any]] = {
+    "a name": ("f32[m]", lambda v, p: flat(row_or_vector(v, p)), lambda a: a),
+    "a dim of a parameter": ("f32[n]", lambda v, p: flat(row_or_vector(v, p)), lambda a: a),
+    "a scalar": ("f32[]", lambda v, p: ops.sum(row_or_vector(v, p), keepdims=False), np.sum),
+    "a matrix": ("f32[2, n]", lambda v, p: ops.stack([flat(row_or_vector(v, p)), v], axis=0), lambda a: np.stack([a, a])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_a_result_whose_rank_branches_decide_has_the_declared_one(options: dict[str, Any], name: str) -> None:
+    """What makes it that of the declaration moves into the branches, with the check that it is."""
+    results, body, wanted = DECLARED[name]
+    exe = anyshape.compile(declared(results, body), **options)
+    for p in (True, False):
+        np.testing.assert_allclose(exe(X, np.array(p)), wanted(X), rtol=1e-6, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("results", "fits"), [("f32[m]", False), ("f32[n]", False), ("f32[1, n]", True), ("f32[m, n]", True)]
+)
+def test_a_branch_without_the_declared_rank_fails_if_it_is_taken(
+    options: dict[str, Any], results: str, fits: bool
+) -> None:
+    exe = anyshape.compile(declared(results, row_or_vector), **options)
+    np.testing.assert_array_equal(exe(X, np.array(fits)), X[None] if fits else X, strict=True)
+    with pytest.raises(ShapeError, match=r"f: result 0\): the rank differs: expected \[.*\], got \[(1, )?n\]"):
+        exe(X, np.array(not fits))
+
+
+def test_a_declared_rank_of_no_branch_is_refused_with_those_of_both() -> None:
+    f = declared("f32[m, n, k]", row_or_vector)
     with pytest.raises(
-        ShapeError, match=r"if: result 0 is f32\[1, n\] in the branch then and f32\[n\] in the branch otherwise"
+        ShapeError, match=r"then: .*f: result 0\): .* expected \[.*\], got \[1, n\]; otherwise: .*, got \[n\]"
     ):
-        control.define(f, body)
+        anyshape.compile(f)
+
+
+def test_a_result_of_any_rank_is_declared_as_the_element_of_a_list(options: dict[str, Any]) -> None:
+    with pytest.raises(
+        UnsupportedError, match=r"declares f32\[\.\.\.\]: .* as the element of a list, list\[f32\[\.\.\.\]\]"
+    ):
+        control.function("f", {"x": "f32[n]"}, ["f32[...]"])
+    listed = declared("list[f32[...]]", lambda v, p: lists.of([row_or_vector(v, p)]))
+    f = anyshape.compile(anyshape.function(listed.params, ops.exp(lists.at(listed.results[0], 0))), **options)
+    for p in (True, False):
+        np.testing.assert_allclose(f(X, np.array(p)), np.exp(X[None] if p else X), rtol=1e-6, strict=True)
 
 
 @pytest.mark.parametrize("body", [large, lambda v: flat(large(v))])

@@ -69,6 +69,22 @@ def test_bounds_survive_an_equality() -> None:
     assert facts.decide(dims.ge(old, 4)) is True
 
 
+def test_a_bound_of_several_symbols_settles_what_chooses_between_them() -> None:
+    facts, smallest, largest = Facts(), dims.minimum, dims.maximum
+    between = smallest(n, m) + 2 * largest(n, m) * smallest(m, 4)
+    assert facts.canonical(between) is between
+    facts.learn(dims.le(m, n))
+    assert facts.canonical(smallest(n, m)) is m and facts.canonical(largest(n, m)) is n
+    assert facts.canonical(between) is m + 2 * n * smallest(m, 4)
+    assert facts.canonical(smallest(n, m, k)) is smallest(m, k) and facts.canonical(smallest(n, k)) is smallest(n, k)
+    assert facts.canonical(smallest(n, m + 1)) is smallest(n, m + 1) and facts.canonical(smallest(n + 1, m)) is m
+    assert facts.canonical(dims.select(dims.le(m, n), k, n)) is k
+    inner = facts.under(dims.le(n, k))
+    assert inner.canonical(smallest(n, k)) is n and facts.canonical(smallest(n, k)) is smallest(n, k)
+    facts.learn(dims.le(n + 3, k))
+    assert facts.canonical(dims.floordiv(smallest(n, k), 2)) is dims.floordiv(n, 2)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(conditions, min_size=1, max_size=3), conditions, sizes, values)
 def test_facts_are_sound(learned: list[Both], asked: Both, size: Both, v: dict[str, int]) -> None:

@@ -161,7 +161,7 @@ def test_dims_compare_as_conditions() -> None:
         and (n >= t) is dims.ge(n, t)
     )
     assert n.equal(t) is dims.eq(n, t) and (n % 8).equal(0) is dims.eq(n % 8, 0) and n.equal(n) is True
-    assert (2 * n).equal(2 * n + 1) is False and (n == t) is False
+    assert (2 * n).equal(2 * n + 1) is False and bool(n == t) is False and n != t
     for wrong in (lambda: n < "4", lambda: n.equal("4"), lambda: n >= 1.5):
         with pytest.raises(TypeError):
             wrong()

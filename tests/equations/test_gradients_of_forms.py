@@ -147,6 +147,20 @@ def test_the_reason_and_the_line_where_there_is_none(name):
         anyshape.gradients(call(x), [x])
 
 
+def test_a_branch_of_a_composition_that_is_decided_is_passed_through():
+    """The length of the parts decides, whatever the signal's; where only the run knows it, there is no gradient."""
+    signal = anyshape.input("x", "f64[1, n, 1]")
+    power = ops.sum(ops.stft(signal, step=4, length=8) ** 2)
+    step = anyshape.compile(anyshape.function([signal], anyshape.gradients(power, [signal])))
+    x = np.arange(12.0).reshape(1, 12, 1)
+    parts = np.stack([np.eye(12)[s : s + 8] for s in (0, 4)])
+    waves = np.fft.rfft(parts, axis=1)
+    want = 2 * np.real(np.einsum("fkn,fkm,m->n", np.conj(waves), waves, x[0, :, 0]))
+    np.testing.assert_allclose(np.reshape(step(x), -1), want, rtol=1e-9)
+    with pytest.raises(UnsupportedError, match="no gradient of if, which"):
+        anyshape.gradients(ops.sum(ops.dft(signal)), [signal])
+
+
 def test_what_is_demanded_of_elements_is_demanded_of_a_gradient():
     x, lens = anyshape.input("x", "f64[m, n]"), anyshape.input("lens", "i64[n]")
     (g,) = anyshape.gradients(ops.reverse_sequence(x, lens), [x])

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -141,7 +142,10 @@ JSON = {
     "run": (["m.onnx"], {"inputs", "chosen", "outputs", "files", "variants", "seconds"}),
     "compile": (["m.onnx", "-o", "c.anyshape"], {"inputs", "outputs", "report", "saved"}),
     "explain": (["m.onnx"], {"inputs", "outputs", "dims", "data_dependent", "required", "report"}),
-    "profile": (["m.onnx", "--repeat", "1"], {"inputs", "chosen", "seconds", "limits", "kernels", "ops", "html"}),
+    "profile": (
+        ["m.onnx", "--repeat", "1"],
+        {"inputs", "chosen", "seconds", "policy", "limits", "kernels", "ops", "html"},
+    ),
     "simplify": (["m.onnx", "s.onnx"], {"changes", "before", "after", "written", "check"}),
     "diff": (["m.onnx"], {"inputs", "chosen", "tolerance", "outputs", "agree"}),
     "show": (["exp", "--stage", "relation"], {"op", "stages"}),
@@ -167,6 +171,19 @@ def test_a_policy_tells_what_it_gained(path: str, capsys: pytest.CaptureFixture[
     assert "times as fast as the program for all sizes" in capsys.readouterr().out
     assert main(["run", "m.onnx", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["variants"] == []
+    for policy, said in (
+        ("bucketed", "bucketed by powers of two, for batch"),
+        ("specialised", "specialised, for batch"),
+    ):
+        assert main(["explain", "m.onnx", "--policy", policy]) == 0
+        assert f"policy of sizes: {said}; no call has asked" in capsys.readouterr().out
+        assert main(["profile", "m.onnx", "--repeat", "2", "--policy", policy]) == 0
+        assert re.search(
+            rf"policy of sizes: {said}: variant for batch=.* times as fast as the program", capsys.readouterr().out
+        )
+    for command in ("explain", "profile"):
+        assert main([command, "m.onnx"]) == 0
+        assert "policy" not in capsys.readouterr().out
 
 
 def test_json_has_no_numbers_that_json_has_not(path: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from anyshape.dtypes import from_numpy, highest, lowest, parse_dtype
 from anyshape.equations.philox import numbers
-from anyshape_gen.analysis_model import ResolvedEquation, Role
+from anyshape_gen.analysis_model import IndexVar, ResolvedEquation, Role
 from anyshape_gen.nodes import (
     Along,
     BinOp,
@@ -26,6 +26,7 @@ from anyshape_gen.nodes import (
     Expr,
     Fit,
     Flat,
+    Int,
     Item,
     Name,
     Offset,
@@ -102,6 +103,7 @@ class KernelEvaluation(Evaluation):
         said = {s.name: np.dtype(dtypes[s.dtype]) for s in kernel.scratch if s.dtype in dtypes}
         self.whole = {name: dtype for name, dtype in said.items() if dtype.kind in "iu"}
         waiting = [e.target.tensor for e in kernel.equations]
+        begun: set[str] = set()
         for cycle, members in itertools.groupby(kernel.equations, lambda e: (e.cycle, id(e) if e.cycle < 0 else 0)):
             self.born(waiting)
             own = list(members)
@@ -110,6 +112,10 @@ class KernelEvaluation(Evaluation):
                 name = equation.target.tensor
                 if name not in self.tensors:
                     self.tensors[name] = np.full(self.expr(scratch[name], self.env), np.nan, object)
+                if equation.op != "=" and name not in begun:  # what updates alone define is zero before them
+                    for tensor in found if isinstance(found := self.tensors[name], list) else [found]:
+                        tensor[...] = 0
+                begun.add(name)
             held = [e for e in own if all(self.truth(self.expr(condition, self.env)) for condition in e.conditions)]
             if cycle[0] < 0:
                 for equation in held:
@@ -189,11 +195,19 @@ class KernelEvaluation(Evaluation):
         )
 
     def _positions(self, equation: ResolvedEquation) -> Iterator[Env]:
-        turns = [self.env]
         # Extents may depend on element variables (`n[v]`), so these come first.
-        for var in sorted(equation.vars, key=lambda v: v.role != Role.ELEMENT):
+        turns = self._with(sorted(equation.around, key=lambda v: v.role != Role.ELEMENT), [self.env])
+        if equation.generators:
+            turns = [inner for env in turns for inner in self._turns(Reduction("", Int(0), equation.generators), env)]
+        yield from [env for env in self._with(equation.within, turns) if self._is_made(equation, env)]
+
+    def _with(self, variables: Iterable[IndexVar], turns: list[Env]) -> list[Env]:
+        for var in variables:
             turns = [{**env, var.name: at} for env in turns for at in self._range(self.expr(var.extent, env), var.run)]
-        yield from turns
+        return turns
+
+    def _is_made(self, equation: ResolvedEquation, env: Env) -> bool:
+        return all(self.truth(self.expr(c, env)) for c in equation.filters)
 
     @staticmethod
     def _range(extent: Any, run: bool) -> list[Any]:

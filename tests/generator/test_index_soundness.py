@@ -16,7 +16,7 @@ import pytest
 from anyshape_gen.analysis import analyse
 from anyshape_gen.analysis_model import OpAnalysis, ResolvedEquation
 from anyshape_gen.bounds.check_op import How, verdicts
-from anyshape_gen.nodes import Exact, Expr, Fit, IfExp, Name, Over, Part, Placed, Reduction, Star, TensorRead
+from anyshape_gen.nodes import Exact, Expr, Fit, Generator, IfExp, Name, Over, Part, Placed, Reduction, Star, TensorRead
 from anyshape_gen.traverse import children
 from tests.generator.evaluate import Env, Evaluation, Refused, place
 
@@ -138,6 +138,23 @@ def scalar_spec(draw: random.Random) -> str:
     )
 
 
+def update_spec(draw: random.Random) -> str:
+    """Updates over ranges and dims, under conditions."""
+    asserts = ["a > -9 and b > -9", *draw.sample(SCALAR_ASSERTS, draw.randint(0, 4))]
+    first = draw.choice(("n", "s", "range(1, n)", "range(b, s)", "range(a)", "range(m, n)"))
+    second = draw.choice(("k", "max(a, 0)", "range(i)", "range(i, n)", "range(i + 1)"))
+    tests = [g for g in draw.choices((*SCALAR_GUARDS, "i < s", "j < i", "i + 1 < s", "j < s"), k=2) if g]
+    kept = "".join(f" if {g}" for g in tests)
+    kernel = f"y[{draw.choice(SCALARS)}] += (x[{draw.choice(SCALARS)}] for i in {first} for j in {second}{kept})"
+    return _spec(
+        '{x: "f32[n]", u: "f32[m]", v: "f32[k]"}',
+        "{a: {kind: int}, b: {kind: int}}",
+        draw.choice(("n", "n + 1", "m", "k", "n + k", "max(a, 0)", "n + b")),
+        asserts,
+        kernel,
+    )
+
+
 def run_spec(draw: random.Random) -> str:
     asserts = ["p > -9 and w > -9 and len(axes) < 9", *draw.sample(RUN_ASSERTS, draw.randint(0, 4))]
     params = '{p: {kind: "ints[len(d)]"}, axes: {kind: "axes"}, w: {kind: "ints[len(axes)]"}}'
@@ -188,7 +205,7 @@ def _body(lines: list[str]) -> str:
     return "ops:\n  an_op:\n    summary: An op.\n" + "".join(f"    {line}\n" for line in lines)
 
 
-KINDS = {"scalars": scalar_spec, "runs": run_spec, "fitted": fitted_spec, "axes": axes_spec}
+KINDS = {"scalars": scalar_spec, "updates": update_spec, "runs": run_spec, "fitted": fitted_spec, "axes": axes_spec}
 
 
 # --- the oracle -------------------------------------------------------------------------------------------------------
@@ -210,9 +227,20 @@ class Walk:
         extents = [self.evaluation.expr(v.extent, self.env) for v in q.vars]
         spaces = [list(itertools.product(*map(range, e))) if v.run else range(e) for v, e in zip(q.vars, extents)]
         for point in itertools.product(*spaces):
-            env = {**self.env, **{v.name: list(x) if v.run else x for v, x in zip(q.vars, point)}}
-            self.access(q.target.tensor, q.parts, env)
-            self.visit(q.value, env)
+            outer = {**self.env, **{v.name: list(x) if v.run else x for v, x in zip(q.vars, point)}}
+            for env in self.kept(q.generators, q.filters, outer):
+                self.access(q.target.tensor, q.parts, env)
+                self.visit(q.value, env)
+
+    def kept(self, generators: tuple[Generator, ...], filters: tuple[Expr, ...], env: Env) -> Iterator[Env]:
+        """Every point that the conditions keep."""
+        if not generators:
+            if all(Evaluation.truth(self.evaluation.expr(c, env)) for c in filters):
+                yield env
+            return
+        domain = self.evaluation.expr(generators[0].domain, env)
+        for k in domain if generators[0].over is Over.RANGE else range(domain):
+            yield from self.kept(generators[1:], filters, {**env, generators[0].targets[0].name: k})
 
     def visit(self, e: Any, env: Env) -> None:
         if isinstance(e, TensorRead):
@@ -259,7 +287,7 @@ class Walk:
 def calls(kind: str, draw: random.Random) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     while True:
         size = lambda: draw.choice((0, 1, 1, 2, 3, 4, 5))  # noqa: E731
-        if kind == "scalars":
+        if kind in ("scalars", "updates"):
             yield {"x": [size()], "u": [size()], "v": [size()]}, {"a": draw.randint(-2, 4), "b": draw.randint(-2, 4)}
             continue
         shape = [size() for _ in range(draw.randint(0, 3))]

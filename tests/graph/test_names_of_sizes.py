@@ -13,10 +13,11 @@ from onnx import helper
 import anyshape
 from anyshape import control, lists, ops
 from anyshape.cli.explain import explain
-from anyshape.dims import fresh, symbol
+from anyshape.dims import SizeReader, SizeWriter, fresh, symbol
 from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.frontends.onnxruntime_api import InferenceSession
 from anyshape.graph.origins import Names
+from anyshape.vm.executable.memory_text import memory_text
 
 
 def test_sizes_that_stand_alone_nowhere_are_called_by_what_they_were_made_as() -> None:
@@ -60,6 +61,73 @@ def test_types_print_no_name_that_counts_what_was_made() -> None:
     )
 
 
+def test_dims_print_as_types_do() -> None:
+    """`print(x.shape)` and the like: reprs of dims, of elements and of conditions on them, also in the body of a loop."""
+    values = branches_of_sizes()
+    u, s, k = values["u"], values["s"], values["k"]
+    assert (
+        repr(u.shape) == "(?, ?)"
+        and f"{u.shape[0]} {2 * u.shape[1]!r}" == "? 2*?"
+        and repr(s.elements()) == "(s[0], s[1])"
+    )
+    assert str(values["counted"].shape) == "(2, ?)" and repr(u.shape[0] <= s.elements()[1]).startswith("s[1] >= ?")
+    said: list[str] = []
+
+    def body(i: Any, v: Any) -> list[Any]:
+        said.append(f"{v.shape} {i.elements()}")
+        return [ops.concat([v, v], axis=0)]
+
+    control.loop(k, body, [u])
+    for text in (*said, *(repr(v.shape) for v in values.values()), *(repr(v.elements()) for v in values.values())):
+        assert not INTERNAL.search(text), text
+    with pytest.raises(TypeError, match=r"the dim \? is not a number"):
+        bool(u.shape[0])
+
+
+@pytest.mark.parametrize("name", ["enc/x.1", "input.1", "12", "_0", "_/a", "a?b", "é", "x y", "v_0_"])
+def test_elements_of_a_value_of_any_name(name: str) -> None:
+    """ONNX lets a value be called anything; so messages and types do not show the symbol that is made of its name."""
+    s, u = anyshape.input(name, "i64[2]"), anyshape.input("u", "f32[3, 4]")
+    assert (
+        repr(s.elements()) == f"({name}[0], {name}[1])" and str(ops.full(1.0, s).type) == f"f32[{name}[0], {name}[1]]"
+    )
+    reader, written = SizeReader, SizeWriter()
+    data = [written(e) for e in s.elements()]
+    assert list(map(str, map(reader(written.table), data))) == [f"{name}[0]", f"{name}[1]"]
+    for make in (
+        lambda: ops.full(1.0, s) + ops.concat([u, u], axis=0),
+        lambda: ops.match_shape(ops.full(1.0, s), "f32[a]"),
+    ):
+        try:
+            said = str(anyshape.compile(anyshape.function([s, u], make())).report)
+        except AnyshapeError as e:
+            said = str(e)
+        assert not re.search(r"_[01]_", said.replace(name, "")), said
+    with pytest.raises(ShapeError) as e:
+        anyshape.compile(anyshape.function([s, u], ops.full(1.0, s) + ops.concat([u, u], axis=0)))(
+            np.array([2, 3]), np.ones((3, 4), np.float32)
+        )
+    assert f"{name}[0] = 2" in str(e.value)
+
+
+def test_executables_print_names_of_users() -> None:
+    values = branches_of_sizes()
+    used = [values[k] for k in ("x", "s", "u", "k", "c")]
+    exe = anyshape.compile(
+        anyshape.function(used, [values["elements"], values["counted"], values["grown"], values["twice"]])
+    )
+    shown = (
+        repr(exe),
+        repr(exe.output_types),
+        repr(exe.input_types),
+        str(exe.report).partition("steps")[0],
+        memory_text(exe),
+        exe.disassemble(),
+    )
+    for text in (*shown, *(repr(c) for n in exe.function.all_nodes() for c in n.checks)):
+        assert not INTERNAL.search(text), text
+
+
 def test_one_function_has_one_name_for_each_size() -> None:
     """In its text, in what explains it, and as data: `?0` is the same unknown wherever it is."""
     *inputs, elements, counted, _, range_, joined, _, twice, _ = branches_of_sizes().values()
@@ -81,6 +149,29 @@ def test_one_function_has_one_name_for_each_size() -> None:
     said = re.findall(r"\?\d+", str(answer.text.partition("symbolic dims:")[0]))
     assert set(said) <= {*answer.data["dims"], *explained}
     assert not re.search(r"\w_\d+_\.\d|\b[a-z]+\.\d+\b(?! ms)", answer.text), answer.text
+
+
+def test_what_is_required_is_told_in_the_words_of_the_types() -> None:
+    x, m, lengths = anyshape.input("x", "f32[n]"), anyshape.input("m", "bool[n]"), anyshape.input("l", "i64[b]")
+    kept, total, first = x[m], ops.sum(lengths), anyshape.input("s", "i64[2]")
+    ops.require(kept.shape[0] <= 3, "few")
+    ops.require(total <= kept.shape[0], "as many as lengths say")
+    ops.require(ops.static.slice(first, starts=(0,), ends=(1,)).reshape() <= x.shape[0], "an element")
+
+    def body(i: Any, sum_: Any) -> list[Any]:
+        found = x[x > ops.cast(i, to="f32")]
+        ops.require(found.shape[0] <= 3, "three in each iteration")
+        return [sum_ + found.sum()]
+
+    loop = control.loop(total, body, [np.float32(0)])
+    answer = explain(anyshape.compile(anyshape.function([x, m, lengths, first], [kept + 1.0, *loop])))
+    assert answer.data["outputs"]["output0"] == "f32[?0]"
+    assert sorted(answer.data["required"]) == [
+        "?0 <= 3  # require: few",
+        "?0 >= sum  # require: as many as lengths say",
+        "?1 <= 3  # require: three in each iteration",
+        "n >= s[0]  # require: an element",
+    ]
 
 
 def test_messages_name_the_place_of_a_size_or_none() -> None:

@@ -13,6 +13,7 @@ import pytest
 import anyshape
 from anyshape import control, ops
 from anyshape.cli.explain import explanation
+from anyshape.dims import maximum
 from anyshape.errors import ArgumentError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.parse import parse
@@ -140,6 +141,28 @@ def test_types_are_known() -> None:
     assert cut.type.shape == kept.type.shape and whole.type.shape == (600,)
 
 
+def test_a_relation_of_two_sizes_settles_their_minimum(options: dict[str, Any]) -> None:
+    """Of dims of inputs, and of sizes that data decides, in the types behind it alone."""
+    x, y, m = inputs(x="f32[n]", y="f32[k]", m="bool[n]")
+    (n,), (k,), kept = x.shape, y.shape, x[m]
+    ops.require(k <= n, "k is short")
+    ops.require(kept.shape[0] <= k, "few are kept")
+    results = [x[:k], ops.full(1.0, (maximum(k, n),)), x[:k] + y, y[: kept.shape[0]] * kept, x[: k + 1]]
+    f = anyshape.function([x, y, m], results)
+    for g in (f, optimise(f), f.specialize(n=(1, 100))):
+        shapes = [v.type.shape for v in g.results]
+        names = {s.name: s for s in g.symbols()}
+        assert shapes[:3] == [(names["k"],), (names["n"],), (names["k"],)], shapes
+        assert shapes[3] is not None and shapes[3][0].is_symbol and str(g.results[4].type) == "f32[min(k + 1, n)]"
+    run = anyshape.compile(f, **options)
+    got = run(A, A[:3], mask(1, 0, 0, 0, 0, 1))
+    for a, wanted in zip(got, (A[:3], np.ones(6), A[:3] * 2, A[:2] * [0, 5], A[:4]), strict=True):
+        np.testing.assert_array_equal(a, wanted)
+    for size, kept_ones, message in ((7, 1, "k is short"), (2, 3, "few are kept")):
+        with pytest.raises(ShapeError, match=message):
+            run(A, np.zeros(size, np.float32), np.arange(6) < kept_ones)
+
+
 @pytest.mark.parametrize("counts", [(2, 3), (3, 2), (0, 6), (6, 0)])
 @pytest.mark.parametrize("first", ["kept", "other"])
 def test_nothing_relies_on_a_requirement_before_it_is_checked(
@@ -167,8 +190,94 @@ def test_what_cannot_hold_is_refused_when_it_is_said() -> None:
     for condition in (False, np.False_, n < 0, (2 * n).equal(2 * n + 1), anyshape.constant(np.array(False))):
         with pytest.raises(ShapeError, match="never"):
             ops.require(condition, "never")
-    with pytest.raises(ShapeError, match=r"a\.equal\(b\)"):
-        ops.require(n == 4, "dims are == if they are one")
+
+
+EQUALITIES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    r"k == n asks whether they are one dim; that the sizes are equal is k\.equal\(n\)": lambda n, k, total: k == n,
+    r"that the sizes are unequal is ~k\.equal\(n\)": lambda n, k, total: k != n,
+    r"that the sizes are equal is \(2\*n\)\.equal\(4\)": lambda n, k, total: 2 * n == 4,
+    r"elements are compared by x\.equal\(y\)": lambda n, k, total: total == n,
+    r"compared by x\.equal\(y\)": lambda n, k, total: n != total,
+    r"one value; that their elements are equal is x\.equal\(y\)": lambda n, k, total: total == total + 1,
+    r"elements are equal is ~x\.equal\(y\)": lambda n, k, total: total != total + 1,
+}
+TAKES: dict[str, Callable[[Any, Value], Any]] = {
+    "require": lambda condition, x: ops.require(condition, "m"),
+    "if": lambda condition, x: control.if_(condition, lambda: x, lambda: x + 1.0),
+    "loop": lambda condition, x: control.loop(3, lambda i, v: [i < 2, v + 1.0], [x], condition),
+    "operand": lambda condition, x: ops.where(condition, x, 1.0),
+    "list": lambda condition, x: ops.where([condition], x, 1.0),
+    "attribute": lambda condition, x: ops.sum(x, axes=[0], keepdims=condition),
+}
+
+
+@pytest.mark.parametrize("message", EQUALITIES)
+@pytest.mark.parametrize("taken", TAKES)
+def test_an_equality_of_python_is_no_condition(taken: str, message: str) -> None:
+    """It is a truth about dims and values as objects, which would be decided at once, and nothing would say so."""
+    x, y, lengths = inputs(x="f32[n]", y="f32[k]", lengths="i64[b]")
+    with pytest.raises(ArgumentError, match=message):
+        TAKES[taken](EQUALITIES[message](x.shape[0], y.shape[0], ops.sum(lengths)), x)
+
+
+@pytest.mark.parametrize("taken", TAKES)
+def test_that_a_dim_is_itself_is_true_of_its_size(taken: str) -> None:
+    x, y = inputs(x="f32[n]", y="f32[n]")
+    TAKES[taken](x.shape[0] == y.shape[0], x)
+    TAKES[taken](x.shape == y.shape, x)
+
+
+def test_dims_are_keys_and_members() -> None:
+    x, y = inputs(x="f32[n]", y="f32[k]")
+    n, k = x.shape[0], y.shape[0]
+    assert {n: 1, k: 2}[n] == 1 and k in [n, k, 3] and n not in (k, 3) and (n, k) == (n, k) and (n, k) != (k, n)
+    assert [bool(truth) for truth in (n == k, n != k, n == n, n != n)] == [False, True, True, False] and repr(
+        n == k
+    ) == "False"
+    assert {n + 1, n + 1, k + 1} == {k + 1, n + 1} and x.type == anyshape.input("z", "f32[n]").type != y.type
+
+
+CONDITIONS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[int, int], bool]]] = {
+    "k <= n": (lambda k, n: k <= n, lambda k, n: k <= n),
+    "~k.equal(n)": (lambda k, n: ~k.equal(n), lambda k, n: k != n),
+    "(1 <= k) & (k <= n)": (lambda k, n: (k >= 1) & (k <= n), lambda k, n: 1 <= k <= n),
+    "k.equal(n) | k.equal(1)": (lambda k, n: k.equal(n) | k.equal(1), lambda k, n: k in (n, 1)),
+    "(k >= 0) & (k <= n)": (lambda k, n: (k >= 0) & (k <= n), lambda k, n: k <= n),
+}
+
+
+@pytest.mark.parametrize("text", CONDITIONS)
+def test_conditions_on_dims_choose_a_branch_and_elements(text: str, options: dict[str, Any]) -> None:
+    """Written by & | and ~, and taken by all that takes a bool value."""
+    condition, holds = CONDITIONS[text]
+    x, y = inputs(x="f32[n]", y="f32[k]")
+    n, k = x.shape[0], y.shape[0]
+    (chosen,) = control.if_(condition(k, n), lambda: x, lambda: -x)
+    f = anyshape.compile(anyshape.function([x, y], [chosen, ops.where(condition(k, n), x, -x)]), **options)
+    ops.require(condition(k, n), "as said")
+    required = anyshape.compile(anyshape.function([x, y], x + 1.0), **options)
+    for sizes in ((1, 0), (2, 1), (2, 2), (2, 3), (1, 1)):
+        a, b = (np.ones(s, np.float32) for s in sizes)
+        so = holds(len(b), len(a))
+        for result in f(a, b):
+            np.testing.assert_array_equal(result, a if so else -a)
+        if so:
+            required(a, b)
+        else:
+            with pytest.raises(ShapeError, match="as said"):
+                required(a, b)
+
+
+def test_conditions_on_dims_and_on_values_are_combined() -> None:
+    x, lengths = inputs(x="f32[n]", lengths="i64[b]")
+    n, total = x.shape[0], ops.sum(lengths)
+    ops.require((n <= 5) & (total <= n), "both")
+    ops.require((total >= 1) | (n >= 3), "either")
+    f = anyshape.compile(anyshape.function([x, lengths], x[:total]))
+    assert f(A[:5], np.array([2, 1])).shape == (3,)
+    for a, given, message in ((A, [2], "both"), (A[:2], [3], "both"), (A[:2], [0], "either")):
+        with pytest.raises(ShapeError, match=message):
+            f(a, np.array(given))
 
 
 def test_what_is_no_condition_on_sizes_is_an_error() -> None:
@@ -194,6 +303,34 @@ def test_a_requirement_is_of_the_function_that_has_its_sizes() -> None:
         assert anyshape.compile(anyshape.function([other], other + 1.0))(A).shape == (6,)
     with pytest.raises(ShapeError, match="few"):
         f(A)
+
+
+def test_a_function_of_older_inputs_checks_it_where_none_of_the_newest_is() -> None:
+    """`n` of x is n of y, too, which no function has; but of one that was closed over y it is y's, and nothing of a deleted model."""
+    x, y, k = inputs(x="f32[n]", y="f32[n]", k="f32[k]")
+    ops.require(x.shape[0] <= 3, "few")
+    ops.require(x.shape[0] <= k.shape[0], "as many as of k")
+    f = anyshape.compile(anyshape.function([x], x + 1.0))
+    both = anyshape.compile(anyshape.function([x, k], x + k.sum()))
+    assert f(A[:3]).shape == (3,) and both(A[:2], A[:3]).shape == (2,)
+    for call, message in (((f, A), "few"), ((both, A[:4], A), "few"), ((both, A[:3], A[:2]), "as many as of k")):
+        run, *arrays = call
+        with pytest.raises(ShapeError, match=message):
+            run(*arrays)
+    with pytest.raises(ShapeError, match="few"):
+        anyshape.compile(anyshape.function([y], y + 1.0))(A)
+    assert anyshape.compile(anyshape.function([x], x + 1.0))(A).shape == (6,)
+    (z,) = inputs(z="f32[n]")
+    ops.require(z.shape[0] <= 3, "few of what is gone")
+    del z
+    assert anyshape.compile(anyshape.function([x], x + 1.0))(A).shape == (6,)
+
+
+def test_a_dim_that_no_input_has_any_more_is_an_error() -> None:
+    size = anyshape.input("gone", "f32[name_of_none]").shape[0]
+    for condition in (size <= 3, anyshape.input("x", "f32[n]").shape[0] <= size):
+        with pytest.raises(ArgumentError, match="no input has the dim name_of_none any more"):
+            ops.require(condition, "few")
 
 
 def test_a_size_that_no_result_needs_is_checked(options: dict[str, Any]) -> None:

@@ -193,7 +193,7 @@ def test_who_has_one_kernel_and_who_has_a_gradient() -> None:
         assert why in str(whole(PROPERTIES[op]))
     for op in ("mul", "softmax", "conv", "gather", "max", "sort", "prod", "scatter_elements", "lstm", "unique"):
         assert smooth(PROPERTIES[op]) is None
-    refused = {"roi_align": "procedure", "linear_attention": "loop", "argmax": "no f64", "fresh_seed": "random"}
+    refused = {"align_planes": "procedure", "linear_attention": "loop", "argmax": "no f64", "fresh_seed": "random"}
     for op, why in refused.items():
         assert why in str(smooth(PROPERTIES[op]))
 

@@ -15,7 +15,11 @@ from anyshape_testing.profile import load_profile, usual
 from anyshape_testing.rewriting import fires
 
 WRONG = {
-    "a number of the condition": ("pow", "pow(a, b) as y >> mul(a, a) if b[()] == 3 and shape(y) == shape(a)", "in place of"),
+    "a number of the condition": (
+        "pow",
+        "pow(a, b) as y >> mul(a, a) if b[()] == 3 and shape(y) == shape(a)",
+        "in place of",
+    ),
     "unsigned": ("abs", "abs(neg(x)) >> abs(x)", "in place of"),
     "value": ("abs", "abs(neg(x)) >> neg(x)", "in place of"),
     "order of composition": ("transpose", "transpose(transpose(x, p), q) >> transpose(x, q[p])", "in place of"),

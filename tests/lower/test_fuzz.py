@@ -14,6 +14,8 @@ from anyshape.equations import Equations, Expr, Tensor
 from anyshape.equations.expr import cast
 from anyshape.equations.functions import (
     abs_,
+    and_,
+    checked,
     exp,
     fit,
     floor,
@@ -44,6 +46,7 @@ class Composer:
         self.inputs: list[Tensor] = []
         self.values: list[Tensor] = []
         self.used: set[Tensor] = set()
+        self.updated: list[Tensor] = []
 
     def choice(self, items: Any) -> Any:
         return self.draw(st.sampled_from(list(items)))
@@ -79,7 +82,7 @@ class Composer:
 
     def step(self) -> None:
         ops = [self.map, self.broadcast, self.transpose, self.reduce, self.reduce, self.slice, self.compare, self.cast,
-               self.softmax, self.concat, self.pad, self.product, self.gather, self.mask]  # fmt: skip
+               self.softmax, self.concat, self.pad, self.product, self.gather, self.mask, self.update]  # fmt: skip
         self.choice(ops)()
 
     def map(self) -> None:
@@ -202,6 +205,27 @@ class Composer:
         safe = minimum(maximum(index[i[0]], -7), 6)
         self.eqs.define(y[i], table[(wrap(safe, 7), *i[1:])])
 
+    def update(self) -> None:
+        """Elements of a tensor at places from data, some of them out of range and left out, or rows of it, put into a copy of a table."""
+        a = self.numeric(self.pick())
+        if not a.shape:
+            return
+        rows = self.draw(st.booleans())
+        index = self.input([a.shape[0]] if rows else list(a.shape), I64)
+        table = self.input([5, *a.shape[1:]] if rows else [5], a.dtype)
+        self.used |= {table, index}
+        y = Tensor(f"u{len(self.updated)}", a.dtype, table.shape)
+        self.updated.append(y)  # what a kernel updates, it reads nowhere
+        k = self.eqs.indices("k", y.shape)
+        self.eqs.define(y[k], table[k])
+        i = self.eqs.indices("i", a.shape)
+        place = index[i[0]] if rows else index[i]
+        guard = and_(ge(place, 0), lt(place, 5))
+        if self.draw(st.booleans()):
+            guard = and_(guard, lt(a[i], 1))
+        op = self.choice(["set", "add", "sub", "max", "min"])
+        self.eqs.update(checked(y)[(place, *i[1:]) if rows else place], op, a[i], over=i, where=guard)
+
     def product(self) -> None:
         a = self.numeric(self.pick())
         if len(a.shape) < 2:
@@ -216,7 +240,7 @@ class Composer:
         defined = {q.target for q in self.eqs.equations}
         read = {t for q in self.eqs.equations for t in _read(q.value)}
         outputs = [t for t in self.values if t in defined and (t not in read or self.draw(st.integers(0, 4)) == 0)]
-        return Group("fuzz", tuple(self.eqs.equations), tuple(self.inputs), outputs=tuple(outputs))
+        return Group("fuzz", tuple(self.eqs.equations), tuple(self.inputs), outputs=(*outputs, *self.updated))
 
 
 def _read(e: Expr) -> set[Tensor]:

@@ -111,7 +111,7 @@ def test_rows_that_are_known_to_be_long_have_one_form() -> None:
     b.eqs.update(y[wrap(index[i], K), j], "add", updates[i, j])
     b.output(y)
     known, unknown = (lower_group(g, host_target()).text.count("!prof") for g in (b.group(), rows("add").group()))
-    assert (known, unknown) == (8, 17)  # tests of a block, and ahead of each row that is left; the others are polls
+    assert (known, unknown) == (10, 17)  # tests of a block, and ahead of each row that is left; the others are polls
 
 
 def test_of_the_indices_of_a_block_nothing_but_the_test_has_a_use() -> None:

@@ -41,7 +41,7 @@ def folded(value: Any, spy: Spy) -> Any:
 
 def boxes(rois: int) -> Any:
     images, places = RNG.normal(size=(1, 4, 16, 16)), RNG.uniform(0, 14, (rois, 4))
-    return ops.roi_align(images.astype("f"), places.astype("f"), np.zeros(rois, np.int64), size=[7, 7], ratio=2)
+    return ops.align_planes(images.astype("f"), places.astype("f"), np.zeros(rois, np.int64), size=[7, 7], ratio=2)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,13 @@ def test_what_takes_the_interpreter_long_is_made_by_kernels(make: Any) -> None:
     got = folded(value, spy)
     assert spy.asked and want.constant is not None
     np.testing.assert_allclose(got, want.constant, rtol=1e-4, atol=1e-5)
+
+
+def test_a_call_without_operands_is_made_by_kernels_once() -> None:
+    """What is compiled for it has the same call on no constants at all, which is not folded in turn."""
+    spy = Spy()
+    assert folded(ops.zeros([300, 400], dtype="f32"), spy).shape == (300, 400)
+    assert len(spy.asked) <= 1
 
 
 def test_kernels_give_what_the_interpreter_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def test_one_mask_is_counted_once() -> None:
 
 def sizes_of(*values: Value) -> set[Any]:
     """The sizes that data decides in the types of values."""
-    return {s for v in values for s in v.type.symbols() if "." in str(s)}
+    return {s for v in values for s in v.type.symbols() if "." in s.name}
 
 
 def test_equal_counts_are_one_size_however_they_are_made() -> None:

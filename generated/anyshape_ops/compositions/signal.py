@@ -19,7 +19,7 @@ def dft_body(c: Composing) -> list[Any]:
     x = c.input("x")
     def then1() -> list[Any]:
         waves = api.turning_waves(
-            1.0,
+            api.cast(1, to=c.dtype("F"), source=c.source),
             size=c.size("length"),
             channels=c.size("c"),
             onesided=bound.onesided,
@@ -68,7 +68,7 @@ def stft_body(c: Composing) -> list[Any]:
     x = c.input("x")
     def then1() -> list[Any]:
         waves = api.turning_waves(
-            (window if c.present("window") else 1.0),
+            (window if c.present("window") else api.cast(1, to=c.dtype("F"), source=c.source)),
             size=c.size("size"),
             channels=c.size("c"),
             onesided=bound.onesided,

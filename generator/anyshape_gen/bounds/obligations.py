@@ -133,6 +133,7 @@ class Obligations:
                 scope = self._with_variable(scope, v.name, v.extent)
             else:
                 scope = self._with_run(scope, v.name, v.extent)
+        scope = self._kept(q.generators, q.filters, scope)
         self._access(q.target, q.parts, scope)
         for part in q.parts:
             for child in children(part):
@@ -166,16 +167,20 @@ class Obligations:
                 Reduction(generators=generators, element=element, conditions=conditions)
                 | Comprehension(generators=generators, element=element, conditions=conditions)
             ):
-                inner = self._generators(generators, scope)
-                self._lazily(conditions, True, inner)
-                for c in conditions:
-                    inner = inner.under(*self._truths(c, inner, True))
-                self._visit(element, inner)
+                self._visit(element, self._kept(generators, conditions, scope))
             case BoolOp(op=op, items=items):
                 self._lazily(items, op == "and", scope)
             case _:
                 for child in children(e):
                     self._visit(child, scope)
+
+    def _kept(self, generators: tuple[Generator, ...], conditions: tuple[Expr, ...], scope: Scope) -> Scope:
+        """Visits generators and conditions, and returns the scope where all of these hold."""
+        scope = self._generators(generators, scope)
+        self._lazily(conditions, True, scope)
+        for c in conditions:
+            scope = scope.under(*self._truths(c, scope, True))
+        return scope
 
     def _lazily(self, items: tuple[Expr, ...], going_on: bool, scope: Scope) -> None:
         """Visits the operands of `and` or `or`, each where those left of it leave the result open."""

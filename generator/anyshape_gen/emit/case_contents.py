@@ -42,8 +42,13 @@ def _ranges(a: OpAnalysis, drawn: set[str], spell: Spell) -> list[str]:
     ranges: dict[str, str] = {}
     known = drawn | {p.name for p in a.spec.params}
     for q in a.kernel.equations if a.kernel is not None else ():
+        tested = {
+            n.tensor for c in q.filters for n in walk(c) if isinstance(n, TensorRead)
+        }  # drawn on both sides of a test
         for node in walk(q):
             match node:
+                case Call("wrap", (TensorRead(tensor) | Comprehension(TensorRead(tensor)), _), _) if tensor in tested:
+                    continue
                 case Call("wrap", (TensorRead(tensor), n), _) if is_expression(n) and free_names(n) <= drawn:
                     ranges[tensor] = f"{quoted(tensor)}: ({spell(Unary('-', n))}, {spell(n)})"
                 case Call("wrap", (Comprehension(TensorRead(tensor)), n), _) if (

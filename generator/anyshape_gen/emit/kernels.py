@@ -21,13 +21,30 @@ from anyshape_gen.body_nodes import Equation
 from anyshape_gen.bounds.accesses import accesses
 from anyshape_gen.emit.kernel_reads import index
 from anyshape_gen.emit.kernel_reductions import loop, of_tensor
+from anyshape_gen.emit.kernel_scope import joined as all_of
 from anyshape_gen.emit.kernel_text import KernelText
 from anyshape_gen.emit.layout import WIDTH
 from anyshape_gen.emit.module import Code, Emitted, characters, escaped, joined, quoted, tuple_text, use
 from anyshape_gen.emit.names import KERNEL_NAMES, kernel_name
+from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import source_of, wrapped
-from anyshape_gen.nodes import Assert, Call, Comprehension, Expr, Function, Name, Node, Reduction, TensorRead, Unary
+from anyshape_gen.nodes import (
+    Assert,
+    Call,
+    Comprehension,
+    Expr,
+    Function,
+    Generator,
+    Name,
+    Node,
+    Over,
+    Reduction,
+    Slice,
+    Star,
+    TensorRead,
+    Unary,
+)
 from anyshape_gen.numbering import chooses_tensor
 from anyshape_gen.parse_values import DTYPES
 from anyshape_gen.printer import equation_text, to_text
@@ -174,18 +191,20 @@ class KernelEmitter:
         text.variables = {}
         self._scratches([e for e in self.kernel.equations if e.cycle == q.cycle] if q.cycle >= 0 else [q])
         elements = [v for v in q.vars if v.role is Role.ELEMENT]
-        loops = [v for v in q.vars if v.role is Role.LOOP]
         for v in elements:
             self.code.add(f"for {kernel_name(v.name)} in {self._numbers(v)}:")
             self.code.indent()
         text.numbers = {v.name for v in elements}
-        self._variables(loops)
+        self._variables([v for v in q.around if v.role is Role.LOOP])
+        inside = self._own_variables(q.generators)
+        self._variables([*q.within])
+        own = self._over(q, inside)
         target = text.name(q.target.tensor)
         if q.target.element is not None:
             target = f"{target}[{text.text(q.target.element)}]"
         if id(q.target) in text.unproved:
             target = f"{use('checked')}({target})"
-        self.code.add(self._statement(q, f"{target}{index(text, q.parts)}", _literal(self._source(q))))
+        self.code.add(self._statement(q, f"{target}{index(text, q.parts)}", _literal(self._source(q)), own))
         for _ in elements:
             self.code.dedent()
 
@@ -196,7 +215,8 @@ class KernelEmitter:
             failing.insert(0, to_text(q.target))
         if not failing:
             return source_of(q.target)
-        whole = equation_text(Equation(q.target, "=" if q.op == "set" else q.op, q.value))
+        op = "=" if q.op == "set" else q.op
+        whole = equation_text(Equation(q.target, op, q.value, generators=q.generators, filters=q.filters))
         quoted_text = whole if len(whole) <= LONG else ", ".join(dict.fromkeys(failing))
         return f"{source_of(q.target)}: {quoted_text}"
 
@@ -210,7 +230,7 @@ class KernelEmitter:
             return f"range({self.text.text(v.extent)})"
         return f"{use('rules')}.numbers_of({self.text.name(sequence.name)})"
 
-    def _statement(self, q: ResolvedEquation, target: str, source: str) -> str:
+    def _statement(self, q: ResolvedEquation, target: str, source: str, own: str) -> str:
         """Emits the call that defines an equation, which depends on its right side, and on whether its left side is computed indices."""
         text = self.text
         match q.value:
@@ -230,7 +250,7 @@ class KernelEmitter:
                 f"eqs.step({target}, {text.text(q.value)}, {kernel_name(q.recurrence)}{order}{cycle}, source={source})"
             )
         if q.op != "=" or any(isinstance(node, TensorRead) for node in walk_all(q.parts)):
-            return f'eqs.update({target}, "{_UPDATES[q.op]}", {text.text(q.value)}, {source})'
+            return f'eqs.update({target}, "{_UPDATES[q.op]}", {text.text(q.value)}, {source}{own})'
         return f"eqs.define({target}, {text.text(q.value)}, {source})"
 
     def _demand(self, check: Assert) -> None:
@@ -257,6 +277,42 @@ class KernelEmitter:
         for v in loops:
             self.text.variables[v.name] = v.run
         unpack(self.code, [(kernel_name(v.name), m) for v, m in zip(loops, makers)])
+
+    def _own_variables(self, generators: Iterable[Generator]) -> list[str]:
+        """Emits the variables of an update's generators. Returns the conditions that those over ranges are inside."""
+        inside = []
+        for g in generators:
+            (target,) = g.targets
+            if g.over is Over.RANGE:
+                inside.append(self._range(g, target.name))
+            else:
+                self._variables([IndexVar(target.name, target.run, g.domain)])
+        return inside
+
+    def _over(self, q: ResolvedEquation, inside: list[str]) -> str:
+        """Emits the arguments that say what an update goes over, and where it is made."""
+        if not q.generators:
+            return ""
+        own = tuple_text(f"{'*' if t.run else ''}{kernel_name(t.name)}" for g in q.generators for t in g.targets)
+        where = all_of(self.text, "and", q.filters) if q.filters else inside.pop() if inside else ""
+        for test in reversed(inside):
+            where = f"{use('where')}({test}, lambda: {where}, False)"
+        return f", over={own}" + (f", where={where}" if where else "")
+
+    def _range(self, g: Generator, name: str) -> str:
+        """Emits a variable over a range; returns the name of the condition that it is inside, where the ends depend on other variables."""
+        text = self.text
+        assert isinstance(g.domain, Call)
+        ends = [text.text(x) for x in g.domain.args if not isinstance(x, (Star, Slice))]
+        if len(ends) not in (1, 2):
+            raise NotExecuted(g, "a range with a step")
+        inside = f"{name}_inside"
+        while inside in text.variables or inside in text.kinds or inside in text.tensors:
+            inside += "_"
+        low, high = ends if len(ends) == 2 else ("0", ends[0])
+        self.code.add(f'{kernel_name(name)}, {kernel_name(inside)} = {use("range_index")}("{name}", {low}, {high})')
+        text.variables[name] = text.variables[inside] = False
+        return kernel_name(inside)
 
     def _scratches(self, equations: list[ResolvedEquation]) -> None:
         """Emits the scratches that equations define, unless they are emitted already."""

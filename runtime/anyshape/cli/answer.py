@@ -71,4 +71,5 @@ def signature(exe: Executable) -> dict[str, Any]:
 
 def report(exe: Executable) -> dict[str, Any]:
     """Lists counts, reasons and seconds of a compile."""
-    return {name: value for name, value in vars(exe.report).items() if name != "finished" and name[0] != "_"}
+    known = {name: value for name, value in vars(exe.report).items() if name != "finished" and name[0] != "_"}
+    return {**known, "variants": [str(v) for v in exe.report.variants]}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anyshape.cli.answer import Answer, report, signature
-from anyshape.dims import Dim, bounds
+from anyshape.dims import Dim, anonymous_names, bounds, free_symbols, substitute, symbol
 from anyshape.graph.callee import callees_of
 from anyshape.graph.function import Function
+from anyshape.graph.origins import Names
 from anyshape.graph.required import REQUIRE
 from anyshape.graph.text import size_names
 from anyshape.vm import Executable
@@ -25,7 +26,7 @@ def explain(exe: Executable) -> Answer:
     lines = [line for side in ("inputs", "outputs") for line in (f"{side}:", *_typed(types[side]))]
     shown = size_names(f)
     symbols = f.symbols()
-    names = {s: str(shown.get(s, s)) for t in (*f.params, *f.results) for s in t.type.symbols()}
+    names = {s: shown.get(s, s).name for t in (*f.params, *f.results) for s in t.type.symbols()}
     if symbols:
         lines += ["symbolic dims:", *(f"  {_symbol(names[s], s, f)}" for s in symbols)]
     data_dependent = {names[s]: s for v in f.results for s in v.type.symbols() if s not in symbols}
@@ -43,10 +44,17 @@ def explain(exe: Executable) -> Answer:
 
 
 def _required(f: Function) -> list[str]:
-    """What the function, its regions and the functions that it calls require, as far as nothing else implies it."""
-    functions = (f, *(c.function for c in callees_of([f]) if c.function is not None))
-    checks = [c for g in functions for c in (*g.checks, *(c for n in g.all_nodes() for c in n.checks))]
-    return list(dict.fromkeys(str(c) for c in checks if c.op == REQUIRE.name))
+    """What the function, its regions and the functions that it calls require, as far as nothing else implies it: sizes in the words of
+    their texts, others as messages call them."""
+    said: dict[str, None] = {}
+    for g in (f, *(c.function for c in callees_of([f]) if c.function is not None)):
+        shown, names = size_names(g), Names(g)
+        for c in (*g.checks, *(c for n in g.all_nodes() for c in n.checks)):
+            if c.op == REQUIRE.name:
+                spelled = {s: shown[s] if s in shown else symbol(names[s], *bounds(s)) for s in free_symbols(c.cond)}
+                with anonymous_names():
+                    said[c.spelled(substitute(c.cond, spelled))] = None
+    return list(said)
 
 
 def _typed(types: Mapping[str, str]) -> list[str]:

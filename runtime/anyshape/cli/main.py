@@ -136,12 +136,7 @@ def parser() -> argparse.ArgumentParser:
     _add_threads(run)
     repeat = arguments.count(0, MOST_CALLS)
     run.add_argument("--repeat", type=repeat, default=5, metavar="N", help="number of further runs to measure (5)")
-    run.add_argument(
-        "--policy",
-        choices=sorted(NAMED),
-        default="generic",
-        help="for which sizes code is made besides (anyshape.policies)",
-    )
+    _add_policy(run)
     run.add_argument(
         "--output-dir", metavar="FOLDER", help="write each output to FOLDER/NAME.npy, a list as NAME.0.npy and so on"
     )
@@ -150,6 +145,7 @@ def parser() -> argparse.ArgumentParser:
         "-o", "--output", metavar="FILE", help="save the compiled model, for `anyshape run FILE` and anyshape.load"
     )
     explain = _command(commands, "explain", "describe a model's dims, and which ops stayed dynamic and why", _explain)
+    _add_policy(explain)
     explain.add_argument("--memory", action="store_true", help="describe the memory of intermediate values")
     explain.add_argument(
         "--at",
@@ -194,6 +190,7 @@ def _add_profile(commands: Commands) -> None:
         metavar="N",
         help="number of calls, of which the fastest is reported (20)",
     )
+    _add_policy(one)
     one.add_argument("--html", metavar="FILE", help="write a timeline, as one HTML page without other files")
     one.set_defaults(command=_profile)
 
@@ -317,6 +314,11 @@ def _on_model(command: Command, args: argparse.Namespace) -> Answer:
     seconds = _timings(exe, time.perf_counter() - start)
     lines = ["timings:", *(f"  {name:<12} {s * 1e3:9.1f} ms" for name, s in seconds.items())]
     return replace(answer, text="\n".join([answer.text, *lines]), data={**answer.data, "timings": seconds})
+
+
+def _add_policy(one: argparse.ArgumentParser) -> None:
+    text = "for which sizes code is made besides (anyshape.policies)"
+    one.add_argument("--policy", choices=sorted(NAMED), default="generic", help=text)
 
 
 def _add_repair(one: argparse.ArgumentParser) -> None:

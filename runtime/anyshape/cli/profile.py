@@ -65,7 +65,7 @@ def profile_command(args: argparse.Namespace) -> Answer:
     make = partial(make_inputs, exe.input_names, exe.input_types, shapes, contents, ints, args.seed)
     feed, sizes = accepted_inputs(exe.run, make)
     with progress("profiling"):
-        measured = profile(args.model, feed, args.repeat, dims=dims, threads=args.threads)
+        measured = profile(args.model, feed, args.repeat, dims=dims, policy=args.policy, threads=args.threads)
         typical = sorted(s.moved for s in measured.samples)[len(measured.samples) // 2] if measured.samples else 1 << 16
         limits = Limits(measure_peak(), measure_copy(typical))
     shape = ", ".join(f"{name} {spell_shape(a)}" for name, a in feed.items())
@@ -83,6 +83,7 @@ def profile_command(args: argparse.Namespace) -> Answer:
         "inputs": {name: described(a, elements=False) for name, a in feed.items()},
         "chosen": sizes.chosen,
         "seconds": {"call": measured.call, "kernels": measured.kernels},
+        "policy": measured.policy,
         "limits": {"gflops": limits.flops, "gbytes": limits.bytes},
         "kernels": [_row(r) for r in by_kernel(measured.samples)],
         "ops": [_row(r) for r in by_op(measured.samples)],
@@ -100,6 +101,7 @@ def text(measured: Profile, limits: Limits) -> str:
     call, kernels = measured.call * 1e6, measured.kernels * 1e6
     head = [
         f"one call {call:,.1f} us; its {counted(len(measured.samples), 'kernel')} in sequence on one thread {kernels:,.1f} us",
+        *([f"policy of sizes: {measured.policy}"] if measured.policy else []),
         f"limits of one core: {limits.flops:.0f} GFLOP/s, and {limits.bytes:.0f} GB/s for a copy of the median kernel's size",
         "",
     ]

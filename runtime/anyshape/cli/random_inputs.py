@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -45,11 +46,11 @@ class Sizes:
     def size(self, d: Size) -> int:
         if isinstance(d, int):
             return d
-        for s in sorted(free_symbols(d), key=str):
+        for s in sorted(free_symbols(d), key=attrgetter("name")):
             if s not in self.values:
                 low, high = bounds(s)
-                n = max(self._preferred.get(str(s), USUAL), low or 0)
-                self.values[s] = self.chosen[str(s)] = n if high is None else min(n, high)
+                n = max(self._preferred.get(s.name, USUAL), low or 0)
+                self.values[s] = self.chosen[s.name] = n if high is None else min(n, high)
         return int(evaluate(d, self.values))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from operator import attrgetter
 from typing import Any
 
 from numpy.typing import NDArray
@@ -126,7 +127,7 @@ def _inputs(model: Any, dims: Mapping[str, DimBinding], where: str) -> tuple[lis
 def _shapes(names: list[str], types: list[TensorType], sizes: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     values: dict[Dim, int] = {}
     for t in types:
-        for s in sorted(t.symbols(), key=str):
+        for s in sorted(t.symbols(), key=attrgetter("name")):
             low, high = bounds(s)
             size = max(sizes[len(values) % len(sizes)], low or 0)
             values.setdefault(s, size if high is None else min(size, high))

@@ -1,7 +1,7 @@
 """Integer expressions for dims: hash-consed polynomials over opaque atoms, three-valued conditions on them, and facts.
 
-In: ints, symbols, text. Out: `Size = int | Dim`. `==` and `hash` of a Dim are identity, and equal expressions are one object, so dims live
-in sets and dict keys; an operation whose result is a number returns a plain int.
+In: ints, symbols, text. Out: `Size = int | Dim`. `==` and `hash` of a Dim are identity (`==` gives a `Sameness`), and equal expressions are
+one object, so dims live in sets and dict keys; an operation whose result is a number returns a plain int.
 
     symbol(name, low=0, high=None) -> Dim      the same name, low and high give the same object; low=None: any integer
     fresh(prefix="?", low=0, high=None) -> Dim  a new symbol, equal to nothing else
@@ -11,7 +11,7 @@ in sets and dict keys; an operation whose result is a number returns a plain int
     eq ne lt le gt ge (a, b) -> bool | Cond     a bool where bounds of symbols and polynomial reasoning decide it, else a Cond
     and_ or_ not_ (bool | Cond, …)              hash-consed too
     bounds(e) -> (low | None, high | None)      free_symbols(e | cond)   substitute(e | cond, {Dim: Size})
-    evaluate(e | cond, {Dim: int})              str(e) reads like Python; parse_dim("2*n + m", scope) reads it back
+    evaluate(e | cond, {Dim: int})              str(e) reads like Python, for people
     Facts                                       equalities (union-find with substitution) and bounds learned from checks:
                                                 facts.decide(cond) -> bool | Cond, facts.canonical(e) -> Size
 
@@ -30,7 +30,7 @@ from anyshape.dims.atoms import bcast, clamp, maximum, minimum, select
 from anyshape.dims.bound import bounds, nonneg, nonzero
 from anyshape.dims.conditions import and_, eq, ge, gt, implied, le, lt, ne, not_, or_
 from anyshape.dims.division import ceil_div, exact_div, floordiv, mod
-from anyshape.dims.expr import Atom, Cond, Dim, Monomial, Size, interned
+from anyshape.dims.expr import Atom, Cond, Dim, Monomial, Sameness, Size, interned
 from anyshape.dims.facts import Facts
 from anyshape.dims.interning import MAX_DEPTH, NestedTooDeep
 from anyshape.dims.record import SizeReader, SizeWriter
@@ -41,8 +41,9 @@ from anyshape.dims.text import (
     ANONYMOUS,
     anonymous_names,
     declare,
+    element_name,
+    exact_text,
     is_reworded,
-    legible,
     legible_name,
     parse_cond,
     parse_dim,
@@ -51,9 +52,9 @@ from anyshape.dims.text import (
 
 __all__ = [
     "ANONYMOUS", "INT64_MAX", "INT64_MIN", "MAX_DEPTH", "Atom", "Cond", "Definition", "Dim", "Facts", "Monomial",
-    "NestedTooDeep", "Size", "SizeReader", "SizeWriter", "and_", "anonymous_names", "bcast", "bounds", "ceil_div", "clamp",
-    "declare", "definitions", "eq", "evaluate", "exact_div", "floordiv", "free_symbols", "fresh", "ge", "gt", "implied",
-    "interned", "is_reworded", "last_fresh", "le", "legible", "legible_name", "linear", "lt", "maximum",
+    "NestedTooDeep", "Sameness", "Size", "SizeReader", "SizeWriter", "and_", "anonymous_names", "bcast", "bounds", "ceil_div", "clamp",
+    "declare", "definitions", "element_name", "eq", "evaluate", "exact_div", "exact_text", "floordiv", "free_symbols", "fresh", "ge", "gt",
+    "implied", "interned", "is_reworded", "last_fresh", "le", "legible_name", "linear", "lt", "maximum",
     "minimum", "mod", "ne", "nonneg", "nonzero", "not_", "or_", "parse_cond", "parse_dim", "select",
     "substitute", "symbol", "template", "value_text"
 ]  # fmt: skip

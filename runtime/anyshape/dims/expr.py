@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 from zlib import crc32
 
 from anyshape.dims.interning import Consed, enter, nesting
+from anyshape.errors import ArgumentError
 
 Result = TypeVar("Result")
 Size: TypeAlias = "int | Dim"
@@ -94,8 +95,48 @@ class Cond(Consed):
     def __bool__(self) -> NoReturn:
         raise TypeError(f"the condition {self} is undecided and cannot choose a branch of Python code")
 
+    def __and__(self, other: bool | Cond) -> Any:
+        return REBUILD["and"](self, other) if isinstance(other, bool | Cond) else NotImplemented
+
+    def __or__(self, other: bool | Cond) -> Any:
+        return REBUILD["or"](self, other) if isinstance(other, bool | Cond) else NotImplemented
+
+    __rand__, __ror__ = __and__, __or__
+
+    def __invert__(self) -> bool | Cond:
+        opposite: bool | Cond = REBUILD["not"](self)
+        return opposite
+
     def __repr__(self) -> str:
         return str(REBUILD["text"](self))
+
+
+class Sameness(int):
+    """What `==` and `!=` of dims and of values give: the truth whether they are one object. What takes conditions calls `demand`: a plain
+    bool would decide the condition while the program is built, and nobody would notice."""
+
+    sides: tuple[Any, Any]
+
+    def __new__(cls, left: Any, right: Any, truth: bool) -> Sameness:
+        made = super().__new__(cls, truth)
+        made.sides = left, right
+        return made
+
+    def demand(self) -> bool:
+        """The truth if it is one of sizes and elements too: that something is itself. Raises ArgumentError for any other."""
+        a, b = self.sides
+        if a is b:
+            return bool(self)
+        asked, equal = ("!=", "~") if self else ("==", "")
+        if not isinstance(a, Dim):
+            raise ArgumentError(
+                f"{asked} of values asks whether they are one value; that their elements are equal is {equal}x.equal(y)"
+            )
+        equal = f"{'un' * self}equal is {equal}{a if a.is_symbol else f'({a})'}.equal({b})"
+        raise ArgumentError(f"{a} {asked} {b} asks whether they are one dim; that the sizes are {equal}")
+
+    def __repr__(self) -> str:
+        return repr(bool(self))
 
 
 class Dim(Consed):
@@ -150,8 +191,10 @@ class Dim(Consed):
 
     @property
     def name(self) -> str:
-        """The name of a symbol; the text of anything else."""
-        return atom.name if (atom := self.atom) is not None and atom.kind == "symbol" else str(self)
+        """The name of a symbol; of anything else the text with names of symbols as they are."""
+        return (
+            atom.name if (atom := self.atom) is not None and atom.kind == "symbol" else str(REBUILD["exact text"](self))
+        )
 
     @property
     def constant(self) -> int:
@@ -176,6 +219,14 @@ class Dim(Consed):
 
     def __repr__(self) -> str:
         return str(REBUILD["text"](self))
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return NotImplemented if _computes(other) else Sameness(self, other, self is other)  # type: ignore[return-value]
+
+    def __ne__(self, other: object) -> bool:
+        return NotImplemented if _computes(other) else Sameness(self, other, self is not other)  # type: ignore[return-value]
 
     def __neg__(self) -> Dim:
         return _scaled(self, -1)  # type: ignore[return-value]
@@ -280,12 +331,17 @@ def _size(value: Any) -> Any:
     """An int or Dim from what Python or NumPy give; NotImplemented for anything else (a Vec, say)."""
     if isinstance(value, Dim):
         return value
-    if isinstance(value, tuple | list) or getattr(value, "__array_ufunc__", value) is None:
-        return NotImplemented  # a value of a graph computes with dims itself
+    if isinstance(value, tuple | list) or _computes(value):
+        return NotImplemented
     try:
         return operator.index(value)
     except TypeError:
         return NotImplemented
+
+
+def _computes(value: Any) -> bool:
+    """Whether it is a value of a graph, which computes with dims itself."""
+    return not isinstance(value, Dim | int) and getattr(value, "__array_ufunc__", value) is None
 
 
 def _term_order(term: tuple[Monomial, int]) -> tuple[Any, ...]:

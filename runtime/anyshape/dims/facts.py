@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, overload
 
 from anyshape.dims.cases import refinements
-from anyshape.dims.conditions import Truth, and_, implied, not_, or_, replace_quotient, solve
+from anyshape.dims.conditions import SMALL, Truth, and_, implied, not_, or_, replace_quotient, solve
 from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Size, replace_atoms, times
 from anyshape.dims.substitution import substitute_atoms
 
@@ -35,7 +35,7 @@ class Facts:
 
     __slots__ = (
         "_after", "_decided", "_deciders", "_mentions", "_origins", "_outer", "_spelled", "_state", "_twins",
-        "_values", "held", "renamed", "respells"
+        "_values", "held", "relates", "renamed", "respells"
     )  # fmt: skip
 
     def __init__(self, outer: Facts | None = None) -> None:
@@ -50,6 +50,8 @@ class Facts:
         self._spelled: dict[Dim, Size] = {}
         self.respells: bool = outer is not None and outer.respells
         """Whether `canonical` can change anything."""
+        self.relates: bool = outer is not None and outer.relates
+        """Whether a bound of several symbols is known, which may settle a minimum."""
         self.renamed: Mapping[Dim, Size] = {} if outer is None else outer.renamed
         """The sizes that replace symbols which existed when conditions of regions were learned."""
         self._after: list[Cond] = []  # what was learned since `state` was asked for
@@ -118,6 +120,9 @@ class Facts:
                 known = self._deciders.setdefault(x, {}).get(key)
                 if known is None or known.args[0].constant > p.constant:
                     self._deciders[x][key] = c
+            if len(c.symbols) > 1:
+                self.relates = self.respells = True
+                self._spelled.clear()
         elif c.kind == "or":
             for x in min((a.symbols for a in c.args), key=len):
                 self._deciders.setdefault(x, {})[c] = c
@@ -189,15 +194,41 @@ class Facts:
     def canonical(self, e: Size) -> Size: ...
     def canonical(self, e: Size | bool | Cond) -> Size | bool | Cond:
         """The expression with every replaced symbol in its canonical spelling, and what known bounds make of it:
-        min(n, 512) is n where n <= 512 is known."""
+        min(n, 512) is n where n <= 512 is known, and min(k, n) is k where k <= n is."""
         if not self.respells or isinstance(e, int | bool):
             return e
         if isinstance(e, Cond):
             return self._restated(e)
         hit = self._spelled.get(e)
         if hit is None:
-            hit = self._spelled[e] = self._tightened(self._with_values(e))
+            hit = self._spelled[e] = self._chosen(self._tightened(self._with_values(e)))
         return hit
+
+    def _chosen(self, e: Size) -> Size:
+        """Without what `min`, `max` and `select` choose from in vain, as bounds of several symbols say."""
+        if not self.relates or not isinstance(e, Dim) or not e.depth or e.weight > SMALL:
+            return e
+        total: Size = 0
+        for monomial, coefficient in e.terms:
+            product: Size = coefficient
+            for atom in monomial:
+                product = product * self._chosen_atom(atom)
+            total = total + product
+        return total
+
+    def _chosen_atom(self, atom: Atom) -> Size:
+        if atom.kind == "symbol" or len(atom.symbols) < 2:
+            return atom.dim
+        args: list[Any] = [self.decide(a) if isinstance(a, Cond) else self._chosen(a) for a in atom.args]
+        if atom.kind in ("min", "max"):
+            at_least: Callable[[Size], Truth] = REBUILD["ge"]
+            for a in list(args):
+                if any(
+                    self.decide(at_least(a - b if atom.kind == "min" else b - a)) is True for b in args if b is not a
+                ):
+                    args.remove(a)
+        chosen: Size = REBUILD[atom.kind](*args)
+        return chosen
 
     def _tightened(self, e: Size) -> Size:
         if not isinstance(e, Dim):

@@ -28,7 +28,7 @@ class Consed:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("dims and conditions are not pickled; store str(dim) and read it with parse_dim")
+        raise TypeError("dims and conditions are not pickled; store exact_text(dim) and read it with parse_dim")
 
 
 class NestedTooDeep(UnsupportedError):

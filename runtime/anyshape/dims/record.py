@@ -94,5 +94,4 @@ class SizeReader:
 def _symbol(name: str, low: int | None, high: int | None, is_new: bool) -> Dim:
     if not is_new:
         return symbol(name, low, high)
-    prefix = "?" if name.startswith("?") else name.rpartition(".")[0]
-    return fresh(prefix, low, high)
+    return fresh(name.rpartition(".")[0] or "?", low, high)

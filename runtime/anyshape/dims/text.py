@@ -59,33 +59,51 @@ class _Recording(threading.local):
     """The expressions of a message that `template` is making."""
     anonymous: set[str] | None = None
     """The names of symbols nobody named that were printed as they are, which `anonymous_names` asks for."""
-    legible = False
+    exact = False
 
 
 _recording = _Recording()
-ANONYMOUS = re.compile(r"\?\d+|[A-Za-z_?][\w?]*\.\d+")
+ANONYMOUS = re.compile(r"\?\d+|[^\W\d][\w?]*\.\d+|\?[\w?]*\.\d+")
 """What `fresh` calls symbols, and the text of a function sizes without a name"""
-_ELEMENT = re.compile(r"(\w+)_(\d+)_\.\d+")
-UNNAMED = "v"
+_ELEMENT = re.compile(r"([\w?]+)_(\d+)_\.\d+")
+_UNNAMED = "v"
 """What symbols of elements are called after a value without a name."""
+_UNUSUAL, _ESCAPED = re.compile(r"\W|^\d|^_(?=\W)"), re.compile(r"^_(?=\?)|\?([0-9a-f]+)\?")
+"""Of a value's name, the characters that no name of a symbol has, and what stands for them there"""
 
 
-def legible(e: Size) -> str:
-    """A size as people read it: a symbol that nobody named is `s[0]` if it is an element of a value s, else `?`, any size. Its own name
-    counts what the process has made; it is printed within `anonymous_names` alone, by what gives it another one."""
-    if isinstance(e, int) or _recording.recorded is not None or _recording.anonymous is not None:
-        return str(e)
-    _recording.legible = True
+def shown(e: Dim | Cond) -> str:
+    """The result of str() and repr(), which people read: a symbol that nobody named is `s[0]` if it is an element of a value s, else `?`,
+    any size. Its own name counts what the process has made; it is printed within `anonymous_names` alone, by what gives it another one.
+    While `template` runs, a mark that stands for the expression."""
+    if _recording.recorded is None:
+        return text(e)
+    _recording.recorded.append(e)
+    return f"\0{len(_recording.recorded) - 1}\0"
+
+
+def exact_text(e: Size | Cond) -> str:
+    """The text with every symbol under its own name, which tells it from all others: an order or a key, and nothing for people."""
+    before, _recording.exact = _recording.exact, True
     try:
         return text(e)
     finally:
-        _recording.legible = False
+        _recording.exact = before
 
 
-def legible_name(name: str) -> str:
-    """What `legible` calls a symbol that `fresh` gave this name."""
+def element_name(value: str, k: int) -> str:
+    """What `fresh` is to call the symbol of element k of a value, which may have any name, or none."""
+    plain = _UNUSUAL.sub(lambda m: f"?{ord(m.group()):x}?", value)
+    return f"{'_' if plain.startswith('?') else ''}{plain or _UNNAMED}_{k}_"
+
+
+def legible_name(name: str, other: str = "?") -> str:
+    """What people read for a symbol that `fresh` gave this name; `other` for one that is no element of a value with a name."""
     m = _ELEMENT.fullmatch(name)
-    return f"{m.group(1)}[{m.group(2)}]" if m is not None and m.group(1) != UNNAMED else "?"
+    if m is None or m.group(1) == _UNNAMED:
+        return other
+    value = _ESCAPED.sub(lambda c: chr(int(c.group(1), 16)) if c.group(1) else "", m.group(1))
+    return f"{value}[{m.group(2)}]"
 
 
 @contextmanager
@@ -106,20 +124,11 @@ def is_reworded() -> bool:
 
 def _name(atom: Atom) -> str:
     name = atom.name
-    if ("." in name or "?" in name) and ANONYMOUS.fullmatch(name):
-        if _recording.legible:
+    if ("." in name or "?" in name) and not _recording.exact and ANONYMOUS.fullmatch(name):
+        if _recording.anonymous is None:
             return legible_name(name)
-        if _recording.anonymous is not None:
-            _recording.anonymous.add(name)
+        _recording.anonymous.add(name)
     return name
-
-
-def shown(e: Dim | Cond) -> str:
-    """The result of str(): the text, or while `template` runs a mark that stands for the expression."""
-    if _recording.recorded is None:
-        return text(e)
-    _recording.recorded.append(e)
-    return f"\0{len(_recording.recorded) - 1}\0"
 
 
 def template(message: Callable[[], str]) -> tuple[str | Dim | Cond, ...]:
@@ -397,4 +406,4 @@ def declare(source: str, scope: MutableMapping[str, Size], low: int = 0) -> Size
     return _as_size(parser.whole(parser.disjunction), source)
 
 
-REBUILD["text"] = shown
+REBUILD.update({"text": shown, "exact text": exact_text})

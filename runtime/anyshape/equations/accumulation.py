@@ -64,14 +64,14 @@ def reading_others(
 ) -> Equation:
     """The equation that reads other tensors in place of some; if there is a `target`, it defines that. `programs` are those that were
     restated before: equations share them."""
-    from anyshape.equations.builder import Compaction, Run, Sorting
+    from anyshape.equations.builder import Compaction, Run, Sorting, Update
 
     form, target = q.form, target or q.target
     if isinstance(form, Run):
         if form.program not in programs:
             programs[form.program] = with_tensors(form.program, tensors)
         form = Run(programs[form.program])
-    if isinstance(form, Compaction) and form.where is not None:
+    if isinstance(form, (Compaction, Update)) and form.where is not None:
         form = replace(form, where=reading(form.where, tensors))
     value = reading(q.value, tensors)
     value = value if isinstance(form, Sorting) else rounded_once(value, target.dtype)  # a key is of its own dtype

@@ -141,6 +141,7 @@ class _Adjoint:
         later = self.later(q)
         conditions = self.not_replaced(later, q.index)
         if isinstance(q.form, Update):
+            conditions += [q.form.where] if q.form.where is not None else []
             seed = self.of_update(q, seed, conditions)
         elif later and needs_before(later[0]):
             seed = self.of_copy(q, later[0], seed, conditions)

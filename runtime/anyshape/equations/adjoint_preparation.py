@@ -108,6 +108,14 @@ def needs_before(q: Equation) -> bool:
     return isinstance(q.form, Update) and (q.form.op in ("mul", "max", "min") or q.target in reads(q))
 
 
+def _reading(q: Equation, t: Tensor, before: Tensor) -> Equation:
+    """The equation that reads what was there before in place of its target."""
+    form, index = q.form, tuple(reading(i, {t: before}) for i in q.index)
+    if isinstance(form, Update) and form.where is not None:
+        form = replace(form, where=reading(form.where, {t: before}))
+    return replace(q, index=index, value=reading(q.value, {t: before}), form=form)
+
+
 def _with_versions(ordered: Sequence[Equation]) -> list[Equation]:
     """The equations with a tensor of its own for what each update that needs what was there before finds and leaves."""
     instead: dict[Equation, list[Equation]] = {}
@@ -120,9 +128,7 @@ def _with_versions(ordered: Sequence[Equation]) -> list[Equation]:
         versions = [Tensor(f"{t.name}_{k}", t.dtype, t.shape) for k in range(len(segments) - 1)] + [t]
         for before, version, segment in zip([None, *versions], versions, segments):
             for q in segment:
-                value = q.value if before is None else reading(q.value, {t: before})
-                index = q.index if before is None else tuple(reading(i, {t: before}) for i in q.index)
-                instead[q] = [replace(q, target=version, index=index, value=value)]
+                instead[q] = [replace(q if before is None else _reading(q, t, before), target=version)]
             if before is not None:
                 place = tuple(Var(f"c{k}", n) for k, n in enumerate(t.shape))
                 instead[segment[0]].insert(0, Equation(version, place, before[place], segment[0].source))

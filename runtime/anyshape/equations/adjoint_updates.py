@@ -25,7 +25,7 @@ def winner(eqs: Equations, q: Equation) -> Tensor:
     last = eqs.scratch(f"last_put_in_{q.target.name}", I64, q.target.shape)
     place = eqs.indices("w", q.target.shape)
     eqs.define(last[place], const(0, I64))
-    eqs.update(checked(last)[q.index], "max", number(q) + 1)
+    eqs.update(checked(last)[q.index], "max", number(q) + 1, over=q.variables, where=q.where)
     return last
 
 
@@ -34,7 +34,7 @@ def factors(eqs: Equations, q: Equation) -> Tensor:
     product = eqs.scratch(f"factors_of_{q.target.name}", q.target.dtype, q.target.shape)
     place = eqs.indices("w", q.target.shape)
     eqs.define(product[place], const(1.0, product.dtype))
-    eqs.update(checked(product)[q.index], "mul", cast(q.value, product.dtype))
+    eqs.update(checked(product)[q.index], "mul", cast(q.value, product.dtype), over=q.variables, where=q.where)
     return product
 
 
@@ -45,7 +45,7 @@ def ties(eqs: Equations, q: Equation, before: Tensor) -> Tensor:
     one, none = const(1.0, many.dtype), const(0.0, many.dtype)
     eqs.define(many[place], apply("select", apply("eq", before[place], q.target[place]), one, none))
     extreme = apply("eq", q.value, checked(q.target)[q.index])
-    eqs.update(checked(many)[q.index], "add", apply("select", extreme, one, none))
+    eqs.update(checked(many)[q.index], "add", apply("select", extreme, one, none), over=q.variables, where=q.where)
     return many
 
 
@@ -64,11 +64,14 @@ def other_factors(eqs: Equations, q: Equation, cycle: int) -> Expr:
     def at(e: Expr, u: Expr) -> Expr:
         return substitute(e, point(q.variables, u))
 
+    def guarded(e: Expr, otherwise: Expr) -> Expr:
+        return e if q.where is None else apply("select", q.where, e, otherwise)
+
     (u,) = eqs.indices("u", many)
-    eqs.define(element[u], at(ravelled(q.index, q.target.shape), u))
+    eqs.define(element[u], at(guarded(ravelled(q.index, q.target.shape), const(-1, I64)), u))
     eqs.argsort(order[:], many, lambda k: element[k])
     (u,) = eqs.indices("u", many)
-    eqs.define(value[u], cast(at(q.value, order[u]), value.dtype))
+    eqs.define(value[u], cast(at(guarded(q.value, const(1.0, q.value.dtype)), order[u]), value.dtype))
     (u,) = eqs.indices("u", many)
     eqs.update(rank[order[u]], "set", u)
     for k, (running, backward) in enumerate(((before, False), (after, True))):

@@ -8,7 +8,7 @@ from typing import Any
 
 from anyshape.dims import Dim, Size, eq
 from anyshape.dtypes import BOOL, I64, DType, accum
-from anyshape.equations.expr import Apply, Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast
+from anyshape.equations.expr import Apply, Const, Expr, ExprLike, Read, Tensor, Var, adapt, as_expr, cast
 from anyshape.equations.functions import fold, where
 from anyshape.equations.procedure import Procedure
 from anyshape.equations.program import StepProgram
@@ -38,11 +38,16 @@ class Sorting:
     descending: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Update:
-    """target[index] op= value, at any index and more than once, in row-major order of the variables; `op` is one of UPDATES."""
+    """target[index] op= value, at any index and more than once, in row-major order of the variables; `op` is one of UPDATES.
+
+    Where `where` does not hold, nothing is done, and neither index nor value is evaluated. `over` are variables that it has in any case.
+    """
 
     op: str
+    where: Expr | None = None
+    over: tuple[Var, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -103,7 +108,8 @@ class Equation:
     def variables(self) -> tuple[Var, ...]:
         along = self.form.along if isinstance(self.form, (Compaction, Sorting)) else None
         if isinstance(self.form, Update):  # also those that the index does not mention: the last one wins, or all count
-            return tuple(sorted(self.value.free.union(*(i.free for i in self.index)), key=lambda v: v.serial))
+            mentioned = frozenset(self.form.over).union(*(e.free for e in self.expressions))
+            return tuple(sorted(mentioned, key=lambda v: v.serial))
         in_order: dict[Var, None] = {}
         for i in self.index:
             for v in sorted(i.free, key=lambda v: v.serial):
@@ -123,19 +129,24 @@ class Equation:
         """Everything that is evaluated: the value, the index, the filter, the steps of a program."""
         if isinstance(self.form, Run):
             return self.form.program.expressions
-        where = self.form.where if isinstance(self.form, Compaction) else None
-        return (self.value, *self.index) if where is None else (self.value, *self.index, where)
+        return (self.value, *self.index) if self.where is None else (self.value, *self.index, self.where)
+
+    @property
+    def where(self) -> Expr | None:
+        """The condition of a form under which index and value are evaluated."""
+        return self.form.where if isinstance(self.form, (Compaction, Update)) else None
 
     def __str__(self) -> str:
         if isinstance(self.form, Run):
             return self.form.program.line(self.target)
         value, sign = str(self.value), "="
-        if isinstance(self.form, Update) and self.form.op != "set":
-            sign = f"{self.form.op}="
+        kept = "" if self.where is None else f" if {self.where}"
+        if isinstance(self.form, Update):
+            sign = "=" if self.form.op == "set" else f"{self.form.op}="
+            value += kept
         elif self.over:
             names = ", ".join(v.name for v in self.over)
-            where = self.form.where if isinstance(self.form, Compaction) else None
-            value = f"[{value} for {names}{'' if where is None else f' if {where}'}]"
+            value = f"[{value} for {names}{kept}]"
             if isinstance(self.form, Sorting):
                 value = f"argsort({value}{', descending' if self.form.descending else ''})"
         return f"{self.target.name}[{', '.join(map(str, self.index))}] {sign} {value}"
@@ -225,7 +236,7 @@ class Equations:
         """Defines a data-dependent size by the value: `k = count(...)`."""
         if not isinstance(size, Dim) or not size.is_symbol:
             raise SpecError(f"{self.op}: a data-dependent size must be a symbol, not {size}")
-        tensor = self.scratch(str(size), I64, ())
+        tensor = self.scratch(size.name, I64, ())
         self.equations.append(Equation(tensor, (), _adapted(value, I64), source, born=size))
 
     def compact(
@@ -286,12 +297,36 @@ class Equations:
         sizes are found by a run of their own, ahead of the one that has memory for the results."""
         return Procedure(self, born, counted)
 
-    def update(self, target: Expr, op: str, value: ExprLike, source: str = "") -> None:
-        """`t[e] op= value`, one after the other."""
+    def update(
+        self,
+        target: Expr,
+        op: str,
+        value: ExprLike,
+        source: str = "",
+        *,
+        over: Iterable[Expr] = (),
+        where: ExprLike | None = None,
+    ) -> None:
+        """`t[e] op= value`, one after the other; only where `where` holds, and for all values of the variables of `over`. What nothing
+        defines before its first update is zero."""
         if op not in UPDATES:
             raise SpecError(f"{self.op}: {op} is not an update; the updates are {', '.join(UPDATES)}")
         tensor, index = self._left(target)
-        self.equations.append(Equation(tensor, index, _adapted(value, tensor.dtype), source, Update(op)))
+        keep = None if where is None else as_expr(where)
+        form = Update(op, None if isinstance(keep, Const) and keep.value is True else keep, _variables_of(over))
+        if all(q.target is not tensor for q in self.equations) and not self._sets_all(form, tensor, index):
+            self.define(tensor[self.indices("z", tensor.shape)], 0, source)
+        self.equations.append(Equation(tensor, index, _adapted(value, tensor.dtype), source, form))
+
+    def _sets_all(self, form: Update, tensor: Tensor, index: tuple[Expr, ...]) -> bool:
+        """Whether an update sets every element, since its index is that of an argsort, whose positions are all different."""
+        match index:
+            case (Read(tensor=order, index=(Var(extent=n),)),) if (
+                form.op == "set" and form.where is None and not form.over
+            ):
+                sorts = (q.form for q in self.equations if q.target is order and isinstance(q.form, Sorting))
+                return tensor.shape == (n,) and any(s.over.extent == n for s in sorts)
+        return False
 
     def _left(self, target: Expr) -> tuple[Tensor, tuple[Expr, ...]]:
         if not isinstance(target, Read):
@@ -306,6 +341,10 @@ class Equations:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.equations))
+
+
+def _variables_of(expressions: Iterable[Expr]) -> tuple[Var, ...]:
+    return tuple(sorted(frozenset[Var]().union(*(e.free for e in expressions)), key=lambda v: v.serial))
 
 
 def _adapted(value: ExprLike, dtype: DType) -> Expr:

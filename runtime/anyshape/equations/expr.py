@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Union
 from weakref import WeakValueDictionary
 
 from anyshape.dims import Cond, Dim, Size, bounds, free_symbols
-from anyshape.dtypes import BOOL, CHAR, I64, U64, DType, accum, highest, lowest
+from anyshape.dtypes import BOOL, CHAR, I64, U64, DType, accum, highest, literal_key, lowest
 from anyshape.dtypes import bitcast as same_width
 from anyshape.errors import SpecError
 from anyshape.wording import counted
@@ -184,7 +184,7 @@ def const(value: int | float | bool, dtype: DType | None = None) -> Const:
         node.value, node.dtype, node.free = value, dtype, frozenset()
         return node
 
-    node = _intern(("const", type(value), repr(value), dtype), make)
+    node = _intern(("const", literal_key(value), dtype), make)
     assert isinstance(node, Const)
     return node
 

@@ -23,7 +23,7 @@ from anyshape.equations.expr import (
     reduce_node,
 )  # fmt: skip
 from anyshape.equations.indexing import at, checked, fit, item, pad, present, ravel, unravel, widened, wrap
-from anyshape.equations.ranges import end_item, last_place, reduce_range
+from anyshape.equations.ranges import end_item, last_place, range_index, reduce_range
 from anyshape.errors import SpecError
 
 REDUCTIONS = ("sum", "prod", "max", "min", "any", "all", "count", "argmax", "argmin", "first", "last")
@@ -190,7 +190,7 @@ def inside(index: Iterable[ExprLike], extents: Iterable[Size]) -> Expr:
 __all__ = [
     "abs_", "and_", "at", "bit_and", "bit_or", "bit_xor", "bitcast", "cast", "ceil", "checked", "clamp", "cos", "entropy",
     "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "int_", "item", "le", "log", "lt", "maximum",
-    "minimum", "ne", "not_", "or_", "pad", "philox", "pow_", "present", "quotient", "ravel", "reduce_", "reduce_range",
+    "minimum", "ne", "not_", "or_", "pad", "philox", "pow_", "present", "quotient", "range_index", "ravel", "reduce_", "reduce_range",
     "reflect", "remainder", "round_even", "saturate", "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div",
     "unravel", "where", "widened", "wrap",
 ]  # fmt: skip

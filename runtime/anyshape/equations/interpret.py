@@ -193,23 +193,25 @@ class Evaluation:
         value = self.whole(q.value, active, depth, full)
         along = q.form.along if isinstance(q.form, (Compaction, Sorting)) else None
         index = [self.whole(i, active, depth, full) for i in q.index if i is not along]
+        if isinstance(q.form, Update):
+            index = [np.where(keep, i, 0) for i in index]
         if self.symbolic:
             _demand_known(q, index, value, over)
         first: tuple[Any, ...] = (*(slice(None) for _ in extents), *(0 for _ in over))
         at = [i.astype(np.int64)[first] for i in index] if 0 not in over else []
         if isinstance(q.form, Update):
             for k, (i, n) in enumerate(zip(at, target.shape, strict=True)):
-                self.demand_inside((i >= 0) & (i < n), k, q, n, depth)
-            ordered.update(q.form.op, target, at, value, q.target)
+                self.demand_inside((i >= 0) & (i < n) | ~keep, k, q, n, depth)
+            ordered.update(q.form.op, target, [i[keep] for i in at], value[keep], q.target)
         elif isinstance(q.form, (Compaction, Sorting)) and 0 not in over:
             ordered.put_vectors(q.form, target, at, q.index.index(q.form.along), value, keep, q.target)
 
     def filtered(self, q: Equation, full: tuple[int, ...]) -> tuple[Array, Array]:
         """The points that a filter keeps, at which everything else is evaluated."""
         everywhere = np.ones((1,) * self.rank, bool)
-        if not isinstance(q.form, Compaction) or q.form.where is None:
+        if q.where is None:
             return np.ones(full, bool), everywhere
-        keep = self.whole(q.form.where, everywhere, len(full), full)
+        keep = self.whole(q.where, everywhere, len(full), full)
         if self.symbolic and not all(isinstance(k, (bool, np.bool_)) for k in keep.flat):
             raise Unknown(f"a filter of {q}")
         keep = keep.astype(bool)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from anyshape.dims import Size
-from anyshape.equations.builder import Equation, Run
+from anyshape.equations.builder import Equation, Run, Update
 from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var
 from anyshape.equations.traversal import walk
 
@@ -18,7 +18,10 @@ def operations(equations: Iterable[Equation]) -> Size:
     """The number of operations of all elements together."""
     total: Size = 0
     for q in equations:
-        total = total + _of(q.value, _points(q.variables), set())
+        points, seen = _points(q.variables), set[Expr]()
+        total = total + _of(q.value, points, seen)
+        if isinstance(q.form, Update) and q.form.where is not None:
+            total = total + _of(q.form.where, points, seen)
     return total
 
 

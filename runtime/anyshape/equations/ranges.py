@@ -43,6 +43,15 @@ def reduce_range(kind: str, low: ExprLike, high: ExprLike, body: Body, where: Bo
     return reduce_(kind, [dims.maximum(0, stop - begin)], lambda v: body(at(v)), None if whole else inside)
 
 
+def range_index(name: str, low: ExprLike, high: ExprLike) -> tuple[Expr, Expr]:
+    """A variable of an update over `range(low, high)`: its value, and the condition that it is inside; True where the ends are sizes."""
+    a, b = as_expr(low), as_expr(high)
+    begin, stop = _ends(a)[0], _ends(b)[1]
+    v = Var(name, dims.maximum(0, stop - begin)) + begin
+    tests = [test(v, end) for test, end in ((_beyond, a), (_below, b)) if end.free]
+    return v, tests[0] if len(tests) == 1 else apply("and", *tests) if tests else const(True, BOOL)
+
+
 def _below(v: Expr, high: Expr) -> Expr:
     """v < k + 1 is v <= k."""
     if isinstance(high, Apply) and high.op == "add" and isinstance(high.args[1], Const) and high.args[1].value == 1:

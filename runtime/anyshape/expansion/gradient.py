@@ -76,18 +76,18 @@ def _looked_through(of: Value, by: Sequence[Value]) -> tuple[Value, tuple[Node, 
     while True:
         nodes = _between(of, by)
         composed = {n: n.op.composition for n in nodes if n.op.composition is not None}
-        if not composed:
+        decided = {n: n.op.control.simplify(n) for n in nodes if n.op.control is not None}
+        if not composed and all(results is None for results in decided.values()):
             return of, nodes, callers
         new: dict[Value, Value] = {}
         for n in nodes:
-            expanded = expand(n) if n in composed else None
+            expanded = expand(n) if n in composed else decided.get(n)
             if n in composed and expanded is None:
                 raise UnsupportedError(f"no gradient of {_named(n, callers.get(n, ()))}: a rank is not known")
             if expanded is not None:
                 inputs = frozenset(v.node for v in n.inputs if v is not None and v.node is not None)
-                callers |= {
-                    m: (n, *callers.get(n, ())) for m in topological(list(expanded), inputs) if m not in callers
-                }
+                own = (n, *callers.get(n, ())) if n in composed else callers.get(n, ())
+                callers |= {m: own for m in topological(list(expanded), inputs) if m not in callers}
             results = expanded if expanded is not None else _with(n, new)
             callers |= {
                 v.node: callers[n] for v in results if n in callers and v.node is not None and v.node not in callers

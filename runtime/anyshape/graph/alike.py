@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from anyshape.dtypes import literal_key
+
 
 def alike(attrs: Mapping[str, Any]) -> Hashable:
-    """A key that is equal for attributes that no op distinguishes. Python's equality does not do: 0.0 equals -0.0, and True equals 1."""
+    """A key that is equal for attributes that no op distinguishes."""
     return tuple((name, _hashable(attrs[name])) for name in sorted(attrs))
 
 
@@ -15,6 +17,6 @@ def _hashable(v: Any) -> Hashable:
     if isinstance(v, (tuple, list)):
         return tuple(map(_hashable, v))
     if isinstance(v, (bool, float)):
-        return type(v), repr(v)
+        return literal_key(v)
     key: Hashable = v
     return key

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.dims import Cond, Sameness
 from anyshape.dtypes import DType, parse_dtype
 from anyshape.errors import ArgumentError
 from anyshape.graph.infer import build
@@ -118,10 +119,12 @@ def _common_dtype(op: OpDef, inputs: Sequence[Any]) -> dict[str, DType]:
 def as_value(argument: Any, dtype: DType | None = None) -> Value:
     """A Value as it is; a dim, a Python number or list in the dtype it meets (f32 and i64 if none); an array in its own; strings as
     characters."""
-    from anyshape.graph.sizes import is_size, sizes
+    from anyshape.graph.sizes import is_size, sizes, truth_value
 
     if isinstance(argument, Value):
         return argument
+    if isinstance(argument, Cond):
+        return truth_value(argument)
     if is_size(argument):
         value = sizes(argument)
         return value if dtype in (None, value.type.dtype) else value.astype(dtype)
@@ -144,6 +147,8 @@ def _operand(op: OpDef, p: ParamDef, argument: Any) -> Value | None:
         return None
     if isinstance(argument, Value):
         return argument
+    if isinstance(argument, Cond):
+        return as_value(argument)
     if is_size(argument):
         return sizes(argument)
     kind = np.int64 if p.kind in ("ints", "axes", "axis", "int") else np.bool_ if p.kind == "bool" else None
@@ -151,6 +156,10 @@ def _operand(op: OpDef, p: ParamDef, argument: Any) -> Value | None:
 
 
 def _array(argument: Any, kind: Any = None) -> NDArray[Any]:
+    if isinstance(argument, list | tuple):
+        argument = [v.demand() if isinstance(v, Sameness) else v for v in argument]
+    elif isinstance(argument, Sameness):
+        argument = argument.demand()
     try:
         return np.asarray(argument, kind)
     except (TypeError, ValueError, OverflowError) as e:
@@ -164,6 +173,8 @@ def attribute(op: OpDef, p: ParamDef, value: Any) -> Any:
             other = f"; use {op.twin}" if op.twin else ""
             raise ArgumentError(f"{op.full_name}: {p.name} is an attribute, and needs a constant{other}")
         value = value.constant.tolist()
+    if isinstance(value, Sameness):
+        value = value.demand()
     try:
         return _canonical(p, value)
     except (TypeError, ValueError):

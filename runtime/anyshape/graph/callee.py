@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
-from anyshape.dims import Dim, Size, definitions, eq, free_symbols, fresh, legible, substitute
+from anyshape.dims import Dim, Size, definitions, eq, free_symbols, fresh, substitute
 from anyshape.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import Inference
@@ -65,7 +65,8 @@ def _check_signature(c: Callee) -> None:
     for t in (*c.type.params, *c.type.results):
         if not isinstance(t, ListType) and t.shape is None:
             raise UnsupportedError(
-                f"the function {c.name} declares {t}: ranks of its parameters and results must be known"
+                f"the function {c.name} declares {t}: ranks of its parameters and results must be known; "
+                f"what may have any rank is passed as the element of a list, list[{t}]"
             )
     for t in c.type.params:
         unknown = {s for n in _dims(t) for s in free_symbols(n)} - known - {DIFFERS}
@@ -165,7 +166,7 @@ def bind_argument(where: str, expected: TensorType, got: TensorType, values: dic
         values[s] = d.of(d.place, values)
     for axis, (n, m) in enumerate(zip(expected.shape, got.shape)):
         if eq(substitute(n, values) if isinstance(n, Dim) else n, m) is False:
-            raise ShapeError(f"{where} must be {expected}, got {got}: dim {axis} is not {legible(n)}")
+            raise ShapeError(f"{where} must be {expected}, got {got}: dim {axis} is not {n}")
 
 
 def _results(t: FunctionType, values: dict[Dim, Size]) -> Inference:

@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from anyshape.dims import Dim, Facts, bounds
+from anyshape.dtypes import literal_key
 from anyshape.equations import Equation, Reduce, Tensor
 from anyshape.equations.expr import Apply, Const, Expr, Read, Scalar, Var
 from anyshape.equations.traversal import children, walk
@@ -84,7 +85,7 @@ def _spelled(e: Expr, variables: tuple[Var, ...], same: Mapping[Tensor, Identity
     if isinstance(e, Var):
         return ("variable", variables.index(e))
     if isinstance(e, Const):
-        return (repr(e.value), e.dtype)
+        return (literal_key(e.value), e.dtype)
     if isinstance(e, Scalar):
         return (e.size, e.dtype)
     assert isinstance(e, Apply)

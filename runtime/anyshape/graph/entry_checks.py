@@ -84,7 +84,7 @@ def _about(check: Check, entry: Set[Dim]) -> Iterator[Check]:
     if free_symbols(check.cond) <= entry:
         yield check
     elif check.cond.kind == "and":
-        words = tuple(p if isinstance(p, str) or free_symbols(p) <= entry else as_known(str(p)) for p in check.parts)
+        words = tuple(p if isinstance(p, str) or free_symbols(p) <= entry else as_known(p) for p in check.parts)
         for cond in check.cond.args:
             if free_symbols(cond) <= entry:
                 yield replace(check, cond=cond, parts=words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cached_property
+from operator import attrgetter
 
 from anyshape.dims import Dim, Size, free_symbols
 from anyshape.errors import ArgumentError, VerifyError
@@ -89,7 +90,7 @@ class Function:
         symbols: dict[Dim, None] = {}
         for p in self.params:
             for n in p.type.shape or ():
-                for s in sorted(free_symbols(n), key=str):
+                for s in sorted(free_symbols(n), key=attrgetter("name")):
                     symbols[s] = None
         return list(symbols)
 

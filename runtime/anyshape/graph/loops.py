@@ -116,7 +116,7 @@ class Carried:
 
 def of_all_iterations(t: TensorType) -> TensorType:
     """A list's type without what is known of one iteration alone."""
-    return without_dims(t, lambda s: str(s).startswith("iteration.")) if isinstance(t, ListType) else t
+    return without_dims(t, lambda s: s.name.startswith("iteration.")) if isinstance(t, ListType) else t
 
 
 def low_of(n: Size) -> int:
@@ -299,7 +299,7 @@ def _iteration_symbols(body: Function, n: int, outside: set[Dim]) -> set[Dim]:
     """Dims and elements of the body's own parameters that are symbols of one iteration."""
     own = (e for p in body.params[: 1 + n] for e in (*(p.type.shape or ()), *(p.contents or ())))
     return {
-        e for e in own if isinstance(e, Dim) and e.is_symbol and str(e).startswith("iteration.") and e not in outside
+        e for e in own if isinstance(e, Dim) and e.is_symbol and e.name.startswith("iteration.") and e not in outside
     }
 
 

@@ -23,7 +23,6 @@ from anyshape.dims import (
     eq,
     free_symbols,
     ge,
-    legible,
     linear,
     substitute,
     symbol,
@@ -96,7 +95,8 @@ def match_shape(x: Value, type: str, source: str = "") -> Value:
 
 
 def ensure(v: Value, expected: TensorType, where: str, params: Sequence[Value]) -> Value:
-    """v as a value of a type whose dims follow from those of parameters, or are names of their own: checked where that is not seen.
+    """v as a value of a type whose dims follow from those of parameters, or are names of their own: checked where that is not seen, as is a
+    rank that branches decide.
 
     Raises DtypeError or ShapeError."""
     if isinstance(expected, ListType | FunctionType) or isinstance(v.type, ListType | FunctionType):
@@ -104,39 +104,38 @@ def ensure(v: Value, expected: TensorType, where: str, params: Sequence[Value]) 
         if not fits and expected != v.type:
             raise DtypeError(f"{where} must be {expected}, got {v.type}")
         return v
-    _demand_kind(v, expected, where)
+    of_branches = v.type.shape is None and unlike_ranks(topological([v]))
+    _demand_kind(v, expected, where, of_branches)
     known = {n for p in params for n in p.type.symbols()}
     open_: list[Size | None] = []
-    for axis, (n, m) in enumerate(zip(expected.shape or (), v.type.shape or ())):
-        decided = eq(n, m)
+    for axis, (n, m) in enumerate(zip(expected.shape or (), v.type.shape or expected.shape or ())):
+        decided = eq(n, m) if v.type.shape is not None else None
         if decided is False:
-            raise ShapeError(f"{where} must be {expected}, got {v.type}: dim {axis} is not {legible(n)}")
+            raise ShapeError(f"{where} must be {expected}, got {v.type}: dim {axis} is not {n}")
         own = isinstance(n, Dim) and not free_symbols(n) <= known
         open_.append(None if decided is True or own else n)
-    if all(n is None for n in open_):
+    if all(n is None for n in open_) and not of_branches:
         return v
     places = _entry_places(params)
     for size in (n for n in open_ if n is not None):
         unknown = free_symbols(size) - places.keys()
         if unknown or (isinstance(size, Dim) and any(a.kind != "symbol" for t, _ in size.terms for a in t)):
-            raise UnsupportedError(
-                f"a declared dim may be a sum of products of dims of the parameters; {legible(size)} is none"
-            )
+            raise UnsupportedError(f"a declared dim may be a sum of products of dims of the parameters; {size} is none")
     return ensured(v, [None if n is None else _size(n, places) for n in open_], where)
 
 
-def _demand_kind(v: Value, expected: TensorType, where: str) -> None:
+def _demand_kind(v: Value, expected: TensorType, where: str, any_rank: object) -> None:
     if v.type.dtype is not expected.dtype:
         raise DtypeError(f"{where} must be {expected}, got {v.type}")
-    if v.type.rank != expected.rank:
-        why = unlike_ranks(topological([v])) if v.type.shape is None else ""
-        raise ShapeError(f"{where} must be {expected}, got {v.type}{f', since {why}' if why else ''}")
+    if v.type.rank != expected.rank and not any_rank:
+        raise ShapeError(f"{where} must be {expected}, got {v.type}")
 
 
 def ensured(v: Value, sizes: Sequence[Value | None], where: str) -> Value:
     """v with these sizes, vectors of one item; anything where there is None."""
     pieces = [constant(np.array([-1], np.int64)) if n is None else n for n in sizes]
-    return make("ensure_shape", [v], {"shape": make("concat", [pieces], {"axis": 0}, "")}, where)
+    shape = make("concat", [pieces], {"axis": 0}, "") if pieces else constant(np.zeros(0, np.int64))
+    return make("ensure_shape", [v], {"shape": shape}, where)
 
 
 def as_parameters(name: str, params: Sequence[Value], arguments: Sequence[Value]) -> list[Value]:
@@ -202,7 +201,7 @@ def _piece(
     """One required dim as a vector of one item; -1 for `?`. `places`: which dim of the text tells each name."""
     if isinstance(n, int):
         return constant(np.array([n], np.int64))
-    if str(n).startswith("?"):
+    if n.name.startswith("?"):
         return constant(np.array([-1], np.int64))
     if any(a.kind != "symbol" for monomial, _ in n.terms for a in monomial):
         raise ParseError(
@@ -239,14 +238,14 @@ def resolved(params: Sequence[Value], results: Sequence[Value], held: Sequence[V
         inner: dict[Value, str] = {}
         for v in node.inputs:
             if isinstance(v, NamedDim):
-                name = str(v.dim)
+                name = v.dim.name
                 if name not in scope and node.regions and (v.of is None or not (v.of in seen or v.of.is_constant)):
                     inner[v] = name
                     continue
                 if name not in scope:
                     scope[name] = _written(v, scope)
                 place = scope[name]
-                mapped[v] = place.size({s: scope[str(s)] for s in free_symbols(place.rest)}, mapped, node.source)
+                mapped[v] = place.size({s: scope[s.name] for s in free_symbols(place.rest)}, mapped, node.source)
         inputs = tuple(v if v is None else mapped.get(v, v) for v in node.inputs)
         facts = entry.facts_for(inputs)
         rebuilt = localised(over(node, inputs), inner, facts) if inner else rebuild(node, inputs, facts)
@@ -259,7 +258,7 @@ def resolved(params: Sequence[Value], results: Sequence[Value], held: Sequence[V
 def _written(v: NamedDim, scope: Mapping[str, Place]) -> Place:
     """Where a name is written first. Raises ArgumentError if it is nowhere, or beside other names that nothing tells."""
     parts = linear(v.within, v.dim)
-    if v.of is None or parts is None or not {str(s) for s in free_symbols(parts[1])} <= scope.keys():
+    if v.of is None or parts is None or not {s.name for s in free_symbols(parts[1])} <= scope.keys():
         known = ", ".join(scope) or "none"
         if v.of is None:
             raise ArgumentError(f"a size is computed of {v.dim}, and no input has that dim; there are {known}")
@@ -269,20 +268,20 @@ def _written(v: NamedDim, scope: Mapping[str, Place]) -> Place:
 
 def names_of_unknowns(params: Sequence[Value], results: Sequence[Value]) -> dict[Dim, Size]:
     """Symbols by the names that texts give to unknown dims of inputs, so that these can be spoken of: f.specialize(n=128)."""
-    unknown = {s for p in params for s in p.type.symbols() if str(s).startswith("?")}
+    unknown = {s for p in params for s in p.type.symbols() if s.name.startswith("?")}
     taken, renamed = set(_entry_names(params)), dict[Dim, Size]()
     for node in topological(results) if unknown else ():
         for v in node.inputs:
-            if not isinstance(v, NamedDim) or v.of is None or str(v.dim) in taken:
+            if not isinstance(v, NamedDim) or v.of is None or v.dim.name in taken:
                 continue
-            taken.add(str(v.dim))
+            taken.add(v.dim.name)
             if v.within is not v.dim:
                 continue
             n = v.of.type.shape[v.axis] if v.of.type.shape is not None else None
             if isinstance(n, Dim) and n in unknown:
-                renamed.setdefault(n, symbol(str(v.dim), *bounds(n)))
+                renamed.setdefault(n, symbol(v.dim.name, *bounds(n)))
     return renamed
 
 
 def _entry_names(params: Sequence[Value]) -> dict[str, Place]:
-    return {str(s): place for s, place in _entry_places(params).items() if not str(s).startswith("?")}
+    return {s.name: place for s, place in _entry_places(params).items() if not s.name.startswith("?")}

@@ -48,10 +48,10 @@ class Names:
 
     def __getitem__(self, s: Dim) -> str:
         if not is_anonymous(s):
-            return str(s)
+            return s.name
         name = self.names.get(s) or self.elsewhere.get(s)
         if name is None:
-            label = str(s).rpartition(".")[0] or "size"
+            label = s.name.rpartition(".")[0] or "size"
             name = self.elsewhere[s] = _numbered(label, "", {*self.names.values(), *self.elsewhere.values()})
         return name
 
@@ -75,9 +75,9 @@ def reworded(text: str, node: Node, printed: Set[str] = frozenset()) -> str:
         return text
     names: dict[str, str] = {}
     known = {} if node.op.control is not None else origins(_with_operands(node))  # what regions capture has no names
-    names.update((str(s), name) for s, name in known.items())
+    names.update((s.name, name) for s, name in known.items())
     if not asked <= names.keys():
-        names = {str(s): name for s, name in origins(_behind(node)).items()} | names
+        names = {s.name: name for s, name in origins(_behind(node)).items()} | names
     names = {name: legible_name(name) for name in printed} | names
     return ANONYMOUS.sub(lambda m: names.get(m.group(), m.group()), text)
 

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from anyshape.dims import Cond, Dim, Size, legible
+from anyshape.dims import Cond, Dim, Size
 from anyshape.errors import ArgumentError
 from anyshape.graph.spelled import stacked
 from anyshape.graph.value import Value, constant
@@ -28,9 +28,9 @@ def remember_input(value: Value) -> None:
     _INPUTS[value] = None
 
 
-def newest_input(name: str) -> list[Value]:
-    """The newest of the inputs that have a dim of that name, if there is any."""
-    return [p for p in _INPUTS if name in map(str, p.type.symbols())][-1:]
+def inputs_with(name: str) -> list[Value]:
+    """The inputs that have a dim of that name, the newest last."""
+    return [p for p in _INPUTS if any(s.name == name for s in p.type.symbols())]
 
 
 def remember(value: Value, again: bool = False) -> None:
@@ -104,7 +104,7 @@ def _atom(n: Dim) -> Value:
         place = _PLACES.get(n)
         value = None if place is None else place[0]()
         if place is None or value is None:
-            raise ArgumentError(f"no value has the dim {legible(n)} any more; keep the value that it is of")
+            raise ArgumentError(f"no value has the dim {n} any more; keep the value that it is of")
         k = place[1]
         if place[2]:
             return _scalar(value if value.type.rank in (0, None) else value.reshape(-1)[k])
@@ -136,4 +136,4 @@ def truth_value(c: Cond) -> Value:
     return size(c.args[0]).equal(0) if c.kind == "eq" else size(c.args[0]) >= 0
 
 
-__all__ = ["is_size", "newest_input", "remember", "remember_input", "size", "sizes", "truth_value"]
+__all__ = ["inputs_with", "is_size", "remember", "remember_input", "size", "sizes", "truth_value"]

@@ -28,6 +28,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
 from anyshape.dims import Dim, Size, anonymous_names, bounds, free_symbols, symbol
@@ -80,7 +81,7 @@ def _region(f: Function, shown: Mapping[Dim, Size], indent: str) -> list[str]:
     return [f"{head} {{", *_body(f, names, shown, indent + "  "), f"{indent}}}"]
 
 
-def size_names(f: Function) -> dict[Dim, Size]:
+def size_names(f: Function) -> dict[Dim, Dim]:
     """What the text of a function calls sizes that nobody named."""
     return symbol_names(f, value_names(f))
 
@@ -91,18 +92,17 @@ def spelled_type(t: TensorType, shown: Mapping[Dim, Size]) -> str:
         return str(t.substitute(shown))
 
 
-def symbol_names(f: Function, names: Mapping[Value, str]) -> dict[Dim, Size]:
-    """Unknowns under names that depend on the function alone: `s[0]` for an element of %s, `?0`, `?1` … for others, in order."""
-    shown: dict[Dim, Size] = {}
-    values = [*f.params, *(v for node in f.nodes for v in node.outputs)]
+def symbol_names(f: Function, names: Mapping[Value, str]) -> dict[Dim, Dim]:
+    """Unknowns under names that depend on the function alone: `s[0]` for an element of a parameter, `?0`, `?1` … for others, in order."""
+    shown: dict[Dim, Dim] = {}
     dims = {s for p in f.params for s in p.type.symbols()}
-    for v in values:
+    for v in f.params:
         for k, e in enumerate(v.contents or ()):
             if isinstance(e, Dim) and free_symbols(e) == {e} and is_anonymous(e) and e not in dims and e not in shown:
                 shown[e] = symbol(f"{names[v][1:]}[{k}]", *bounds(e))
     count = 0
     for v in _all_values(f):
-        for s in sorted(v.type.symbols() - shown.keys(), key=str):
+        for s in sorted(v.type.symbols() - shown.keys(), key=attrgetter("name")):
             if is_anonymous(s):
                 shown[s] = symbol(f"?{count}", *bounds(s))
                 count += 1
@@ -119,7 +119,7 @@ def _all_values(f: Function) -> Iterator[Value]:
 
 def is_anonymous(s: Dim) -> bool:
     """Whether the symbol was made by `fresh`, so that its name depends on how many were made before."""
-    name = str(s)
+    name = s.name
     return name.startswith("?") or "." in name
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from enum import Enum
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 else:
     Spelled = object
 
-from anyshape.dims import Cond, Dim, Size, fresh
+from anyshape.dims import ANONYMOUS, Cond, Dim, Sameness, Size, element_name, exact_text, fresh, legible_name
 from anyshape.dtypes import I32, I64, DType, from_numpy
 from anyshape.errors import ArgumentError
 from anyshape.graph.opdef import OpDef
@@ -141,9 +140,12 @@ class Value(Spelled):
         return self.type.dtype
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, int | float | np.ndarray | np.generic | list):
+        if isinstance(other, int | float | np.ndarray | np.generic | list | Dim):
             raise ArgumentError("values are == if they are the same value; elements are compared by x.equal(y)")
-        return self is other
+        return Sameness(self, other, self is other)  # type: ignore[return-value]
+
+    def __ne__(self, other: object) -> bool:
+        return Sameness(self, other, not self == other)  # type: ignore[return-value]
 
     def __getitem__(self, key: Any) -> Value:
         from anyshape.graph.item import item
@@ -178,16 +180,12 @@ for _name, _function in operators():
 
 def element_symbol(value: Value, k: int) -> Any:
     """A symbol for element k of a value whose elements are known only at run time; any integer."""
-    return fresh(f"{value.name or 'v'}_{k}_", low=None)
+    return fresh(element_name(value.name, k), low=None)
 
 
-_ELEMENT = re.compile(r"_(\d+)_\.\d+(?!\w)")
-_SERIAL = re.compile(r"(?<=\w)\.\d+(?!\w)|(?<=\?)\d+")
-
-
-def as_known(size: str) -> str:
+def as_known(size: Dim | Cond) -> str:
     """A size as people know it: such symbols as `total[0]`, sizes that data decides as `k`, without what makes each unlike others."""
-    return _SERIAL.sub("", _ELEMENT.sub(r"[\1]", size))
+    return ANONYMOUS.sub(lambda m: legible_name(m.group(), m.group().rpartition(".")[0] or "?"), exact_text(size))
 
 
 def _constant_contents(array: NDArray[Any], type: TensorType) -> Contents | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from anyshape.dims import anonymous_names
 from anyshape.equations.text import operation_text
 from anyshape.lower.analyse.windows import Staged
 from anyshape.lower.depth import room_for
@@ -37,7 +38,7 @@ from anyshape.lower.schedule.tree import Loop, Scope
 def describe(group: Group) -> str:
     """The schedule of a group: scopes are shared loops, `along` marks the vector variable, `keep` goes to scratch."""
     text = _Text()
-    with room_for(nodes_of(group)):
+    with room_for(nodes_of(group)), anonymous_names():
         for p in schedule_group(group).phases:
             text.phase(p)
     return "\n".join(text.lines) + "\n"

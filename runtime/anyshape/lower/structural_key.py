@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anyshape.dims import Atom, Cond, Dim, Size
+from anyshape.dtypes import literal_key
 from anyshape.equations import Compaction, Demand, Equation, Run, Sorting, Step, Tensor, Update
 from anyshape.equations.builder import Form as EquationForm
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
@@ -101,8 +102,8 @@ class StructuralKeyWriter:
                 return ("sorting", self.expression(along), self.expression(over), descending)
             case Step(along, backward, cycle):
                 return ("step", self.expression(along), backward, cycle)
-            case Update(op):
-                return ("update", op)
+            case Update(op, where):
+                return ("update", op, () if where is None else (self.expression(where),))
             case Demand():
                 return ("demand",)
             case Run(program):
@@ -146,7 +147,7 @@ class StructuralKeyWriter:
     def _spelled(self, e: Expr) -> Form:
         parts = tuple(self.numbers[p] for p in _parts(e))
         if isinstance(e, Const):
-            return ("const", repr(e.value), e.dtype)
+            return ("const", literal_key(e.value), e.dtype)
         if isinstance(e, Scalar):
             return ("scalar", self.size(e.size), e.dtype)
         if isinstance(e, Var):

@@ -41,8 +41,12 @@ class Check:
         words = [p if isinstance(p, str) else dims.value_text(p, values) for p in self.parts]
         return located(self.op, self.where, "".join(words))
 
+    def spelled(self, cond: Truth) -> str:
+        """The condition, in the words that are given, and the message."""
+        return f"{cond}  # {located(self.op, self.where, self.message)}"
+
     def __str__(self) -> str:
-        return f"{self.cond}  # {located(self.op, self.where, self.message)}"
+        return self.spelled(self.cond)
 
 
 def located(op: str, where: str, message: str) -> str:

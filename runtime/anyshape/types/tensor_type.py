@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from anyshape.dims import Dim, Size, free_symbols, legible, substitute
+from anyshape.dims import Dim, Size, free_symbols, substitute
 from anyshape.dtypes import DType
 from anyshape.errors import ArgumentError, UnsupportedError
 
@@ -60,4 +60,4 @@ class TensorType:
         return f"{type(self).__name__}({self})"
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{'...' if self.shape is None else ', '.join(map(legible, self.shape))}]"
+        return f"{self.dtype}[{'...' if self.shape is None else ', '.join(map(str, self.shape))}]"

@@ -70,7 +70,7 @@ def _list_type(word: str, inside: str, scope: MutableMapping[str, Dim] | None, l
     if inside.endswith("[none]"):
         return list_of(parse_type(f"{inside.removesuffix('[none]')}[...]"), word == "optional", never=True)
     element = parse_type(inside, scope, low)
-    differing = {s: DIFFERS for s in element.symbols() if str(s).startswith("?")}
+    differing = {s: DIFFERS for s in element.symbols() if s.name.startswith("?")}
     return list_of(element.substitute(differing), word == "optional")
 
 

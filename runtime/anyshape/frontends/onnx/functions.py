@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from anyshape.dims import exact_text
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx.control import subgraphs
 from anyshape.frontends.onnx.dtypes import NUMBER_OF, declared_dims
@@ -176,5 +177,5 @@ def _spell_type(proto: Any, t: TensorType) -> None:
         if isinstance(n, int):
             d.dim_value = n
         else:
-            d.dim_param = str(n)
+            d.dim_param = exact_text(n)
     return None

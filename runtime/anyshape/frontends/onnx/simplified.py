@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.dims import Dim, free_symbols
+from anyshape.dims import Dim, exact_text, free_symbols
 from anyshape.dtypes import CHAR
 from anyshape.frontends.onnx.captures import rename_captured
 from anyshape.frontends.onnx.control import GRAPH, captured_names, subgraphs
@@ -275,7 +275,7 @@ class _Writer:
 
     def _spell(self, n: Dim) -> str | None:
         """Spells a dim; None if it is no expression of the inputs' dims."""
-        return self.spelled.get(n) or (str(n) if free_symbols(n) <= self.spelled.keys() else None)
+        return self.spelled.get(n) or (exact_text(n) if free_symbols(n) <= self.spelled.keys() else None)
 
 
 def _frame(old: Any) -> Any:

@@ -61,7 +61,7 @@ class _Outside:
         match n:
             case Operation("select", (condition, chosen, Constant(value))):
                 inner = self.of(chosen)
-                forms = _conditions(condition) | (inner[1] if inner is not None and inner[0] == value else _NONE)
+                forms = conditions_of(condition) | (inner[1] if inner is not None and inner[0] == value else _NONE)
                 return (value, forms) if forms else None
             case Operation(name) if name not in ("select", "philox", "entropy"):
                 return self._op(n)
@@ -86,7 +86,7 @@ def _form(n: DagNode) -> Affine | None:
     return Affine((), 0, ((n, 1),)) if read else form
 
 
-def _conditions(n: DagNode) -> Forms:
+def conditions_of(n: DagNode) -> Forms:
     """Comparisons of positions in a condition, as forms: each holds where its form is not negative."""
     forms = set()
     for c in conjuncts(n):

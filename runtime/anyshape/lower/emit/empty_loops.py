@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
+from operator import attrgetter
 
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.equations.expr import LARGE
-from anyshape.lower.analyse.empty_iterations import Forms, empty_loop_guards, is_long
+from anyshape.lower.analyse.empty_iterations import Forms, conditions_of, empty_loop_guards, is_long
 from anyshape.lower.emit.context import KernelContext, Range
 from anyshape.lower.ir.dag import Affine, DagNode, LoopVar, Reduction
 from anyshape.lower.llvm.types import I32, I64, Val, const
@@ -25,11 +26,20 @@ from anyshape.lower.schedule.tree import Loop, Scope
 
 
 class Spans:
-    """The ranges of the variables of nested loops. If there are reductions, the loops compute nothing else."""
+    """The ranges of the variables of nested loops. If there are reductions, the loops compute nothing else; with a condition, they do
+    nothing where it does not hold."""
 
-    def __init__(self, ctx: KernelContext, variables: Sequence[LoopVar], reductions: Iterable[Reduction] = ()) -> None:
+    def __init__(
+        self,
+        ctx: KernelContext,
+        variables: Sequence[LoopVar],
+        reductions: Iterable[Reduction] = (),
+        where: DagNode | None = None,
+    ) -> None:
         self.ctx, self.variables = ctx, variables
         self.forms = [empty_loop_guards(r) for r in reductions] if is_long(variables) else []
+        if where is not None and is_long(variables):
+            self.forms.append(conditions_of(where))
 
     def of(self, v: LoopVar) -> Range:
         """The range of a variable: its whole extent if nothing is known of one of the reductions."""
@@ -65,7 +75,7 @@ class Spans:
             others = open_ and all(w in self.ctx.levels.level_of for w in read)
             if others and (dims.ge(c, 1) is True or dims.le(c, -1) is True):
                 usable.append(form)
-        return sorted(usable, key=str)
+        return sorted(usable, key=attrgetter("order"))
 
     def _depth(self, v: LoopVar, parts: Sequence[Sequence[Affine]]) -> int:
         forms = [form for part in parts for form in part]

@@ -23,7 +23,7 @@ def emit_ordered(ctx: KernelContext, o: Ordered) -> None:
             emit_sort(ctx, o, o.form.descending)
         case Compaction():
             _compaction(ctx, o)
-        case Update(op):
+        case Update(op=op):
             emit_update(ctx, o, op)
         case Demand():
             emit_demand(ctx, o)

@@ -6,7 +6,7 @@ vectors); otherwise each inner loop runs along its own vector variable. `inner_l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
@@ -15,6 +15,7 @@ from anyshape.dims import Size
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.emit.choices import chosen_store, emit_choices
 from anyshape.lower.emit.context import KernelContext, Range
+from anyshape.lower.emit.empty_loops import Spans
 from anyshape.lower.emit.inner_loop import allocate, emit_loop
 from anyshape.lower.emit.levels import Buffer
 from anyshape.lower.emit.nest import nest
@@ -125,20 +126,21 @@ def _emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, split: bo
         )
         with ctx.levels.loop(first, last, ROWS) as block:
             stop = ctx.f.smin(ctx.f.add(block.index, ROWS), last)
-            lanes = partial(_emit_lanes, ctx, inside, _Block(ctx, down, (block.index, stop)))
+            lanes = partial(_emit_lanes, ctx, inside, _Block(ctx, inside.variables, (block.index, stop)))
             nest(ctx, [v for v in scope.variables if v is scope.vector], lanes, vector=scope.vector, tiers=tiers)
 
     nest(ctx, outer, blocks, split=split and not shares_rows)
 
 
-class _Block:
+class _Block(Spans):
     """The range of a loop over some of its rows, and those of the loops inside."""
 
-    def __init__(self, ctx: KernelContext, down: LoopVar, rows: Range) -> None:
-        self.ctx, self.down, self.rows = ctx, down, rows
+    def __init__(self, ctx: KernelContext, variables: Sequence[LoopVar], rows: Range) -> None:
+        super().__init__(ctx, variables)
+        self.rows = rows
 
     def of(self, v: LoopVar) -> Range:
-        return self.rows if v is self.down else (const(I64, 0), self.ctx.sizes.of(v.extent))
+        return self.rows if v is self.variables[0] else super().of(v)
 
 
 def _emit_lanes(ctx: KernelContext, inside: Scope, block: _Block) -> None:

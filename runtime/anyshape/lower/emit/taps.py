@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from operator import attrgetter
 
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext
@@ -167,6 +168,6 @@ def all_inside(ctx: KernelContext, taps: Sequence[LoopVar], bounds: set[Bound]) 
         with ctx.levels.section():
             for v in taps:
                 ctx.levels.bind(v, const(I64, index(v)))
-            holds = ctx.values.inside(sorted(bounds, key=str), 0)
+            holds = ctx.values.inside(sorted(bounds, key=attrgetter("order")), 0)
         result = result if holds is None else ctx.f.and_(result, holds)
     return result

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from anyshape import dims
 from anyshape.lower.emit import elementwise
@@ -34,7 +35,7 @@ def emit_update(ctx: KernelContext, o: Ordered, op: str) -> None:
 class _Update:
     def __init__(self, ctx: KernelContext, o: Ordered, op: str) -> None:
         self.ctx, self.o, self.op = ctx, o, op
-        self.spans = Spans(ctx, o.store.variables)
+        self.spans = Spans(ctx, o.store.variables, where=o.where)
         self.lanes = ctx.lanes
         self.ahead = self._tested_ahead()
         self.row = self._row()
@@ -57,10 +58,10 @@ class _Update:
 
     def _tested_ahead(self) -> LoopVar | None:
         """The innermost variable of the indices, if every iteration of its loop has a test, and the kernel does not write what that
-        reads."""
+        reads. Under a condition an index is tested where it is used, behind a branch that there is in any case."""
         checks = self.o.store.access.checks
         inner = [v for v in self.o.store.variables if any(v in b.index.domain for b in checks)]
-        if not inner or any(b.guard is not None or b.index.terms for b in checks):
+        if not inner or self.o.where is not None or any(b.guard is not None or b.index.terms for b in checks):
             return None
         indices = walk([n for b in checks for n, _ in b.index.lets])
         loads = [n.access for n in indices if isinstance(n, Load)]
@@ -74,8 +75,8 @@ class _Update:
         variables, access = self.o.store.variables, self.o.store.access
         if not variables or access.address.coefficient(variables[-1]) != 1:
             return None
-        v = variables[-1]
-        loads = [n.access for n in walk([self.o.store.value]) if isinstance(n, Load)]
+        v, roots = variables[-1], [self.o.store.value] if self.o.where is None else [self.o.store.value, self.o.where]
+        loads = [n.access for n in walk(roots) if isinstance(n, Load)]
         apart = all(a.tensor is not access.tensor for a in loads)
         side_by_side = all(a.address.coefficient(v) in (0, 1) and not _lets_vary(a, v) for a in loads)
         plain = not any(a.bounds or a.checks for a in loads)
@@ -85,19 +86,26 @@ class _Update:
 
     # loops
 
-    def _loops(self, variables: Sequence[LoopVar]) -> None:
+    def _loops(self, variables: Sequence[LoopVar], tested: bool = False) -> None:
+        """Emits the loops of the variables. The condition of the update is tested as soon as it is known; `tested`: it is known to hold."""
+        where = self.o.where
+        if where is not None and not tested and where.domain.isdisjoint(variables):
+            with self.ctx.levels.when(self.ctx.values.of(where)):
+                self._loops(variables, True)
+            return
         if not variables:
             self._element()
             return
         v, range_ = variables[0], self.spans.of(variables[0])
-        surely = v is not self.o.store.variables[0]  # a loop further out has no iteration where this one has none
+        # Unless a condition cuts ranges, a loop further out has no iteration where this one has none.
+        surely = v is not self.o.store.variables[0] and self.o.where is None
         if v is self.ahead:
             range_, surely = self._blocks(v, range_, variables[1:]), False
         elif v is self.row:
             range_, surely = self._vectors(v, range_), False
         with self.ctx.levels.loop(*range_, 1, surely=surely) as iteration:
             self.ctx.levels.bind_iteration(v, iteration.index)
-            self._loops(variables[1:])
+            self._loops(variables[1:], tested)
 
     def _vectors(self, v: LoopVar, range_: Range) -> Range:
         """Emits whole vectors of a row; returns the range of the elements that are left."""
@@ -145,25 +153,38 @@ class _Update:
     # one element, or vectors of them
 
     def _element(self, copies: int = 1) -> None:
-        ctx, store = self.ctx, self.o.store
-        values = [ctx.values.of(store.value, copy) for copy in range(copies)]
+        values, where, access = self.ctx.values, self.o.where, self.o.store.access
+        if where is None or not values.varies(where):
+            self._update(access, copies)
+            return
+        assert values.vector is not None
+        masks = tuple(values.of(where, copy) for copy in range(copies))
+        with values.along(replace(values.vector, masks=masks)):
+            self._update(replace(access, checks=tuple(replace(b, guard=where) for b in access.checks)), copies)
+
+    def _update(self, access: Access, copies: int) -> None:
+        values = [self.ctx.values.of(self.o.store.value, copy) for copy in range(copies)]
         for copy, value in enumerate(values):
             if self.op == "set":
-                ctx.values.store(store.access, value, copy)
+                self.ctx.values.store(access, value, copy)
             else:
-                self._combine(value, copy)
+                self._combine(access, value, copy)
 
-    def _combine(self, value: Val, copy: int) -> None:
-        ctx, f, access = self.ctx, self.ctx.f, self.o.store.access
+    def _combine(self, access: Access, value: Val, copy: int) -> None:
+        ctx, f = self.ctx, self.ctx.f
         dtype, element = access.tensor.dtype, elementwise.memory_type(access.tensor.dtype)
         ctx.values.check(access, copy)
-        pointer = ctx.values.pointer(access.tensor, access.address)
+        pointer, mask = ctx.values.pointer(access.tensor, access.address), ctx.values.mask(copy)
         if ctx.values.vector is not None:
             pointer, element = f.gep(pointer, copy * self.lanes, element), element.vector(self.lanes)
             value = f.splat(value, self.lanes)
-        old = elementwise.load_value(f, dtype, f.load(pointer, element))
-        new = elementwise.apply(f, self.op, dtype, [old, value], [dtype, dtype])
-        f.store(elementwise.store_value(f, dtype, new), pointer)
+        raw = f.load(pointer, element) if mask is None else f.masked_load(pointer, element, mask)
+        new = elementwise.apply(f, self.op, dtype, [elementwise.load_value(f, dtype, raw), value], [dtype, dtype])
+        raw = elementwise.store_value(f, dtype, new)
+        if mask is None:
+            f.store(raw, pointer)
+        else:
+            f.masked_store(raw, pointer, mask)
 
 
 def _lets_vary(access: Access, v: LoopVar) -> bool:

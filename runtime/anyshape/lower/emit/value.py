@@ -351,7 +351,12 @@ class Values:
         if mask is not None and not mask.type.lanes:
             mask = f.splat(mask, lanes)
         step = self.sizes.coefficient(access.address.coefficient(self.vector.variable))
-        if step in CLOSE and mask is None and not any(self.varies(n) for n, _ in access.address.lets):
+        if (
+            isinstance(step, int)
+            and step in CLOSE
+            and mask is None
+            and not any(self.varies(n) for n, _ in access.address.lets)
+        ):
             first = f.gep(pointer, f.mul(self.levels.indices[self.vector.variable], step), element)
             return elementwise.load_value(f, access.tensor.dtype, f.every(first, type_, step, copy * lanes * step))
         window = self.windows.get((access, copy))

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from anyshape.dims import Cond, Dim, Size
-from anyshape.dtypes import DType
+from anyshape.dims import Cond, Dim, Size, exact_text
+from anyshape.dtypes import DType, literal_key
 from anyshape.equations import Tensor
 
 N = TypeVar("N")
@@ -46,6 +46,12 @@ class Affine:
     @property
     def is_constant(self) -> bool:
         return not self.terms and not self.lets
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Orders the forms of one kernel, by numbers of variables and nodes, and the text of sizes."""
+        terms = tuple((v.number, exact_text(c)) for v, c in self.terms)
+        return terms, exact_text(self.offset), tuple((n.serial, exact_text(c)) for n, c in self.lets)
 
     def __add__(self, other: Affine) -> Affine:
         return affine([*self.terms, *other.terms], self.offset + other.offset, [*self.lets, *other.lets])
@@ -88,6 +94,11 @@ class Bound:
     extent: Size
     error: int = 0
     guard: DagNode | None = None
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Orders the bounds of one kernel."""
+        return *self.index.order, exact_text(self.extent), self.error, -1 if self.guard is None else self.guard.serial
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +231,7 @@ class Dag:
         return node
 
     def const(self, value: int | float | bool, dtype: DType) -> Constant:
-        key = (Constant, dtype, type(value), repr(value))
+        key = (Constant, dtype, literal_key(value))
         return self._shared(key, lambda serial: Constant(value, dtype=dtype, domain=frozenset(), serial=serial))
 
     def dim(self, size: Size | Cond, dtype: DType) -> Constant | SizeValue:

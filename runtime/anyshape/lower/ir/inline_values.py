@@ -404,8 +404,8 @@ def _either(c: dims.Cond, a: Affine, b: Affine) -> Affine | None:
 
 
 def _comparison(name: str, args: Sequence[DagNode]) -> bool | None:
-    """What a comparison of integers that are known here says; None for anything else. So an element depends on what it is computed from, and
-    not on what the elements of another axis are."""
+    """What a comparison of integers that are known here says; None for anything else. So an element depends on what it is computed from,
+    and not on what the elements of another axis are."""
     compare = COMPARISONS.get(name)
     numbers = [a.value for a in args if isinstance(a, Constant) and a.dtype.is_integer]
     return compare(*numbers) if compare is not None and len(numbers) == len(args) == 2 else None

@@ -216,10 +216,10 @@ class _Inliner(InlinedValues):
         if isinstance(q.form, (Compaction, Sorting)):
             position = self.dag.variable(q.form.along.extent)
             env[q.form.along] = Affine(((position, 1),))
-        where = q.form.where if isinstance(q.form, Compaction) else None
-        keep = None if where is None else self.value(where, env, None)
+        keep = None if q.where is None else self.value(q.where, env, None)
         value = self.value(q.value, env, keep)
-        index = [self.index(i, env, None) for i in q.index]
+        of_index = keep if isinstance(q.form, Update) else None
+        index = [self.index(i, env, of_index) for i in q.index]
         access = Access(q.target, flatten(q.target, index), (), self.checks(q.target, index, None, (q.target, q.index)))
         demanded = None
         if isinstance(q.form, Demand):
@@ -245,7 +245,7 @@ class _Inliner(InlinedValues):
         """The different indices each tensor is read at; a variable counts by its extent, not its name."""
         forms: dict[Tensor, set[tuple[object, ...]]] = {}
         for q in self.group.equations:
-            for e in walk_expr(q.value):
+            for e in (n for part in q.expressions for n in walk_expr(part)):
                 if isinstance(e, Read):
                     long = [i for i, n in zip(e.index, e.tensor.shape, strict=True) if n != 1]
                     plain = all(isinstance(i, Var) for i in long) and len(set(long)) == len(long)
@@ -256,7 +256,7 @@ class _Inliner(InlinedValues):
         """Tensors with a read whose index is checked when the kernel runs."""
         tensors: set[Tensor] = set()
         for q in self.group.equations:
-            for e in walk_expr(q.value):
+            for e in (n for part in q.expressions for n in walk_expr(part)):
                 if isinstance(e, Read) and e.outside is None and any(map(_is_checked, e.index)):
                     tensors.add(e.tensor)
         return tensors

@@ -1,8 +1,9 @@
 """What the lanes of a vector need, before the loops that do not change it.
 
-In: the stores of a scope, and the planned scope. Out: stores in which short sums of looked-up elements are written out, so that each turn's
-place and weight are values of their own; a scope whose vector is outside of loops that leave the places of its lanes alone: samples of a row
-are at the same columns in all rows and channels, so that columns and weights are computed once for all of them, and held in registers.
+In: the stores of a scope, and the planned scope. Out: stores in which short sums of looked-up elements are written out, so that each
+turn's place and weight are values of their own; a scope whose vector is outside of loops that leave the places of its lanes alone: samples
+of a row are at the same columns in all rows and channels, so that columns and weights are computed once for all of them, and held in
+registers.
 """
 
 from __future__ import annotations

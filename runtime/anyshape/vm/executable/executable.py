@@ -79,6 +79,7 @@ def compile(
         def compile_for(bounds: Bounds) -> Plan:
             return Compiler(chosen, Report(), threading.RLock(), None, folding(chosen)).plan(constrained(f, bounds))
 
+        report.policy = str(sizes)
         plan = SizePlan(plan, f, sizes, compile_for, report.variants)
     report.finished = True
     return Executable(f, plan, report, chosen)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from anyshape.dims import Dim, Size, evaluate, free_symbols, symbol
 from anyshape.errors import ArgumentError
+from anyshape.graph.text import is_anonymous
 from anyshape.vm.compiling.kernels import THREADS
 from anyshape.vm.executable.executable import Executable
 from anyshape.vm.program.memory_layout import Tenant
@@ -18,9 +19,9 @@ from anyshape.wording import counted
 
 def memory_text(executable: Executable, dims: Mapping[str, int] | None = None) -> str:
     """The plans of the programs compiled so far; with `dims`, by name of symbol, in numbers too. Raises ArgumentError for another name."""
-    names = [str(s) for s in executable.function.symbols()]
+    names = [s.name for s in executable.function.symbols() if not is_anonymous(s)]
     planned = [size for p in executable.plan.programs if p.memory for size in p.memory.sizes()]
-    known = {*names, *(str(s) for size in planned for s in free_symbols(size))}
+    known = {*names, *(s.name for size in planned for s in free_symbols(size))}
     if unknown := sorted(set(dims or {}) - known):
         raise ArgumentError(f"no input has a dim {', '.join(unknown)}; there are {', '.join(names) or 'none'}")
     texts = []
@@ -81,11 +82,11 @@ def _value(e: Size, dims: Mapping[str, int]) -> int | None:
     """The number, where `dims` has all symbols."""
     if isinstance(e, int):
         return e
-    dims = {str(THREADS): 1, **dims}
+    dims = {THREADS.name: 1, **dims}
     symbols = free_symbols(e)
-    return evaluate(e, {s: dims[str(s)] for s in symbols}) if all(str(s) in dims for s in symbols) else None
+    return evaluate(e, {s: dims[s.name] for s in symbols}) if all(s.name in dims for s in symbols) else None
 
 
 def _spelled(e: Size, dims: Mapping[str, int] | Mapping[Dim, int]) -> str:
-    value = _value(e, {str(s): n for s, n in dims.items()})
+    value = _value(e, {s if isinstance(s, str) else s.name: n for s, n in dims.items()})
     return str(e) if value is None or isinstance(e, int) else f"{e} = {value:,}"

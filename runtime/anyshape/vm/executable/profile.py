@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from anyshape.errors import ArgumentError
 from anyshape.files import is_saved
+from anyshape.policies import PolicyArgument, size_policy
 from anyshape.public import edge
 from anyshape.vm.compiling.options import CompileOptions
-from anyshape.vm.executable.executable import compile
+from anyshape.vm.executable.executable import Executable, compile
+from anyshape.vm.report.size_variants import SizeVariant
 from anyshape.vm.run.recorder import Recorder, Sample
 
 Array = NDArray[Any]
@@ -26,10 +28,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Times of a call. `call`: seconds of the whole call, as users run it; `samples`: of its kernels, in the order in which they ran."""
+    """Times of a call. `call`: seconds of the whole call, as users run it; `samples`: of its kernels, in the order in which they ran;
+    `policy`, if there is one: its name, and the code that it had run the call with what that gained."""
 
     call: float
     samples: tuple[Sample, ...]
+    policy: str = ""
 
     @property
     def kernels(self) -> float:
@@ -46,10 +50,12 @@ def profile(
     inputs: Mapping[str, Array],
     repeat: int = 10,
     dims: Mapping[str, Any] | None = None,
+    policy: PolicyArgument = None,
     **options: Unpack[CompileOptions],
 ) -> Profile:
-    """Times each kernel, and the call; of `repeat` calls the least time counts. `model`, `dims` and `options` are those of `compile`, but
-    that a saved model is refused. Raises what compiling the model or calling it raises."""
+    """Times each kernel, and the call; of `repeat` calls the least time counts. `model`, `dims`, `policy` and `options` are those of
+    `compile`, but that a saved model is refused; with a policy, calls come first until its code for these sizes is there. Raises what
+    compiling the model or calling it raises."""
     if not 1 <= repeat <= MOST_CALLS:
         raise ArgumentError(f"profile: repeat must be a number of calls, from 1 to {MOST_CALLS}, got {repeat}")
     if isinstance(model, str | os.PathLike) and is_saved(model):
@@ -57,8 +63,9 @@ def profile(
     recorder = Recorder()
     recording = options.copy()
     recording["recorder"] = recorder
-    recorded, plain = compile(model, dims, **recording), compile(model, dims, **options)
-    plain.run(inputs)
+    plain = compile(model, dims, policy=policy, **options)
+    used = _warmed(plain, inputs, size_policy(policy).hot)
+    recorded = compile(plain.function.specialize(**used.bounds if used is not None else {}), **recording)
     recorded.run(inputs)
     recorder.taken()
     runs, calls = [], []
@@ -69,4 +76,16 @@ def profile(
         plain.run(inputs)
         calls.append(time.perf_counter() - start)
     least = (replace(same[0], seconds=min(s.seconds for s in same)) for same in zip(*runs, strict=True))
-    return Profile(min(calls), tuple(least))
+    code = f"variant for {used}" if used is not None else "the program for all sizes"
+    return Profile(min(calls), tuple(least), f"{plain.report.policy}: {code}" if plain.report.policy else "")
+
+
+def _warmed(exe: Executable, inputs: Mapping[str, Array], hot: int) -> SizeVariant | None:
+    """The variant that runs calls of these inputs, once it is compiled; None for the program for all sizes."""
+    variants = exe.report.variants
+    for _ in range(max(hot, 1) if exe.report.policy else 1):
+        exe.run(inputs)
+    exe.wait()
+    if variants:
+        exe.run(inputs)
+    return next((v for v in variants if v.own), None)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
-from anyshape.dims import Dim, bounds, free_symbols, legible
+from anyshape.dims import Dim, bounds, free_symbols
 from anyshape.graph.function import Function
 from anyshape.graph.joining import unlike_ranks
 from anyshape.graph.value import Node, Value
@@ -42,7 +43,7 @@ class Causes:
                 self._add(v)
 
     def _add(self, v: Value) -> None:
-        for s in sorted(symbols_of(v), key=str):
+        for s in sorted(symbols_of(v), key=attrgetter("name")):
             if s not in self.entry:
                 self.born.setdefault(s, v)
 
@@ -79,7 +80,9 @@ class Causes:
         used: dict[str, None] = {}
         for node in self.nodes:
             for v in node.outputs:
-                used.update((self.of_dim(s), None) for s in sorted(v.type.symbols() - self.entry, key=str))
+                used.update(
+                    (self.of_dim(s), None) for s in sorted(v.type.symbols() - self.entry, key=attrgetter("name"))
+                )
         for node in self.nodes:
             if any(v.type.shape is None for v in node.outputs):
                 why = self._unsized(node)
@@ -119,8 +122,8 @@ class Causes:
 
     def _places(self, symbols: set[Dim]) -> list[str]:
         places: dict[str, None] = {}
-        for s in sorted(symbols, key=str):
-            known = self.shapes.get(s, [legible(s)]) if s in self.entry else [self.of_dim(s).partition(";")[0]]
+        for s in sorted(symbols, key=attrgetter("name")):
+            known = self.shapes.get(s, [str(s)]) if s in self.entry else [self.of_dim(s).partition(";")[0]]
             places.update((place, None) for place in known)
         return list(places)
 

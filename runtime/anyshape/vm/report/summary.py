@@ -21,8 +21,9 @@ class Report:
     """`dyn_symbolic`: dyn ops whose results have dims that are expressions of the inputs' dims and those of what they work on.
     `still_dynamic`: the others, each with its cause; `unknown_dims`: sizes that only the run decides, with theirs. `programs` and
     `kernels` count what was compiled; `compiled_after_first_call`, programs compiled since. `rebuilt`: why a saved model was compiled
-    again instead of loaded. `variants`: programs for some sizes that a policy asked for. `notes`: what the importer took for granted that
-    the model does not say. `columns`: outputs that are lists of maps in the model, and the labels of their columns."""
+    again instead of loaded. `policy`: that of sizes, in words, if there is one; `variants`: programs for some sizes that it asked for.
+    `notes`: what the importer took for granted that the model does not say. `columns`: outputs that are lists of maps in the model, and
+    the labels of their columns."""
 
     imported_dyn: int = 0
     became_static: int = 0
@@ -38,6 +39,7 @@ class Report:
     finished: bool = False
     rebuilt: str = ""
     notes: list[str] = field(default_factory=list)
+    policy: str = ""
     variants: list[SizeVariant] = field(default_factory=list)
     columns: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
     _inner: list[float] = field(default_factory=lambda: [0.0])
@@ -86,6 +88,9 @@ class Report:
             f"{counted(self.programs, 'program')}; {seconds}",
         ]
         lines += self.notes
+        if self.policy:
+            unused = "" if self.variants else "; no call has asked for code of its own"
+            lines.append(f"policy of sizes: {self.policy}{unused}")
         lines += [f"variant for {v}" for v in list(self.variants)]
         if self.rebuilt:
             lines.append(f"compiled again from the saved file: {self.rebuilt}")
