@@ -329,6 +329,8 @@ from anyshape_ops.ops.window import (
     DYN_AVERAGE_POOL,
     DYN_COL2IM,
     DYN_CONV,
+    DYN_CONV_BY_2,
+    DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
     DYN_CONV_TRANSPOSE,
     DYN_CONV_TRANSPOSE_BY_PHASE,
@@ -341,10 +343,15 @@ from anyshape_ops.ops.window import (
     DYN_PHASE_FILTERS,
     DYN_PHASE_SUMS,
     DYN_QLINEAR_CONV,
+    DYN_TILE_RESULTS,
+    DYN_TILE_WEIGHTS,
+    DYN_TILE_WINDOWS,
     DYN_WINDOW_PRODUCTS,
     STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
     STATIC_CONV,
+    STATIC_CONV_BY_2,
+    STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
     STATIC_CONV_TRANSPOSE,
     STATIC_CONV_TRANSPOSE_BY_PHASE,
@@ -357,7 +364,11 @@ from anyshape_ops.ops.window import (
     STATIC_PHASE_FILTERS,
     STATIC_PHASE_SUMS,
     STATIC_QLINEAR_CONV,
+    STATIC_TILE_RESULTS,
+    STATIC_TILE_WEIGHTS,
+    STATIC_TILE_WINDOWS,
     STATIC_WINDOW_PRODUCTS,
+    TILE_PRODUCTS,
 )
 
 
@@ -3708,7 +3719,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:203
+# specs/window.yaml:250
 @called
 def conv(
     x: Operand,
@@ -3740,7 +3751,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:236
+# specs/window.yaml:286
 @called
 def max_pool(
     x: Operand,
@@ -3778,7 +3789,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:273
+# specs/window.yaml:323
 @called
 def average_pool(
     x: Operand,
@@ -3816,7 +3827,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:309
+# specs/window.yaml:359
 @called
 def lp_pool(
     x: Operand,
@@ -3854,7 +3865,131 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:343
+# specs/window.yaml:393
+@called
+def tile_windows(
+    x: Operand,
+    t: Operand,
+    groups: int | Dim | Value | None = 1,
+    *,
+    step: int | Dim | Value,
+    first: Sequence[int | Dim | Value] | Value,
+    count: Sequence[int | Dim | Value] | Value,
+    source: str = "",
+) -> Value:
+    """Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both
+    sides: what a sum of fewer products reads of the picture.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups, step,
+    first, count.
+
+    (x: F[b, (groups, c), e, f], t: F[u, v]) -> (y: F[groups, c, u, u, b, *count])
+    """
+    return call_alias(
+        STATIC_TILE_WINDOWS,
+        DYN_TILE_WINDOWS,
+        [x, t],
+        {"groups": groups, "step": step, "first": first, "count": count},
+        source,
+    )[0]
+
+
+# specs/window.yaml:423
+@called
+def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
+    """Windows of weights, each multiplied by a matrix from both sides.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups.
+
+    (w: F[(groups, m), c, v, v], t: F[u, v]) -> (y: F[u, u, groups, m, c])
+    """
+    return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:439
+@called
+def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
+    """The matrix products of transformed weights with transformed windows.
+
+    (w: F[u, v, groups, m, c], x: F[groups, c, u, v, b, p, q]) -> (y: F[groups, m, u, v, b, p, q])
+    """
+    return call(TILE_PRODUCTS, [w, x], {}, source)[0]
+
+
+# specs/window.yaml:450
+@called
+def tile_results(
+    x: Operand,
+    t: Operand,
+    bias: Operand = None,
+    *,
+    height: int | Dim | Value,
+    width: int | Dim | Value,
+    source: str = "",
+) -> Value:
+    """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: height, width.
+
+    (x: F[groups, m, u, u, b, p, q], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), height,
+    width])
+    """
+    return call_alias(
+        STATIC_TILE_RESULTS, DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source
+    )[0]
+
+
+# specs/window.yaml:471
+@called
+def conv_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead
+    of 36.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call_alias(
+        STATIC_CONV_BY_2, DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source
+    )[0]
+
+
+# specs/window.yaml:483
+@called
+def conv_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead
+    of 144.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call_alias(
+        STATIC_CONV_BY_4, DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source
+    )[0]
+
+
+# specs/window.yaml:498
 @called
 def conv_transpose(
     x: Operand,
@@ -3896,7 +4031,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:383
+# specs/window.yaml:538
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -3937,7 +4072,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:426
+# specs/window.yaml:581
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -3950,7 +4085,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:447
+# specs/window.yaml:602
 @called
 def overlap_add(
     x: Operand,
@@ -3978,7 +4113,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:483
+# specs/window.yaml:638
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4005,7 +4140,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:512
+# specs/window.yaml:667
 @called
 def phase_sums(
     x: Operand,
@@ -4027,7 +4162,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:541
+# specs/window.yaml:696
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4041,7 +4176,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:564
+# specs/window.yaml:719
 @called
 def interleave_phases(
     x: Operand,
@@ -4059,7 +4194,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:589
+# specs/window.yaml:744
 @called
 def conv_integer(
     x: Operand,
@@ -4092,7 +4227,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:626
+# specs/window.yaml:781
 @called
 def qlinear_conv(
     x: Operand,
@@ -4131,7 +4266,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:699
+# specs/window.yaml:854
 @called
 def max_unpool(
     x: Operand,
@@ -4160,7 +4295,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:740
+# specs/window.yaml:895
 @called
 def col2im(
     x: Operand,
@@ -4235,6 +4370,8 @@ __all__ = [
     "concat",
     "contract",
     "conv",
+    "conv_by_2",
+    "conv_by_4",
     "conv_integer",
     "conv_transpose",
     "conv_transpose_by_phase",
@@ -4417,6 +4554,10 @@ __all__ = [
     "tensor_scatter",
     "thresholded_relu",
     "tile",
+    "tile_products",
+    "tile_results",
+    "tile_weights",
+    "tile_windows",
     "topk",
     "transpose",
     "tree_ensemble",

@@ -87,6 +87,8 @@ from anyshape_ops.ops.window import (
     DYN_AVERAGE_POOL,
     DYN_COL2IM,
     DYN_CONV,
+    DYN_CONV_BY_2,
+    DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
     DYN_CONV_TRANSPOSE,
     DYN_CONV_TRANSPOSE_BY_PHASE,
@@ -99,6 +101,9 @@ from anyshape_ops.ops.window import (
     DYN_PHASE_FILTERS,
     DYN_PHASE_SUMS,
     DYN_QLINEAR_CONV,
+    DYN_TILE_RESULTS,
+    DYN_TILE_WEIGHTS,
+    DYN_TILE_WINDOWS,
     DYN_WINDOW_PRODUCTS,
 )
 
@@ -1457,7 +1462,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:203
+# specs/window.yaml:250
 @called
 def conv(
     x: Operand,
@@ -1487,7 +1492,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:236
+# specs/window.yaml:286
 @called
 def max_pool(
     x: Operand,
@@ -1523,7 +1528,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:273
+# specs/window.yaml:323
 @called
 def average_pool(
     x: Operand,
@@ -1559,7 +1564,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:309
+# specs/window.yaml:359
 @called
 def lp_pool(
     x: Operand,
@@ -1595,7 +1600,95 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:343
+# specs/window.yaml:393
+@called
+def tile_windows(
+    x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
+) -> Value:
+    """Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both
+    sides: what a sum of fewer products reads of the picture.
+
+    Operands, which may be computed at run time: groups, step, first, count.
+
+    (x: F[b, (groups, c), e, f], t: F[u, v]) -> (y: F[groups, c, u, u, b, *count])
+    """
+    return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
+
+
+# specs/window.yaml:423
+@called
+def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
+    """Windows of weights, each multiplied by a matrix from both sides.
+
+    Operands, which may be computed at run time: groups.
+
+    (w: F[(groups, m), c, v, v], t: F[u, v]) -> (y: F[u, u, groups, m, c])
+    """
+    return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:450
+@called
+def tile_results(
+    x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
+) -> Value:
+    """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
+
+    Operands, which may be computed at run time: height, width.
+
+    (x: F[groups, m, u, u, b, p, q], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), height,
+    width])
+    """
+    return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
+
+
+# specs/window.yaml:471
+@called
+def conv_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead
+    of 36.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:483
+@called
+def conv_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead
+    of 144.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:498
 @called
 def conv_transpose(
     x: Operand,
@@ -1635,7 +1728,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:383
+# specs/window.yaml:538
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1674,7 +1767,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:426
+# specs/window.yaml:581
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1687,7 +1780,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:447
+# specs/window.yaml:602
 @called
 def overlap_add(
     x: Operand,
@@ -1710,7 +1803,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:483
+# specs/window.yaml:638
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -1725,7 +1818,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:512
+# specs/window.yaml:667
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -1737,7 +1830,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:541
+# specs/window.yaml:696
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1749,7 +1842,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:564
+# specs/window.yaml:719
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -1761,7 +1854,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:589
+# specs/window.yaml:744
 @called
 def conv_integer(
     x: Operand,
@@ -1792,7 +1885,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:626
+# specs/window.yaml:781
 @called
 def qlinear_conv(
     x: Operand,
@@ -1829,7 +1922,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:699
+# specs/window.yaml:854
 @called
 def max_unpool(
     x: Operand,
@@ -1856,7 +1949,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:740
+# specs/window.yaml:895
 @called
 def col2im(
     x: Operand,
@@ -1897,6 +1990,8 @@ __all__ = [
     "center_crop_pad",
     "col2im",
     "conv",
+    "conv_by_2",
+    "conv_by_4",
     "conv_integer",
     "conv_transpose",
     "conv_transpose_by_phase",
@@ -1969,6 +2064,9 @@ __all__ = [
     "sum_square",
     "sums_of_parts",
     "tile",
+    "tile_results",
+    "tile_weights",
+    "tile_windows",
     "topk",
     "transpose",
     "tree_ensemble",

@@ -92,6 +92,8 @@ from anyshape_ops.ops.window import (
     STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
     STATIC_CONV,
+    STATIC_CONV_BY_2,
+    STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
     STATIC_CONV_TRANSPOSE,
     STATIC_CONV_TRANSPOSE_BY_PHASE,
@@ -104,6 +106,9 @@ from anyshape_ops.ops.window import (
     STATIC_PHASE_FILTERS,
     STATIC_PHASE_SUMS,
     STATIC_QLINEAR_CONV,
+    STATIC_TILE_RESULTS,
+    STATIC_TILE_WEIGHTS,
+    STATIC_TILE_WINDOWS,
     STATIC_WINDOW_PRODUCTS,
 )
 
@@ -1526,7 +1531,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:203
+# specs/window.yaml:250
 @called
 def conv(
     x: Operand,
@@ -1556,7 +1561,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:236
+# specs/window.yaml:286
 @called
 def max_pool(
     x: Operand,
@@ -1592,7 +1597,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:273
+# specs/window.yaml:323
 @called
 def average_pool(
     x: Operand,
@@ -1628,7 +1633,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:309
+# specs/window.yaml:359
 @called
 def lp_pool(
     x: Operand,
@@ -1664,7 +1669,95 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:343
+# specs/window.yaml:393
+@called
+def tile_windows(
+    x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
+) -> Value:
+    """Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both
+    sides: what a sum of fewer products reads of the picture.
+
+    Attributes, known when the call is built: groups, step, first, count.
+
+    (x: F[b, (groups, c), e, f], t: F[u, v]) -> (y: F[groups, c, u, u, b, *count])
+    """
+    return call(
+        STATIC_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source
+    )[0]
+
+
+# specs/window.yaml:423
+@called
+def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
+    """Windows of weights, each multiplied by a matrix from both sides.
+
+    Attributes, known when the call is built: groups.
+
+    (w: F[(groups, m), c, v, v], t: F[u, v]) -> (y: F[u, u, groups, m, c])
+    """
+    return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:450
+@called
+def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
+    """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
+
+    Attributes, known when the call is built: height, width.
+
+    (x: F[groups, m, u, u, b, p, q], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), height,
+    width])
+    """
+    return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
+
+
+# specs/window.yaml:471
+@called
+def conv_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead
+    of 36.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:483
+@called
+def conv_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead
+    of 144.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:498
 @called
 def conv_transpose(
     x: Operand,
@@ -1704,7 +1797,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:383
+# specs/window.yaml:538
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1743,7 +1836,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:426
+# specs/window.yaml:581
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1756,7 +1849,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:447
+# specs/window.yaml:602
 @called
 def overlap_add(
     x: Operand,
@@ -1779,7 +1872,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:483
+# specs/window.yaml:638
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -1799,7 +1892,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:512
+# specs/window.yaml:667
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -1813,7 +1906,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:541
+# specs/window.yaml:696
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1825,7 +1918,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:564
+# specs/window.yaml:719
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -1839,7 +1932,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:589
+# specs/window.yaml:744
 @called
 def conv_integer(
     x: Operand,
@@ -1870,7 +1963,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:626
+# specs/window.yaml:781
 @called
 def qlinear_conv(
     x: Operand,
@@ -1907,7 +2000,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:699
+# specs/window.yaml:854
 @called
 def max_unpool(
     x: Operand,
@@ -1934,7 +2027,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:740
+# specs/window.yaml:895
 @called
 def col2im(
     x: Operand,
@@ -1975,6 +2068,8 @@ __all__ = [
     "center_crop_pad",
     "col2im",
     "conv",
+    "conv_by_2",
+    "conv_by_4",
     "conv_integer",
     "conv_transpose",
     "conv_transpose_by_phase",
@@ -2047,6 +2142,9 @@ __all__ = [
     "sum_square",
     "sums_of_parts",
     "tile",
+    "tile_results",
+    "tile_weights",
+    "tile_windows",
     "topk",
     "transpose",
     "tree_ensemble",

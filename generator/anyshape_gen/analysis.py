@@ -19,6 +19,7 @@ from anyshape_gen.analysis_model import (
     SolveStep,
     ValueKind,
 )
+from anyshape_gen.bilinear import check_algorithms
 from anyshape_gen.body_nodes import Kernel
 from anyshape_gen.check import check_completeness, check_meaning
 from anyshape_gen.check_compose import check_compositions
@@ -83,6 +84,7 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
         check_file_mapping(mapping, known, findings)
     if len(analysis.ops) == len(ops):  # otherwise a call may be of an op that could not be read
         check_compositions(analysis.ops, findings)
+        check_algorithms(analysis.ops, findings)
         check_spellings(analysis.ops, findings)
     findings.raise_if_any()
     return analysis

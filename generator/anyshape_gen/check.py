@@ -134,6 +134,8 @@ def check_meaning(spec: OpSpec, kinds: Mapping[str, ValueKind], ops: set[str], f
     _outputs(spec, names, rule_scope)
     _functions(spec, names, scope)
     check_mappings(spec, ops, names, findings)
+    for algorithm in spec.algorithms:
+        names.expr(algorithm.condition, rule_scope, "rule")
     _unused(spec, names, findings)
     _decided(spec.shape, findings)
     check_kinds(spec, kinds, findings)

@@ -84,7 +84,7 @@ class _Checker(ExpressionChecker):
                     statement.span,
                     "an assert of a composed op reads elements only where an op that it calls has the same assert, of the same inputs",
                 )
-        block = Block(dict(self.of.inputs))
+        block = Block({**self.of.inputs, **self.of.matrices})
         self.steps(self.spec.compose.steps, block)
         for operand in self.spec.outputs:
             self.read.add(operand.name)
@@ -99,9 +99,11 @@ class _Checker(ExpressionChecker):
                 self.findings.add(
                     operand.span, f"the output '{operand.name}' is {words[0]}, and the body gives {words[1]}"
                 )
-        for name, node in self.defined.items():
+        for name, node in (*self.defined.items(), *((m.name, m) for m in self.spec.bilinear)):
             if name not in self.read:
-                self.findings.add(node.span, f"'{name}' is computed but never used")
+                self.findings.add(
+                    node.span, f"'{name}' is {'computed' if name in self.defined else 'given'} but never used"
+                )
 
     # --- steps
 
@@ -156,8 +158,16 @@ class _Checker(ExpressionChecker):
 
     def _makes(self, target: Store, kind: ValueKind, block: Block) -> None:
         name = target.tensor
-        taken = "an input" if name in self.of.inputs else "a parameter" if self.spec.param(name) else "a dim or size"
-        if name in self.of.inputs or name in self.of.rule:
+        taken = (
+            "an input"
+            if name in self.of.inputs
+            else "a matrix"
+            if name in self.of.matrices
+            else "a parameter"
+            if self.spec.param(name)
+            else "a dim or size"
+        )
+        if name in self.of.inputs or name in self.of.matrices or name in self.of.rule:
             self.findings.add(target.span, f"'{name}' is already the name of {taken}")
         self.defined.setdefault(name, target)
         block.scope[name] = kind

@@ -60,6 +60,7 @@ class Composer:
         self.rule: dict[str, ValueKind] = {**dict.fromkeys(CONSTANTS, K.FLOAT), **a.kinds}
         self.rule |= dict.fromkeys((rule.var for rule in a.spec.dtypes), K.DTYPE)
         self.inputs = {o.name: K.TENSORS if o.signature.variadic else K.TENSOR for o in a.spec.inputs}
+        self.matrices = {m.name: K.TENSOR for m in a.spec.bilinear}
         self.open = _open_names(a)
         self.signs = {(s.operator, len(s.inputs)): s for s in specs.values() if s.operator}
 

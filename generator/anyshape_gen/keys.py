@@ -45,6 +45,16 @@ OP_KEYS = (
     Key("procedure", "The op as bounds-checked loops, where no equation says it.", "code"),
     Key("compose", "The op as calls of other ops.", "code"),
     Key(
+        "bilinear",
+        "Matrices of an algorithm with fewer products: `{windows: [[…]], weights: …, results: …}`.",
+        "matrices",
+    ),
+    Key(
+        "algorithms",
+        "Ops that are this one where a condition holds: `{op: {if: condition, constant: input}}`.",
+        "algorithms",
+    ),
+    Key(
         "operator", "The sign that stands for a call of the op in `compose:`, such as `+`, `<`, `not` or `[]`.", "word"
     ),
     Key(
@@ -74,7 +84,12 @@ PARAM_KEYS = (
     Key("of", "The rank that an axis is normalised against.", "code"),
     Key("empty", "A condition over other params under which an empty vector stands for the default.", "code"),
 )
-TRAITS = ("commutative", "associative", "idempotent", "involution", "random")
+ALGORITHM_KEYS = (
+    Key("if", "A condition of names of the rule, under which the other op has the same results.", "code"),
+    Key("constant", "The input that is transformed when a model is compiled, so that the other op pays.", "word"),
+)
+MATRICES = ("windows", "weights", "results")
+TRAITS = ("commutative", "associative", "idempotent", "involution", "random", "finite")
 FORMS_OF_BODY = ("kernel", "view", "procedure", "compose")
 
 

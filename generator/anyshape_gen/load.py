@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TypeVar
 
 from anyshape_gen.functions import FUNCTIONS
-from anyshape_gen.keys import FILE_KEYS, LAWS, OP_KEYS, PARAM_KEYS, TRAITS, Key, names
+from anyshape_gen.keys import ALGORITHM_KEYS, FILE_KEYS, LAWS, MATRICES, OP_KEYS, PARAM_KEYS, TRAITS, Key, names
 from anyshape_gen.model import (
+    Algorithm,
     DtypeRule,
     Kind,
+    Matrix,
     OnnxMapping,
     OnnxRefusal,
     Operand,
@@ -45,7 +48,7 @@ from anyshape_gen.parse_values import (
     parse_reference,
     parse_view,
 )
-from anyshape_gen.source import Findings, Span
+from anyshape_gen.source import NOWHERE, Findings, Span
 from anyshape_gen.text import Text
 from anyshape_gen.traverse import reachable
 from anyshape_gen.yaml_source import YMap, YNode, YScalar, YSeq, read_yaml
@@ -256,6 +259,8 @@ class _Loader:
             examples=(),
             operator=self.sign(node.get("operator")),
             weak=tuple(self._weak(node.get("weak"))),
+            bilinear=tuple(self._matrices(node.get("bilinear"))),
+            algorithms=tuple(self._algorithms(node.get("algorithms"))),
             span=key.span,
         )
         tensors = {operand.name for operand in inputs}
@@ -378,6 +383,43 @@ class _Loader:
                 self.findings.add(law.span, f"the reason why law {law.text.value} is weak here is missing")
             yield Weakness(law.text.value, reason, span=law.span)
 
+    def _matrices(self, node: YNode | None) -> Iterator[Matrix]:
+        entries = self.entries(node)
+        for key, _ in entries:
+            if key.text.value not in MATRICES:
+                self.findings.unknown(key.span, "matrix", key.text.value, MATRICES)
+        by_name = {key.text.value: (key, value) for key, value in entries}
+        for name in MATRICES if node is not None else ():
+            key_span = node.span if node is not None else NOWHERE
+            if name not in by_name:
+                self.findings.add(key_span, f"the matrix '{name}' is missing")
+                continue
+            key, value = by_name[name]
+            rows = tuple(tuple(map(self._rational, self.items(row))) for row in self.items(value))
+            if not rows or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
+                self.findings.add(key.span, f"the rows of '{name}' must have one length, and there must be some")
+                rows = ((Fraction(0),),)
+            yield Matrix(name, rows, span=key.span)
+
+    def _rational(self, node: YNode) -> Fraction:
+        text = self.text(node)
+        try:
+            return Fraction(text.value) if text is not None else Fraction(0)
+        except (ValueError, ZeroDivisionError):
+            self.findings.add(node.span, "an element of a matrix is a number or a fraction, such as 2 or 1/4")
+            return Fraction(0)
+
+    def _algorithms(self, node: YNode | None) -> Iterator[Algorithm]:
+        for key, value in self.entries(node):
+            entry = YMap(self.entries(value), value.span)
+            self.known_keys(entry, ALGORITHM_KEYS, f"algorithm '{key.text.value}'")
+            condition = self.parsed(entry.get("if"), parse_expression)
+            constant = self.text(entry.get("constant"))
+            if condition is None or constant is None:
+                self.findings.add(key.span, "an algorithm has a condition, `if:`, and an input, `constant:`")
+                continue
+            yield Algorithm(key.text.value, condition, constant.value, span=key.span)
+
     def mappings(self, node: YNode | None, inputs: tuple[str, ...]) -> Iterator[OnnxMapping]:
         for op, versions in self.entries(node):
             reader = MappingReader(op.text.value, inputs, self.terms, self.findings)
@@ -422,4 +464,5 @@ def rule_nodes(spec: OpSpec) -> tuple[Node, ...]:
     nodes: list[Node] = [*spec.inputs, *spec.outputs, *spec.params, *spec.shape]
     nodes += [body for body in (spec.kernel, spec.procedure) if body is not None]
     nodes += [rewrite.condition for rewrite in spec.rewrites if rewrite.condition is not None]
+    nodes += [algorithm.condition for algorithm in spec.algorithms]
     return tuple(nodes)

@@ -7,6 +7,7 @@ and statements are in `nodes`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TypeAlias
 
 from anyshape_gen.body_nodes import Kernel, Procedure
@@ -240,6 +241,27 @@ class OnnxRefusal(Node):
 
 
 @dataclass(frozen=True)
+class Matrix(Node):
+    """A matrix of rational numbers, as it is written."""
+
+    name: str
+    rows: tuple[tuple[Fraction, ...], ...]
+
+    @property
+    def columns(self) -> int:
+        return len(self.rows[0]) if self.rows else 0
+
+
+@dataclass(frozen=True)
+class Algorithm(Node):
+    """Another op that has the results of an op where `condition` holds; `constant` is the input that it transforms ahead."""
+
+    op: str
+    condition: Expr
+    constant: str
+
+
+@dataclass(frozen=True)
 class Weakness(Node):
     """A law that accepts too few calls of an op, with a reason."""
 
@@ -331,7 +353,7 @@ class OpSpec(Node):
     outputs: tuple[Operand, ...]
     dtypes: tuple[DtypeRule, ...]
     traits: tuple[str, ...]
-    """`commutative associative idempotent involution random`"""
+    """`commutative associative idempotent involution random finite`"""
     defines: tuple[Function, ...]
     """the functions that this op uses, callees before callers; they may read params, dims and tensors of the op"""
     shape: tuple[Statement, ...]
@@ -348,6 +370,9 @@ class OpSpec(Node):
     python: tuple[Spelling, ...] = ()
     """the ways in which a Value calls the op"""
     weak: tuple[Weakness, ...] = ()
+    bilinear: tuple[Matrix, ...] = ()
+    """the matrices of `windows`, `weights` and `results`, which its composition reads by these names"""
+    algorithms: tuple[Algorithm, ...] = ()
     floats: tuple[tuple[str, Expr], ...] = ()
     """float parameters with a default that is computed in floats: the value of each, of the parameter or its default"""
     functions: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from anyshape_gen.keys import FILE_KEYS, LAWS, OP_KEYS, PARAM_KEYS, TRAITS, Key
+from anyshape_gen.keys import ALGORITHM_KEYS, FILE_KEYS, LAWS, MATRICES, OP_KEYS, PARAM_KEYS, TRAITS, Key
 from anyshape_gen.parse_signature import KINDS, VECTOR_KINDS
 from anyshape_gen.parse_values import CLASSES, DTYPES, OTHER_DTYPES
 
@@ -60,6 +60,8 @@ def forms() -> dict[str, Schema]:
         "examples": _list_of({"type": "object"}),
         "spellings": _map_of({"type": ["object", "null"]}),
         "weak": _map_of(_TEXT) | {"propertyNames": {"enum": list(LAWS)}},
+        "matrices": _object_of(MATRICES, _list_of(_list_of({"type": ["number", "string"]}))),
+        "algorithms": _map_of(_object(ALGORITHM_KEYS, required=("if", "constant"))),
         "op": _object(OP_KEYS),
         "ops": _map_of({"$ref": "#/$defs/op"}),
         "families": _map_of({"$ref": "#/$defs/op"}),
@@ -70,6 +72,15 @@ def _object(keys: tuple[Key, ...], required: tuple[str, ...] = ()) -> Schema:
     properties = {key.name: {"description": key.doc, "$ref": f"#/$defs/{key.form}"} for key in keys}
     schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return schema | ({"required": list(required)} if required else {})
+
+
+def _object_of(names: tuple[str, ...], values: Schema) -> Schema:
+    return {
+        "type": "object",
+        "properties": dict.fromkeys(names, values),
+        "additionalProperties": False,
+        "required": [*names],
+    }
 
 
 def schema() -> Schema:

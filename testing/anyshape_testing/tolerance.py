@@ -8,7 +8,7 @@ each of these excuses, and the test of what it must not excuse.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,11 @@ def _steps_that_update(stated: Sequence[Equation]) -> int:
 def is_float(a: Array) -> bool:
     """Whether elements are floats, with bf16, which is no kind of float to NumPy."""
     return from_numpy(a.dtype).is_float
+
+
+def are_finite(arrays: Iterable[Array]) -> bool:
+    """Whether no element is an infinity or NaN."""
+    return all(map(_is_finite, arrays))
 
 
 def _is_finite(a: Array) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
+from anyshape_gen.bilinear import growth_of
 from anyshape_gen.body_nodes import Branch, For, Set, Step, While
 from anyshape_gen.composing import Argument, Composer
 from anyshape_gen.emit.api import python_name
@@ -48,6 +49,7 @@ KNOWN = {
     **{name: module for name, module in KERNEL_NAMES.items() if module == "anyshape.equations.functions"},
     "as_expr": "anyshape.equations.expr",
     **dict.fromkeys(("Composing", "Composition"), "anyshape.graph.composition"),
+    "AlgorithmDef": "anyshape.graph.opdef",
     **dict.fromkeys(("inf", "pi"), "math"),
     "rules": "anyshape",
     "parse_dtype": "anyshape.dtypes",
@@ -69,6 +71,23 @@ class CompositionCode:
 def composition(a: OpAnalysis, specs: Mapping[str, OpSpec], package: str) -> CompositionCode:
     """Emits the body. Raises NotExecuted."""
     return _Emitter(a, specs, package).emit()
+
+
+def algorithms(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> CompositionCode:
+    """Emits the table of an op's algorithms."""
+    used: dict[str, None] = {}
+    rule = _RuleText(a, used, (), {})
+    code = Code()
+    code.add(f"{constant_name(a.spec.name)}_ALGORITHMS = (")
+    code.indent()
+    for each in a.spec.algorithms:
+        growth = number_text(growth_of(specs[each.op]))
+        applies = f"lambda rule, bound: {rule.text(each.condition)}"
+        words = (quoted(each.op), applies, quoted(each.constant), growth)
+        code.add(f"{use('AlgorithmDef')}({', '.join(words)}),")
+    code.dedent()
+    code.add(")")
+    return CompositionCode(code.text(), tuple(used))
 
 
 def local(name: str) -> str:
@@ -136,7 +155,7 @@ class _Emitter:
     def emit(self) -> CompositionCode:
         assert self.spec.compose is not None
         self.code.indent()
-        scope: dict[str, ValueKind] = dict(self.of.inputs)
+        scope: dict[str, ValueKind] = {**self.of.inputs, **self.of.matrices}
         self._steps(self.spec.compose.steps, scope)
         results = [local(o.name) for o in self.spec.outputs]
         self.code.add(f"return [{', '.join(results)}]")
@@ -151,6 +170,9 @@ class _Emitter:
         for word, value in (("bound", "c.bound"), ("rule", "c.rule")):
             if re.search(rf"(?<![\w\"]){word}\.", body):
                 head.add(f"{word} = {value}")
+        for m in self.spec.bilinear:
+            rows = (tuple_text(number_text(float(x)) for x in row) for row in m.rows)
+            head.add(f"{local(m.name)} = c.matrix({tuple_text(rows)})")
         for used in self.read:
             head.add(f"{local(used)} = c.input({quoted(used)})")
         text = joined("\n\n\n", (joined("\n", (head.text(), body)), self._constant()))

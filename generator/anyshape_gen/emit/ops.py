@@ -63,6 +63,8 @@ def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
         code.add(f"kernel={use('kernels')}.{spec.name}_kernel,")
     if spec.compose is not None:
         code.add(f"composition={use('compositions')}.{constant_name(spec.name)},")
+    if spec.algorithms:
+        code.add(f"algorithms={use('compositions')}.{constant_name(spec.name)}_ALGORITHMS,")
     if spec.view:
         code.add(f"view={{{', '.join(f'{quoted(v.output)}: {quoted(v.input)}' for v in spec.view)}}},")
     if spec.summary:

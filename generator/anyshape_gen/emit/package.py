@@ -88,11 +88,10 @@ class PackageEmitter:
             return built[a.spec.name].text
 
         def body(a: OpAnalysis) -> Emitted:
-            if a.spec.compose is None:
-                return NOTHING
-            code = compositions.composition(a, self.specs, self.package)
-            bodies[a.spec.name] = code.bound
-            return code.text
+            codes = [compositions.composition(a, self.specs, self.package)] if a.spec.compose is not None else []
+            codes += [compositions.algorithms(a, self.specs)] if a.spec.algorithms else []
+            bodies[a.spec.name] = tuple(name for code in codes for name in code.bound)
+            return joined("\n\n\n", [code.text for code in codes]) if codes else NOTHING
 
         def relation(a: OpAnalysis) -> Emitted:
             code = built.get(a.spec.name, KernelCode(NOTHING, (), {}))

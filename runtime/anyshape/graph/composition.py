@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from anyshape.dims import Cond, Dim
 from anyshape.dtypes import F64, DType, is_dtype_name, parse_dtype
 from anyshape.equations import Equations
@@ -93,6 +95,10 @@ class Composing:
         """The dtype that a dtype variable has in this call, or the dtype of that name."""
         known = self.node.dtypes.get(key)
         return parse_dtype(key) if known is None else known
+
+    def matrix(self, rows: Sequence[Sequence[float]]) -> Value:
+        """A matrix of the spec, in the dtype of the first input."""
+        return constant(np.array(rows, self.dtype(self.node.op.inputs[0].dtype).numpy))
 
     def size(self, text: str) -> Any:
         """A size that the rule knows: a number, a truth, a tuple of numbers, or a Value where only the run tells."""

@@ -89,6 +89,17 @@ class RewriteDef:
     """of calls within calls that its pattern has"""
 
 
+@dataclass(frozen=True, slots=True)
+class AlgorithmDef:
+    """Another op with the same results: `applies` says to which calls, of what the relation bound, if their input `constant` is one. In
+    each direction the bound of its errors is `growth` times that of the sum itself."""
+
+    op: str
+    applies: Callable[[Any, Bound], Any]
+    constant: str
+    growth: float
+
+
 class Control(Protocol):
     """What an op with regions means. Its inputs are values, then its operands; the last of the values are captured, and are the last
     parameters of every region."""
@@ -164,6 +175,8 @@ class OpDef:
     """The meaning of an op on lists."""
     composition: Composition | None = None
     """The body of an op that is calls of other ops."""
+    algorithms: tuple[AlgorithmDef, ...] = ()
+    """Ops that the compiler may call in place of this one."""
 
     @property
     def full_name(self) -> str:
@@ -178,6 +191,11 @@ class OpDef:
     def is_random(self) -> bool:
         """Whether equal calls give different results: such a node is made as often as the model says, and when it runs."""
         return "random" in self.traits
+
+    @property
+    def is_for_finite(self) -> bool:
+        """Whether only calls on finite numbers have the results that the reference gives: others may have more that are NaN."""
+        return "finite" in self.traits
 
     @property
     def attributes(self) -> tuple[ParamDef, ...]:

@@ -18,6 +18,9 @@ from anyshape.equations import Equation, Tensor
 from anyshape.equations.refusing import Names
 from anyshape.rules.checks import located
 
+LITERAL_BYTES = 256
+"""Bytes of a constant whose elements lowering may write into the code; those of larger ones never are."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Origin:

@@ -151,9 +151,8 @@ def _reads(schedule: KernelSchedule, t: Tensor) -> int:
 
 def _element_bytes(schedule: KernelSchedule) -> int:
     """The element size that decides the number of lanes: 4 bytes unless all that is computed is 8 bytes wide."""
-    dtypes: set[DType] = set()
-    for s in schedule.stores:
-        dtypes.add(s.access.tensor.dtype)
-        dtypes |= {n.dtype for n in walk([s.value])}
+    stores = [*schedule.stores]
+    dtypes: set[DType] = {s.access.tensor.dtype for s in stores}
+    dtypes |= {n.dtype for n in walk(s.value for s in stores)}
     sizes = {d.itemsize for d in dtypes if d.kind != "bool"}
     return 8 if sizes == {8} else 4

@@ -16,12 +16,9 @@ from anyshape.equations import Compaction, Demand, Equation, Run, Sorting, Step,
 from anyshape.equations.builder import Form as EquationForm
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.program import Action, Leave, Let, Order, Put, blocks_of, expressions_of
-from anyshape.lower.kernel import Group, Origin
+from anyshape.lower.kernel import LITERAL_BYTES, Group, Origin
 
 Form = tuple[Any, ...]
-
-LITERAL_BYTES = 256
-"""Bytes of a constant whose elements lowering may write into the code; those of larger ones never are."""
 
 
 SMALL_BYTES = 1 << 14

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from anyshape.expansion.composition import expand
 from anyshape.graph.function import Function
 from anyshape.passes import simplify
+from anyshape.passes.algorithms import Algorithms
 from anyshape.passes.callees import everywhere
 from anyshape.passes.folding import Compute, FoldConstants
 from anyshape.passes.regions import control_flow, lists_in_sight
@@ -50,8 +51,10 @@ def eliminate_common_subexpressions(f: Function) -> Function:
     return everywhere(f, lambda: (simplify.CommonSubexpressions(),))
 
 
-def optimise(f: Function, compute: Compute | None = None) -> Function:
-    """Applies all rules of this module to a fixpoint, in one walk. `compute` evaluates calls on constants that are slow to interpret."""
+def optimise(f: Function, compute: Compute | None = None, algorithms: Algorithms | None = None) -> Function:
+    """Applies all rules of this module to a fixpoint, in one walk. `compute` evaluates calls on constants that are slow to interpret;
+    `algorithms` chooses among those of an op, which has its own equations otherwise."""
+    chosen = () if algorithms is None else (algorithms,)
     return everywhere(
         f,
         lambda: (
@@ -63,6 +66,7 @@ def optimise(f: Function, compute: Compute | None = None) -> Function:
             simplify.idle_views,
             simplify.idle_copies,
             simplify.spec_rewrites,
+            *chosen,
             expand,
             simplify.CommonSubexpressions(),
         ),

@@ -19,9 +19,14 @@ def cost(root: DagNode, inner: frozenset[LoopVar], known: frozenset[DagNode] = f
 
     A load counts where it varies with all of them, and so does a value that is known already: it is loaded from where it is kept.
     """
+    return cost_of_all([root], inner, known)
+
+
+def cost_of_all(roots: Iterable[DagNode], inner: frozenset[LoopVar], known: frozenset[DagNode] = frozenset()) -> int:
+    """The cost of several nodes together."""
     seen: set[DagNode] = set()
     total = 0
-    stack = [root]
+    stack = [*roots]
     while stack:
         n = stack.pop()
         if n in seen or isinstance(n, Reduction) or not n.domain & inner:

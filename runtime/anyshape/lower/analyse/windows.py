@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -105,6 +105,20 @@ def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | None:
         return None
     bodies = _taps(dag, staged, read, r.body, {})
     return Windows(staged, tuple(dag.red(r.kind, (), b, r.dtype) for b in bodies))
+
+
+def staged_taps(
+    dag: Dag, r: Reduction, stores: Sequence[Store], value: DagNode
+) -> tuple[Staged, dict[tuple[int, ...], DagNode]] | None:
+    """The copy that a summed value is read from, if it is seen through windows and nothing else is summed over; and the value at each
+    tap."""
+    staging = _staged(dag, r, stores, value)
+    if staging is None or _is_open(stores, staging[0]) or _is_row(staging[0]):
+        return None
+    staged, read = staging
+    if r.variables != tuple(m.tap for m in staged.moving):
+        return None
+    return staged, dict(zip(_numbers(staged), _taps(dag, staged, read, value, {}), strict=True))
 
 
 def product_windows(
@@ -294,10 +308,10 @@ class _Along(Rebuild):
         return Bound(self.affine(b.index), b.extent, b.error)
 
 
-class _Tap(Rebuild):
-    """Rewrites taps as numbers, and the read as one of the copy."""
+class Numbered(Rebuild):
+    """Copies in which variables have values."""
 
-    def __init__(self, dag: Dag, replaced: dict[DagNode, DagNode], numbers: dict[LoopVar, int]) -> None:
+    def __init__(self, dag: Dag, replaced: dict[DagNode, DagNode], numbers: Mapping[LoopVar, int]) -> None:
         super().__init__(dag, replaced)
         self.numbers = numbers
 
@@ -317,13 +331,16 @@ class _Tap(Rebuild):
 
 def _taps(dag: Dag, staged: Staged, read: _Read, body: DagNode, merged: dict[LoopVar, LoopVar]) -> tuple[DagNode, ...]:
     """The body for each tap, the last dim running fastest."""
-    ranges = [range(int(m.tap.extent)) for m in staged.moving if isinstance(m.tap.extent, int)]
     taps = []
-    for numbers in itertools.product(*ranges):
+    for numbers in _numbers(staged):
         load = dag.load(Access(staged.tensor, _address(staged, numbers, merged)))
         chosen = {m.tap: k for m, k in zip(staged.moving, numbers, strict=True)}
-        taps.append(_Tap(dag, {read.node: load}, chosen).node(body))
+        taps.append(Numbered(dag, {read.node: load}, chosen).node(body))
     return tuple(taps)
+
+
+def _numbers(staged: Staged) -> Iterator[tuple[int, ...]]:
+    return itertools.product(*(range(int(m.tap.extent)) for m in staged.moving if isinstance(m.tap.extent, int)))
 
 
 def _address(staged: Staged, numbers: tuple[int, ...], merged: dict[LoopVar, LoopVar]) -> Affine:

@@ -32,6 +32,7 @@ _FLOAT: dict[str, Callable[..., Val]] = {
     "fmod": vm.fmod, "min": vm.minimum, "max": vm.maximum, "pow": vm.pow_, "neg": lambda f, a: f.neg(a),
     "abs": vm.abs_, "exp": vm.exp, "log": vm.log, "sqrt": vm.sqrt, "tanh": vm.tanh, "erf": vm.erf, "sin": vm.sin,
     "cos": vm.cos, "floor": vm.floor, "ceil": vm.ceil, "round_even": vm.round_even, "trunc": vm.trunc,
+    "fma": lambda f, a, b, c: f.fma(a, b, c),
 }  # fmt: skip
 
 _INT: dict[str, Callable[..., Val]] = {

@@ -127,6 +127,14 @@ def _blocks_and_rest(
         first = _rest_at_once(ctx, v, (first, last), at_once, body)
     part = [s[:1] for s in sums]
     once = bool(tiers) and tiers[-1] == 1
+    if (
+        once
+        and isinstance(v.extent, int)
+        and v.extent % lanes == 0
+        and range_[0].number == 0
+        and last.number == v.extent
+    ):
+        return sums
     with _rest(ctx, (first, last), _flat(part), once) as (iteration, index):
         with levels.at(depth if once else levels.innermost):
             left = f.smin(f.sub(last, index), lanes)

@@ -18,6 +18,7 @@ from anyshape.lower.emit.product import OfBlock, emit_product
 from anyshape.lower.emit.recurrence import emit_recurrence
 from anyshape.lower.emit.rows import emit_versions
 from anyshape.lower.emit.taps import emit_taps, has_taps
+from anyshape.lower.emit.tiles import emit_spread, emit_tiles
 from anyshape.lower.emit.transposed import can_transpose, emit_transposed
 from anyshape.lower.emit.windows import emit_windows
 from anyshape.lower.ir.procedure import Procedure
@@ -48,6 +49,10 @@ def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Pr
         with unless_empty(ctx, step):
             if step.windows is not None:
                 emit_windows(ctx, step)
+            elif step.tiled is not None:
+                emit_tiles(ctx, step)
+            elif step.spread:
+                emit_spread(ctx, step)
             elif has_taps(step):
                 emit_taps(ctx, step)
             elif can_transpose(step):
@@ -84,8 +89,10 @@ def form_names(p: Phase) -> tuple[str, ...]:
         case Product():
             return ("product",)
         case Scope():
-            if p.windows is not None:
-                return ("windows",)
+            if p.tiled is not None:
+                return ("tiles",)
+            if p.windows is not None or p.spread:
+                return ("windows" if p.windows is not None else "spread",)
             return ("taps" if has_taps(p) else "transposed" if can_transpose(p) else "rows",)
         case Blocked():
             return ("blocked", *(name for step in p.all_steps for name in form_names(step)))

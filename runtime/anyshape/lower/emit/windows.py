@@ -16,6 +16,7 @@ from anyshape.lower.emit.nest import nest
 from anyshape.lower.emit.value import Vector
 from anyshape.lower.ir.dag import Bound, LoopVar, Reduction
 from anyshape.lower.ir.inline_values import neutral
+from anyshape.lower.llvm.interleaving import separated
 from anyshape.lower.llvm.types import I32, I64, Val, const
 from anyshape.lower.schedule.tree import Loop, Scope
 
@@ -32,16 +33,18 @@ def emit_windows(ctx: KernelContext, scope: Scope) -> None:
     _fill_pads(ctx, windows.staged)
     positions = [m.position for m in windows.staged.moving]
     planes = [v for v in stores[0].variables if v not in positions]
-    red = next(s.reductions[0] for s in scope.steps if isinstance(s, Loop) and s.reductions)
+    red = next((s.reductions[0] for s in scope.steps if isinstance(s, Loop) and s.reductions), None)
+    tiers = () if red is None else (VECTORS,)
 
     def plane() -> None:
         fill(ctx, windows.staged, pads=False)
-        nest(ctx, positions, body, vector=positions[-1], tiers=(VECTORS,))
+        nest(ctx, positions, body, vector=positions[-1], tiers=tiers)
 
     def body() -> None:
         values, copies = ctx.values, ctx.values.copies
-        for copy, total in enumerate(_totals(ctx, windows, red.kind, len(copies))):
-            ctx.levels.define(red, copy, total)
+        if red is not None:
+            for copy, total in enumerate(_totals(ctx, windows, red.kind, len(copies))):
+                ctx.levels.define(red, copy, total)
         for s in stores:
             stored = [values.of(s.value, copy) for copy in copies]
             for copy, value in enumerate(stored):
@@ -147,17 +150,14 @@ class _Row:
 
     def emit(self) -> None:
         ctx, f, step, lanes = self.ctx, self.ctx.f, self.step, self.lanes
-        copies = step if step <= 2 else 1
+        copies = step
         with ctx.levels.loop(0, self.length, copies * lanes) as iteration:
             ctx.levels.bind(self.staged.along[-1], iteration.index)
             left = f.convert("trunc", f.smin(f.sub(self.length, iteration.index), copies * lanes), I32)
             masks = tuple(f.tail_mask(left, lanes, copy * lanes) for copy in range(copies))
             with ctx.values.along(Vector(self.staged.along[-1], lanes, masks)):
                 values = [self.value(copy) for copy in range(copies)]
-                if step > 2:
-                    self.scattered(values[0], iteration.index, masks[0])
-                else:
-                    self.store(values, iteration.index)
+                self.store(values, iteration.index)
 
     def value(self, copy: int) -> Val:
         ctx, f, staged = self.ctx, self.ctx.f, self.staged
@@ -177,14 +177,5 @@ class _Row:
             f.store(values[0], to)
             return
         plane = ctx.sizes.of(self.staged.plane)
-        for remainder in range(2):
-            each = f.shuffle(values[0], values[1], list(range(remainder, 2 * self.lanes, 2)))
+        for remainder, each in enumerate(separated(f, values)):
             f.store(each, f.gep(to, f.mul(plane, remainder), self.element))
-
-    def scattered(self, value: Val, index: Val, mask: Val) -> None:
-        ctx, f = self.ctx, self.ctx.f
-        places = f.add(f.iota(I64, self.lanes), index)
-        quotients = f.binary("udiv", places, f.splat(const(I64, self.step), self.lanes))
-        remainders = f.sub(places, f.mul(quotients, self.step))
-        offsets = f.add(quotients, f.mul(remainders, ctx.sizes.of(self.staged.plane)))
-        f.scatter(value, f.gep(ctx.memory.base(self.staged.tensor), self.place, self.element), offsets, mask)

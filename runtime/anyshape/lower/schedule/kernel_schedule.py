@@ -6,14 +6,18 @@ In: a `Group`. Out: a `KernelSchedule`. The steps are a list: inline, collapse, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import NDArray
 
 from anyshape.dims import Size
 from anyshape.equations import Sorting, Tensor
 from anyshape.lower.analyse.collapse import collapse
 from anyshape.lower.analyse.unbounded import is_unbounded
-from anyshape.lower.analyse.windows import row_windows
+from anyshape.lower.analyse.windows import Windows, row_windows
+from anyshape.lower.analyse.written_out import Spread, Tiled, written_out
 from anyshape.lower.ir.dag import Dag, Reduction, walk
 from anyshape.lower.ir.procedure import Procedure
 from anyshape.lower.ir.stores import Ordered, Store, reductions_of
@@ -141,12 +145,20 @@ def _phases(dag: Dag, stages: list[list[Store]], group: Group) -> tuple[list[Ste
         if blocked is not None:
             phases.append(blocked)
             continue
-        phases += [p if isinstance(p, Product) else _planned(dag, p) for p in c.items]
+        phases += [p if isinstance(p, Product) else _planned(dag, p, group.constants) for p in c.items]
         whole += c.temporaries
     return phases, whole
 
 
-def _planned(dag: Dag, stores: list[Store]) -> Scope:
+def _planned(dag: Dag, stores: list[Store], constants: Mapping[Tensor, NDArray[Any]]) -> Scope:
+    match written_out(dag, stores, constants):
+        case Spread(spread, staged):
+            scope = plan([*spread])
+            if staged is not None:
+                return replace(scope, windows=Windows(staged, ()))
+            return replace(scope, spread=scope.vector is not None and len(scope.variables) > 1)
+        case Tiled() as tiled:
+            return replace(plan(stores), tiled=tiled)
     windows = row_windows(dag, stores)
     if windows is not None:
         return replace(plan(stores), windows=windows)

@@ -17,6 +17,7 @@ from anyshape.dims import Size
 from anyshape.lower.analyse.classify import accesses, along_stores, contiguous, cost, vote
 from anyshape.lower.analyse.empty_iterations import is_cut
 from anyshape.lower.analyse.windows import Windows
+from anyshape.lower.analyse.written_out import Tiled
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
 
@@ -65,7 +66,11 @@ class Scope:
     _: KW_ONLY
     transposed: LoopVar | None = None
     windows: Windows[Reduction] | None = None
-    """The one reduction by taps, where it runs over a window."""
+    """The one reduction by taps, where it runs over a window; no taps where it is written out."""
+    spread: bool = False
+    """Whether its stores are many of one sum that is written out."""
+    tiled: Tiled | None = None
+    """The one reduction for each place of a tile, where its tables depend on that."""
     usual: Usual | None = None
     """What is run in its place where it may be."""
 

@@ -9,8 +9,12 @@ from collections.abc import Iterable
 
 from anyshape.dims import Size
 from anyshape.kernel_model.costs import STORE_CYCLES
+<<<<<<< HEAD
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.gemm import per_word
+=======
+from anyshape.lower.analyse.classify import cost_of_all
+>>>>>>> fast
 from anyshape.lower.ir.dag import DagNode, LoopVar
 from anyshape.lower.ir.stores import Store, reductions_of
 from anyshape.lower.llvm.target_probe import multiply_adds
@@ -51,14 +55,15 @@ def _rows(stores: tuple[Store, ...]) -> Size:
     """Cycles if every element were a vector: the loop of each reduction, and that of each store."""
     total: Size = 0
     for r in reductions_of(stores):
-        total = total + _loop(r.body, r.domain | frozenset(r.variables))
-    for s in stores:
-        total = total + _loop(s.value, s.domain) + points(s.variables) * STORE_CYCLES
+        total = total + _loop([r.body], r.domain | frozenset(r.variables))
+    for domain in dict.fromkeys(s.domain for s in stores):
+        own = [s for s in stores if s.domain == domain]
+        total = total + _loop([s.value for s in own], domain) + points(domain) * (STORE_CYCLES * len(own))
     return total
 
 
-def _loop(body: DagNode, domain: frozenset[LoopVar]) -> Size:
-    return points(domain) * cost(body, domain)
+def _loop(values: Iterable[DagNode], domain: frozenset[LoopVar]) -> Size:
+    return points(domain) * cost_of_all(values, domain)
 
 
 def points(variables: Iterable[LoopVar]) -> Size:

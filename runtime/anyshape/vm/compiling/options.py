@@ -37,8 +37,9 @@ class Options:
     `loop`: the executor of programs, the native loop or Python (which interpreted kernels always use).
     `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `repair`: an ONNX model that the
     standard refuses is taken for what it most likely means, and the report says how. `threads`: how many may work on one kernel, at most
-    and by default (0) as many as this process may use processors; results do not depend on it. `recorder`: the recorder of kernels, for
-    `profile`."""
+    and by default (0) as many as this process may use processors; results do not depend on it. `growth`: the most by which an algorithm
+    with fewer products may multiply the bound of rounding errors in a direction, 0 for none (docs/lowering.md). `recorder`: the recorder of
+    kernels, for `profile`."""
 
     executor: str = "vm"
     target: str = "host"
@@ -49,6 +50,7 @@ class Options:
     verify: bool = False
     repair: bool = False
     threads: int = 0
+    growth: float = 16.0
     recorder: Recorder | None = None
     dims: Mapping[str, Any] = field(default_factory=dict)
 
@@ -70,6 +72,7 @@ class CompileOptions(TypedDict, total=False):
     verify: bool | None
     repair: bool | None
     threads: int | None
+    growth: float | None
     recorder: Recorder | None
 
 
@@ -131,6 +134,8 @@ def checked(options: Options) -> Options:
     if not 0 <= options.threads <= MOST_THREADS:
         demand = f"a number from 1 to {MOST_THREADS}, or 0 for all processors"
         raise ArgumentError(f"threads must be {demand}, got {options.threads!r}")
+    if not options.growth >= 0:
+        raise ArgumentError(f"growth must be at least 0, got {options.growth!r}")
     strange = sorted(options.dump - set(STAGES))
     if strange:
         raise ArgumentError(f"cannot dump {', '.join(strange)}; stages are {', '.join(STAGES)}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
+from anyshape.dtypes import F32
 from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.callee import Callee, callees_of
 from anyshape.graph.function import Function
@@ -134,10 +135,20 @@ class Compiler:
         from anyshape.passes import optimise
         from anyshape.passes.branch_specialisation import in_branches
 
-        optimised = optimise(f, self.compute)
+        optimised = self._with_algorithms(optimise(f, self.compute))
         if any(undetermined(c.defined()) for c in callees_of([optimised])):
             optimised = optimise(in_branches(optimised), self.compute)
         return optimised
+
+    def _with_algorithms(self, f: Function) -> Function:
+        """An optimised function with algorithms in place of ops that have some."""
+        if self.options.kernels != "native" or not any(n.op.algorithms for n in f.nodes):
+            return f
+        from anyshape.passes import optimise
+        from anyshape.passes.algorithms import by_size
+
+        lanes = target_called(self.options.target).lanes(F32.itemsize)
+        return by_size(f, lambda g, chosen: optimise(g, self.compute, chosen), lanes, self.options.growth)
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
         """Generates the program of a function; its constants have their elements once the packing is over."""

@@ -1,0 +1,245 @@
+"""Ops in place of which others, with the same results and fewer operations, are called where that takes less time.
+
+In: a call of an op that has algorithms (`OpDef.algorithms`), with a constant for what they transform ahead. Out: the calls that the one of
+least cost is made of, or None. Where sizes that only the run tells decide, they are a branch of the program.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from anyshape import control, dims
+from anyshape.dims import Dim, Facts, Size
+from anyshape.equations.expr import Reduce
+from anyshape.equations.traversal import walk
+from anyshape.errors import AnyshapeError
+from anyshape.expansion.composition import expand
+from anyshape.graph.alike import alike
+from anyshape.graph.function import Function
+from anyshape.graph.infer import build, equations_of, tensors_of
+from anyshape.graph.matching import make
+from anyshape.graph.opdef import AlgorithmDef
+from anyshape.graph.regions import spliced
+from anyshape.graph.registry import all_ops
+from anyshape.graph.value import Node, Value
+from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
+from anyshape.rules import Rule
+
+SMALL, LARGE = 48, 224
+"""Sides of pictures between which a model of any sizes may change its algorithms; beyond, it keeps those of the end."""
+CYCLES_PER_BYTE = 0.13
+"""Of constants of a product, which come from beyond the second cache in every call, while the product is computed."""
+CYCLES_PER_VECTOR, CYCLES_PER_KERNEL = 4.5, 1500.0
+"""Of what is transformed, each vector that is read or written; and of a kernel, whatever it computes."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """A way to compute the results of a call: by an algorithm, of which the nodes are, or as it is."""
+
+    algorithm: AlgorithmDef | None
+    works: Sequence[_Work]
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """The way that was chosen for a call, and the symbols of the call that stand for batches."""
+
+    way: _Way
+    symbols: frozenset[Dim]
+    batches: frozenset[Dim]
+
+
+@dataclass
+class Algorithms:
+    """The rule for vectors of so many elements. `growth`: the most by which an algorithm may multiply the bound of errors in a direction.
+    `side`: the sizes that only the run tells, but for the first of an operand, which is one. `choices` are those that were made."""
+
+    lanes: int
+    growth: float
+    side: int = LARGE
+    _: KW_ONLY
+    choices: list[_Choice] = field(default_factory=list)
+    known: dict[Any, list[_Way]] = field(default_factory=dict)
+    """Ways of calls that differ in nothing but their operands."""
+    facts: Facts = field(default_factory=Facts)
+    """What the checks at the entry of the function say."""
+
+    def inside(self) -> Algorithms:
+        """No other algorithms in regions: what those are run for is not known."""
+        return Algorithms(self.lanes, 0.0)
+
+    def __call__(self, node: Node) -> Sequence[Value] | None:
+        if not node.op.algorithms or node.bound is None:
+            return None
+        key = (node.op, alike(node.attrs), tuple(None if v is None else (v.type, v.is_constant) for v in node.inputs))
+        if key not in self.known:
+            self.known[key] = self.ways(node)
+        if len(self.known[key]) == 1:
+            return None
+        symbols = frozenset(s for v in node.inputs if v is not None for s in v.type.symbols())
+        choices = [_Choice(way, symbols, _first_symbols(node)) for way in self.known[key]]
+        best = min(choices, key=lambda choice: self.cost(choice, self.side))
+        self.choices.append(best)
+        return None if best.way.algorithm is None else _called(node, best.way.algorithm, self.facts)
+
+    def ways(self, node: Node) -> list[_Way]:
+        """All ways to compute the results of a call."""
+        ways = [_Way(None, _works([node]))]
+        for each in node.op.algorithms:
+            values = _called(node, each, self.facts) if each.growth <= self.growth and _applies(node, each) else None
+            ways += [_Way(each, _works(_new(node, values)))] if values is not None else []
+        return ways
+
+    def cost(self, choice: _Choice, side: int) -> float:
+        """Rough cycles of a way for pictures of that side; not of what is computed of constants alone."""
+        sizes = {s: 1 if s in choice.batches else side for s in choice.symbols}
+        return sum(work.cycles(sizes, self.lanes) for work in choice.way.works)
+
+    def total(self, side: int) -> float:
+        """Rough cycles of all calls as they were chosen, for other sizes."""
+        return sum(self.cost(choice, side) for choice in self.choices)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a call does: `products` of contractions with so many `constants` bytes, or `moved` elements."""
+
+    products: tuple[Size, ...]
+    constants: Size
+    moved: Size
+
+    @classmethod
+    def of(cls, node: Node) -> _Work:
+        inputs = [v for v in node.inputs if v is not None]
+        products: list[Size] = []
+        for q in equations_of(node, *tensors_of(node)).equations:
+            for e in walk(q.value):
+                c = contraction_of(EXPRESSIONS, e) if isinstance(e, Reduce) else None
+                if c is not None:
+                    a, b = map(EXPRESSIONS.variables, c.factors)
+                    products.append(math.prod((v.extent for v in sorted(a | b, key=lambda v: v.serial)), start=1))
+        constants: Size = 0
+        for v in inputs:
+            constants = constants + (
+                v.type.count() * v.type.dtype.itemsize if v.is_constant or _is_of_constants(v) else 0
+            )
+        moved: Size = 0
+        for v in (*inputs, *node.outputs):
+            moved = moved + v.type.count()
+        return cls(tuple(products), constants, moved)
+
+    def cycles(self, sizes: dict[Dim, int], lanes: int) -> float:
+        if not self.products:
+            return _number(self.moved, sizes) / lanes * CYCLES_PER_VECTOR + CYCLES_PER_KERNEL
+        products = sum(_number(n, sizes) for n in self.products) / lanes / 2
+        return max(products, _number(self.constants, sizes) * CYCLES_PER_BYTE) + CYCLES_PER_KERNEL
+
+
+def _works(nodes: Iterable[Node]) -> list[_Work]:
+    """What calls do whose results are no constants and no sizes."""
+    computing = (n for n in nodes if n.op.kernel is not None and any(v.contents is None for v in n.outputs))
+    return [_Work.of(n) for n in computing if not all(v is None or v.is_constant for v in n.inputs)]
+
+
+def by_size(f: Function, optimised: Callable[[Function, Algorithms], Function], lanes: int, growth: float) -> Function:
+    """The function with algorithms in it. Where the best ones depend on sizes that only the run tells, it is a branch: one side for small
+    operands, one for large ones, each with all nodes, so that these share kernels and memory as they do without a branch."""
+    large = Algorithms(lanes, growth)
+    for check in f.checks:
+        large.facts.learn(check.cond)
+    small = replace(large, side=SMALL, choices=[])
+    of_large = optimised(f, large)
+    if not large.choices:
+        return f
+    if not any(choice.symbols - choice.batches for choice in large.choices):
+        return of_large
+    of_small = optimised(f, small)
+    names = [[c.way.algorithm and c.way.algorithm.op for c in each.choices] for each in (large, small)]
+    if names[0] == names[1]:
+        return of_large
+    low, high = SMALL, LARGE
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if large.total(middle) < small.total(middle) else (middle, high)
+    x = max(f.params, key=lambda p: len(p.type.symbols()))
+    least = _number(x.type.count(), {s: 1 if s in _leading(x) else high for s in x.type.symbols()})
+
+    def side(chosen: Function) -> Callable[[], Sequence[Value]]:
+        plain = Function(chosen.params, chosen.results, chosen.name)
+        return lambda: spliced(plain, f.params) or ()
+
+    condition = make("greater_equal", [make("size", [x], {}, ""), np.int64(least)], {}, "")
+    results = control.if_(condition, side(of_large), side(of_small))
+    checks = list(dict.fromkeys((*of_large.checks, *of_small.checks)))
+    branched = Function(f.params, results, f.name, f.result_names, checks=checks, form=f.form)
+    return optimised(branched, Algorithms(lanes, 0.0))
+
+
+def _applies(node: Node, each: AlgorithmDef) -> bool:
+    held = node.grouped_inputs()[each.constant]
+    rule = Rule(node.op.full_name)
+    return (
+        isinstance(held, Value)
+        and held.is_constant
+        and held.type.dtype in all_ops()[_full_name(node, each)].dtypes[_dtype_of(node, each)]
+        and rule.decide(each.applies(rule, node.bound)) is True
+    )
+
+
+def _dtype_of(node: Node, each: AlgorithmDef) -> str:
+    return next(i.dtype for i in all_ops()[_full_name(node, each)].inputs if i.name == each.constant)
+
+
+def _full_name(node: Node, each: AlgorithmDef) -> str:
+    variants = (f"{node.op.variant}.{each.op}", each.op)
+    return next(name for name in variants if name in all_ops())
+
+
+def _called(node: Node, each: AlgorithmDef, facts: Facts) -> Sequence[Value] | None:
+    """The results of a call by an algorithm; None where it would make checks in the run, which would keep constants from being one."""
+    op = all_ops()[_full_name(node, each)]
+    names = {p.name for p in op.params}
+    if node.op.operands or node.checks:
+        return None
+    try:
+        call = build(op, node.inputs, {name: a for name, a in node.attrs.items() if name in names}, node.source, facts)
+        return None if call.checks else expand(call)
+    except AnyshapeError:
+        return None
+
+
+def _new(node: Node, values: Sequence[Value]) -> list[Node]:
+    """The nodes that values are made of, as far as they are not there yet."""
+    nodes: dict[Node, None] = {}
+    pending = [v.node for v in values]
+    while pending:
+        n = pending.pop()
+        if n is not None and n.serial > node.serial and n not in nodes:
+            nodes[n] = None
+            pending += [v.node for v in n.inputs if v is not None]
+    return [*nodes]
+
+
+def _is_of_constants(v: Value) -> bool:
+    """Whether a value is computed of constants alone, and so is one."""
+    return v.constant is None and v.node is not None and all(w is None or w.is_constant for w in v.node.inputs)
+
+
+def _first_symbols(node: Node) -> frozenset[Dim]:
+    first = node.inputs[0] if node.inputs else None
+    return frozenset() if first is None else _leading(first)
+
+
+def _leading(v: Value) -> frozenset[Dim]:
+    return frozenset(dims.free_symbols(v.type.shape[0])) if v.type.shape else frozenset()
+
+
+def _number(n: Size, usual: dict[Dim, int]) -> int:
+    """A size with numbers for its symbols; 1 for one that is no operand's, such as a parameter."""
+    return int(dims.evaluate(n, {s: usual.get(s, 1) for s in dims.free_symbols(n)}))

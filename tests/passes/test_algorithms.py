@@ -1,0 +1,188 @@
+"""Algorithms in place of ops: when they are chosen, that results stay, the bound of errors, and sizes that only the run tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.errors import ArgumentError, ShapeError
+from anyshape.graph.registry import all_ops
+from anyshape.passes import algorithms, optimise
+from anyshape.passes.algorithms import Algorithms, by_size
+
+RNG = np.random.default_rng(7)
+LANES = 16
+CHANNELS = 32
+
+
+def weights(channels: int = CHANNELS, taps: int = 3, dtype: Any = np.float32) -> Any:
+    return RNG.normal(size=(channels, channels, taps, taps)).astype(dtype) / channels
+
+
+def layers(shape: str, w: Any, **params: Any) -> Any:
+    """Two convolutions with pads that keep the size, and maps between and behind them."""
+    x, v = anyshape.input("x", shape), weights(len(w), dtype=w.dtype)
+    bias = RNG.normal(size=len(w)).astype(w.dtype)
+    y = ops.relu(ops.conv(x, w, bias, pads=(1, 1, 1, 1), **params))
+    return anyshape.function([x], ops.relu(ops.add(ops.conv(y, v, pads=(1, 1, 1, 1)), y)))
+
+
+def names(f: Any) -> list[str]:
+    return [n.op.name for n in f.all_nodes()]
+
+
+def chosen(f: Any, growth: float = 16.0) -> Any:
+    return by_size(optimise(f), lambda g, rule: optimise(g, None, rule), LANES, growth)
+
+
+def test_a_convolution_of_known_size_takes_fewer_products() -> None:
+    after = names(chosen(layers("f32[b, 32, 56, 56]", weights())))
+    assert after.count("tile_products") == 2 and "conv" not in after
+    assert "tile_weights" not in after, "the transform of constants is one"
+
+
+@pytest.mark.parametrize(
+    ("shape", "w", "params"),
+    [
+        ("f32[b, 32, 56, 56]", weights(), {"strides": (2, 2)}),
+        ("f32[b, 32, 56, 56]", weights(), {"dilations": (2, 2)}),
+        ("f32[b, 32, 56, 56]", weights(taps=5), {}),
+        ("f32[b, 32, 56, 56]", weights(), {"groups": 1, "auto_pad": "VALID"}),
+    ],
+    ids=["strides", "dilations", "taps", "without pads"],
+)
+def test_conditions_of_algorithms(shape: str, w: Any, params: Any) -> None:
+    x = anyshape.input("x", shape)
+    f = anyshape.function([x], ops.conv(x, w, **params))
+    assert ("tile_products" in names(chosen(f))) == ("auto_pad" in params)
+
+
+def test_other_dtypes_and_weights_that_are_no_constants() -> None:
+    x, w = anyshape.input("x", "f16[b, 32, 56, 56]"), anyshape.input("w", "f32[32, 32, 3, 3]")
+    y = anyshape.input("y", "f32[b, 32, 56, 56]")
+    for f in (
+        anyshape.function([x], ops.conv(x, weights().astype(np.float16))),
+        anyshape.function([y, w], ops.conv(y, w)),
+    ):
+        assert names(chosen(f)) == ["conv"]
+
+
+def test_parameters_that_only_the_run_tells() -> None:
+    x, groups = anyshape.input("x", "f32[b, 32, h, w]"), anyshape.input("groups", "i64[]")
+    f = anyshape.function([x, groups], ops.conv(x, weights(), pads=(1, 1, 1, 1), groups=groups))
+    assert "conv" in names(chosen(f))
+    got = anyshape.compile(f)(np.ones((1, 32, 5, 5), np.float32), np.int64(1))
+    assert got.shape == (1, 32, 5, 5)
+
+
+def test_few_products_stay_as_they_are() -> None:
+    """Transforms of one place take longer than the sums."""
+    x = anyshape.input("x", "f32[1, 32, 3, 3]")
+    assert names(chosen(anyshape.function([x], ops.conv(x, weights())))) == ["conv"]
+
+
+def test_the_bound_of_errors_decides() -> None:
+    growths = {a.op: a.growth for a in all_ops()["static.conv"].algorithms}
+    assert 1 < growths["conv_by_2"] < growths["conv_by_4"] < 16
+    f = layers("f32[1, 32, 56, 56]", weights())
+    products = [n for n in chosen(f, growths["conv_by_2"]).nodes if n.op.name == "tile_products"]
+    assert {n.inputs[0].type.shape[0] for n in products if n.inputs[0] is not None and n.inputs[0].type.shape} == {4}
+    assert names(chosen(f, growths["conv_by_2"] - 0.1)).count("conv") == 2
+    assert names(chosen(f, 0.0)).count("conv") == 2
+
+
+def test_errors_are_within_the_bound() -> None:
+    """Of numbers of at most 1: the bound of the sum itself, and `growth` times that in both directions."""
+    w = RNG.uniform(-1, 1, (8, 64, 3, 3)).astype(np.float32)
+    x = RNG.uniform(-1, 1, (1, 64, 12, 12)).astype(np.float32)
+    exact = anyshape.compile(
+        anyshape.function([v := anyshape.input("x", "f64[1, 64, 12, 12]")], ops.conv(v, w.astype(np.float64)))
+    )
+    want = exact(x.astype(np.float64))
+    for a in all_ops()["static.conv"].algorithms:
+        v = anyshape.input("x", "f32[1, 64, 12, 12]")
+        got = anyshape.compile(anyshape.function([v], getattr(ops, a.op)(v, w)))(x)
+        error = np.abs(got - want).max()
+        assert 0 < error <= 64 * 9 * np.finfo(np.float32).eps * a.growth**2
+
+
+def test_sizes_that_only_the_run_tells_become_a_branch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(algorithms, "SMALL", 2)
+    f = chosen(layers("f32[b, 128, h, w]", weights(128)))
+    assert names(f).count("if") == 1
+    assert {"conv", "tile_products"} <= set(names(f))
+
+
+def test_no_branch_where_one_way_is_best_for_all_sizes() -> None:
+    f = chosen(layers("f32[b, 128, h, w]", weights(128)))
+    assert "if" not in names(f) and "tile_products" in names(f)
+
+
+def test_a_check_of_sizes_stays_at_the_entry() -> None:
+    """Without pads a picture has at least three rows and columns, which is asked once."""
+    x = anyshape.input("x", "f32[b, 32, h, w]")
+    f = chosen(anyshape.function([x], ops.conv(x, weights())))
+    assert "tile_products" in names(f) and "tile_weights" not in names(f)
+    assert f.checks and not any(n.checks for n in f.nodes)
+    with pytest.raises(ShapeError, match="is larger than"):
+        anyshape.compile(f)(np.zeros((1, 32, 2, 9), np.float32))
+
+
+def test_what_a_region_computes_keeps_its_ops() -> None:
+    """How often a loop runs, and on what, is not known."""
+    assert Algorithms(LANES, 16.0).inside().growth == 0
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Iterator[tuple[Any, Any]]:
+    f = layers("f32[b, 64, h, w]", weights(64))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(algorithms, "SMALL", 2)
+        yield anyshape.compile(f), anyshape.compile(f, growth=0.0)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1, 1),
+        (2, 3, 5),
+        (1, 16, 16),
+        (1, 17, 30),
+        (3, 40, 37),
+        (1, 100, 61),
+        (1, 48, 224),
+        (0, 8, 8),
+        (2, 64, 64),
+    ],
+)
+def test_results_at_all_sizes(compiled: tuple[Any, Any], shape: tuple[int, int, int]) -> None:
+    b, h, w = shape
+    x = RNG.normal(size=(b, 64, h, w)).astype(np.float32)
+    got, want = (exe(x) for exe in compiled)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_and_a_saved_file(compiled: tuple[Any, Any], threads: int, tmp_path: Any) -> None:
+    x = RNG.normal(size=(2, 64, 50, 43)).astype(np.float32)
+    want = compiled[0](x)
+    assert compiled[0].by(threads=threads)(x).tobytes() == want.tobytes()
+    compiled[0].save(tmp_path / "f.anyshape")
+    loaded = anyshape.load(tmp_path / "f.anyshape")
+    assert loaded(x).tobytes() == want.tobytes() and loaded.options.growth == compiled[0].options.growth
+
+
+def test_the_option() -> None:
+    f = layers("f32[1, 32, 56, 56]", weights())
+    for wrong in ("none", [1], -1.0, float("nan")):
+        with pytest.raises(ArgumentError, match="growth must be"):
+            anyshape.compile(f, growth=wrong)
+    x = RNG.normal(size=(1, CHANNELS, 56, 56)).astype(np.float32)
+    exact = anyshape.compile(f, kernels="interpret")(x)
+    assert anyshape.compile(f, kernels="interpret", growth=0.0)(x).tobytes() == exact.tobytes()
+    assert anyshape.compile(f)(x).tobytes() != anyshape.compile(f, growth=0.0)(x).tobytes()
