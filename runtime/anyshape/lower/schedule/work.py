@@ -9,12 +9,8 @@ from collections.abc import Iterable
 
 from anyshape.dims import Size
 from anyshape.kernel_model.costs import STORE_CYCLES
-<<<<<<< HEAD
-from anyshape.lower.analyse.classify import cost
-from anyshape.lower.gemm import per_word
-=======
 from anyshape.lower.analyse.classify import cost_of_all
->>>>>>> fast
+from anyshape.lower.gemm import per_word
 from anyshape.lower.ir.dag import DagNode, LoopVar
 from anyshape.lower.ir.stores import Store, reductions_of
 from anyshape.lower.llvm.target_probe import multiply_adds

@@ -49,7 +49,9 @@ class Folding:
         present = tuple(v is not None for v in node.inputs)
         key = (node.op, alike(node.attrs), node.count, present, operands, tuple(types))
         if key not in self._known:
-            self._known[key] = None  # of a call without data its function is the call again, which is left to its kernel
+            self._known[key] = (
+                None  # of a call without data its function is the call again, which is left to its kernel
+            )
             self._known[key] = self._compiled(node, types)
         known = self._known[key]
         if known is None:
