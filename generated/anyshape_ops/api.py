@@ -3878,7 +3878,7 @@ def tile_windows(
     source: str = "",
 ) -> Value:
     """Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both
-    sides: what a sum of fewer products reads of the picture.
+    sides.
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups, step,
     first, count.
@@ -3894,7 +3894,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:423
+# specs/window.yaml:421
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -3906,7 +3906,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:439
+# specs/window.yaml:437
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -3916,7 +3916,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:450
+# specs/window.yaml:448
 @called
 def tile_results(
     x: Operand,
@@ -3939,7 +3939,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:471
+# specs/window.yaml:469
 @called
 def conv_by_2(
     x: Operand,
@@ -3964,7 +3964,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:483
+# specs/window.yaml:481
 @called
 def conv_by_4(
     x: Operand,
@@ -3989,7 +3989,7 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:498
+# specs/window.yaml:496
 @called
 def conv_transpose(
     x: Operand,
@@ -4031,7 +4031,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:538
+# specs/window.yaml:536
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4072,7 +4072,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:581
+# specs/window.yaml:579
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4085,7 +4085,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:602
+# specs/window.yaml:600
 @called
 def overlap_add(
     x: Operand,
@@ -4113,7 +4113,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:638
+# specs/window.yaml:636
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4140,7 +4140,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:667
+# specs/window.yaml:665
 @called
 def phase_sums(
     x: Operand,
@@ -4162,7 +4162,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:696
+# specs/window.yaml:694
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4176,7 +4176,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:719
+# specs/window.yaml:717
 @called
 def interleave_phases(
     x: Operand,
@@ -4194,7 +4194,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:744
+# specs/window.yaml:742
 @called
 def conv_integer(
     x: Operand,
@@ -4227,7 +4227,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:781
+# specs/window.yaml:779
 @called
 def qlinear_conv(
     x: Operand,
@@ -4266,7 +4266,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:854
+# specs/window.yaml:852
 @called
 def max_unpool(
     x: Operand,
@@ -4295,7 +4295,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:895
+# specs/window.yaml:893
 @called
 def col2im(
     x: Operand,

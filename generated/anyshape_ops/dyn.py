@@ -1606,7 +1606,7 @@ def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
 ) -> Value:
     """Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both
-    sides: what a sum of fewer products reads of the picture.
+    sides.
 
     Operands, which may be computed at run time: groups, step, first, count.
 
@@ -1615,7 +1615,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:423
+# specs/window.yaml:421
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1627,7 +1627,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:450
+# specs/window.yaml:448
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1642,7 +1642,7 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:471
+# specs/window.yaml:469
 @called
 def conv_by_2(
     x: Operand,
@@ -1665,7 +1665,7 @@ def conv_by_2(
     return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:483
+# specs/window.yaml:481
 @called
 def conv_by_4(
     x: Operand,
@@ -1688,7 +1688,7 @@ def conv_by_4(
     return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:498
+# specs/window.yaml:496
 @called
 def conv_transpose(
     x: Operand,
@@ -1728,7 +1728,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:538
+# specs/window.yaml:536
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1767,7 +1767,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:581
+# specs/window.yaml:579
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1780,7 +1780,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:602
+# specs/window.yaml:600
 @called
 def overlap_add(
     x: Operand,
@@ -1803,7 +1803,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:638
+# specs/window.yaml:636
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -1818,7 +1818,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:667
+# specs/window.yaml:665
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -1830,7 +1830,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:696
+# specs/window.yaml:694
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1842,7 +1842,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:719
+# specs/window.yaml:717
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -1854,7 +1854,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:744
+# specs/window.yaml:742
 @called
 def conv_integer(
     x: Operand,
@@ -1885,7 +1885,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:781
+# specs/window.yaml:779
 @called
 def qlinear_conv(
     x: Operand,
@@ -1922,7 +1922,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:854
+# specs/window.yaml:852
 @called
 def max_unpool(
     x: Operand,
@@ -1949,7 +1949,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:895
+# specs/window.yaml:893
 @called
 def col2im(
     x: Operand,

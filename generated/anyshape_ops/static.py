@@ -1675,7 +1675,7 @@ def tile_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
 ) -> Value:
     """Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both
-    sides: what a sum of fewer products reads of the picture.
+    sides.
 
     Attributes, known when the call is built: groups, step, first, count.
 
@@ -1686,7 +1686,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:423
+# specs/window.yaml:421
 @called
 def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1698,7 +1698,7 @@ def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -
     return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:450
+# specs/window.yaml:448
 @called
 def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
     """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
@@ -1711,7 +1711,7 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:471
+# specs/window.yaml:469
 @called
 def conv_by_2(
     x: Operand,
@@ -1734,7 +1734,7 @@ def conv_by_2(
     return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:483
+# specs/window.yaml:481
 @called
 def conv_by_4(
     x: Operand,
@@ -1757,7 +1757,7 @@ def conv_by_4(
     return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:498
+# specs/window.yaml:496
 @called
 def conv_transpose(
     x: Operand,
@@ -1797,7 +1797,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:538
+# specs/window.yaml:536
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1836,7 +1836,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:581
+# specs/window.yaml:579
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1849,7 +1849,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:602
+# specs/window.yaml:600
 @called
 def overlap_add(
     x: Operand,
@@ -1872,7 +1872,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:638
+# specs/window.yaml:636
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -1892,7 +1892,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:667
+# specs/window.yaml:665
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -1906,7 +1906,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:696
+# specs/window.yaml:694
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1918,7 +1918,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:719
+# specs/window.yaml:717
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -1932,7 +1932,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:744
+# specs/window.yaml:742
 @called
 def conv_integer(
     x: Operand,
@@ -1963,7 +1963,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:781
+# specs/window.yaml:779
 @called
 def qlinear_conv(
     x: Operand,
@@ -2000,7 +2000,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:854
+# specs/window.yaml:852
 @called
 def max_unpool(
     x: Operand,
@@ -2027,7 +2027,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:895
+# specs/window.yaml:893
 @called
 def col2im(
     x: Operand,

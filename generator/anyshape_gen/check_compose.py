@@ -70,9 +70,9 @@ class _Checker(ExpressionChecker):
         assert self.spec.compose is not None
         for call in (n for n in walk(self.spec.compose) if isinstance(n, Call) and n.func in self.specs):
             callee = self.specs[call.func]
-            given = {o.name for o, arg in zip(callee.inputs, call.args) if isinstance(arg, Name) and arg.id == o.name}
+            passed = {o.name for o, arg in zip(callee.inputs, call.args) if isinstance(arg, Name) and arg.id == o.name}
             asked = [(s.cond, s.message) for s in callee.shape if isinstance(s, Assert)]
-            if read <= given and (statement.cond, statement.message) in asked:
+            if read <= passed and (statement.cond, statement.message) in asked:
                 return True
         return False
 

@@ -41,7 +41,7 @@ CONV_ALGORITHMS = (
 )
 
 
-# specs/window.yaml:471
+# specs/window.yaml:469
 def conv_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -86,7 +86,7 @@ CONV_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:483
+# specs/window.yaml:481
 def conv_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -156,7 +156,7 @@ CONV_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:498
+# specs/window.yaml:496
 def conv_transpose_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -201,7 +201,7 @@ CONV_TRANSPOSE = Composition(
 )
 
 
-# specs/window.yaml:538
+# specs/window.yaml:536
 def conv_transpose_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -273,7 +273,7 @@ CONV_TRANSPOSE_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:638
+# specs/window.yaml:636
 def overlap_add_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -303,7 +303,7 @@ OVERLAP_ADD_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:719
+# specs/window.yaml:717
 def interleave_phases_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -335,7 +335,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:895
+# specs/window.yaml:893
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -279,11 +279,11 @@ def tile_windows_kernel(eqs: Equations, bound: Bound) -> None:
             * t[i, q]
             * t[j, r],
         ),
-        "specs/window.yaml:411",
+        "specs/window.yaml:409",
     )
 
 
-# specs/window.yaml:423
+# specs/window.yaml:421
 def tile_weights_kernel(eqs: Equations, bound: Bound) -> None:
     u, groups, m, c, v = bound.u, bound.groups, bound.m, bound.c, bound.v
     w, t, y = eqs.tensor("w"), eqs.tensor("t"), eqs.tensor("y")
@@ -291,11 +291,11 @@ def tile_weights_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[i, j, h, o, k],
         reduce_("sum", [v, v], lambda q, r: w[h * m + o, k, q, r] * t[i, q] * t[j, r]),
-        "specs/window.yaml:432",
+        "specs/window.yaml:430",
     )
 
 
-# specs/window.yaml:439
+# specs/window.yaml:437
 def tile_products_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, u, v, b, p, q, c = bound.groups, bound.m, bound.u, bound.v, bound.b, bound.p, bound.q, bound.c
     w, x, y = eqs.tensor("w"), eqs.tensor("x"), eqs.tensor("y")
@@ -309,11 +309,11 @@ def tile_products_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, o, i, j, n, r, s],
         reduce_("sum", [c], lambda k: w[i, j, h, o, k] * x[h, k, i, j, n, r, s]),
-        "specs/window.yaml:444",
+        "specs/window.yaml:442",
     )
 
 
-# specs/window.yaml:450
+# specs/window.yaml:448
 def tile_results_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, height, width, u, v = bound.b, bound.groups, bound.m, bound.height, bound.width, bound.u, bound.v
     x, t, bias, y = eqs.tensor("x"), eqs.tensor("t"), eqs.tensor("bias"), eqs.tensor("y")
@@ -332,11 +332,11 @@ def tile_results_kernel(eqs: Equations, bound: Bound) -> None:
             * t[remainder(s, v), j],
         )
         + bias[h * m + o],
-        "specs/window.yaml:463",
+        "specs/window.yaml:461",
     )
 
 
-# specs/window.yaml:581
+# specs/window.yaml:579
 def window_products_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, k, d, c = bound.b, bound.groups, bound.m, bound.k, bound.d, bound.c
     x, w, y = eqs.tensor("x"), eqs.tensor("w"), eqs.tensor("y")
@@ -352,11 +352,11 @@ def window_products_kernel(eqs: Equations, bound: Bound) -> None:
             [c],
             lambda j: cast(x[n, h * c + j, *p], eqs.dtypes["U"]) * cast(w[h * c + j, i, *q], eqs.dtypes["U"]),
         ),
-        "specs/window.yaml:590",
+        "specs/window.yaml:588",
     )
 
 
-# specs/window.yaml:602
+# specs/window.yaml:600
 def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -370,7 +370,7 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     x, y = eqs.tensor("x"), eqs.tensor("y")
     full = eqs.scratch("full", eqs.dtypes["T"], rules.Vec((b, c, *room)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", room)
-    eqs.define(full[n, h, *p], 0, "specs/window.yaml:620")
+    eqs.define(full[n, h, *p], 0, "specs/window.yaml:618")
     n, h, p, q = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d), eqs.indices("q", k)
     eqs.update(
         full[
@@ -378,13 +378,13 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "add",
         x[n, h, *q, *p],
-        "specs/window.yaml:621",
+        "specs/window.yaml:619",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", size)
-    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:622")
+    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:620")
 
 
-# specs/window.yaml:667
+# specs/window.yaml:665
 def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, strides, count, k, first = bound.b, bound.c, bound.strides, bound.count, bound.k, bound.first
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -402,11 +402,11 @@ def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
                 *(p_ + first_ - q_ for p_, first_, q_ in zip(p, first, q)),
             ],
         ),
-        "specs/window.yaml:682",
+        "specs/window.yaml:680",
     )
 
 
-# specs/window.yaml:696
+# specs/window.yaml:694
 def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, strides, c, taps = bound.groups, bound.m, bound.strides, bound.c, bound.taps
     w, y = eqs.tensor("w"), eqs.tensor("y")
@@ -418,11 +418,11 @@ def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, i, *a, j, *q],
         w[h * c + j, i, *((taps_ - 1 - q_) * strides_ + a_ for taps_, q_, strides_, a_ in zip(taps, q, strides, a))],
-        "specs/window.yaml:708",
+        "specs/window.yaml:706",
     )
 
 
-# specs/window.yaml:744
+# specs/window.yaml:742
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -461,11 +461,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:754",
+        "specs/window.yaml:752",
     )
 
 
-# specs/window.yaml:781
+# specs/window.yaml:779
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -528,11 +528,11 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:802",
+        "specs/window.yaml:800",
     )
 
 
-# specs/window.yaml:854
+# specs/window.yaml:852
 def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     b = bound.b
@@ -544,7 +544,7 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     inner = bound.inner
     x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:874")
+    eqs.define(y[*i], 0, "specs/window.yaml:872")
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
     eqs.update(
         checked(y)[
@@ -555,6 +555,6 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:875: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
+        "specs/window.yaml:873: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
         "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )

@@ -234,7 +234,7 @@ STATIC_TILE_WINDOWS = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.tile_windows_relation,
     kernel=kernels.tile_windows_kernel,
-    summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides: what a sum of fewer products reads of the picture.",
+    summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides.",
     source="specs/window.yaml:393",
 )
 DYN_TILE_WINDOWS = OpDef(
@@ -254,12 +254,12 @@ DYN_TILE_WINDOWS = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.tile_windows_relation,
     kernel=kernels.tile_windows_kernel,
-    summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides: what a sum of fewer products reads of the picture.",
+    summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides.",
     source="specs/window.yaml:393",
     shaping=("groups", "count"),
 )
 
-# specs/window.yaml:423
+# specs/window.yaml:421
 STATIC_TILE_WEIGHTS = OpDef(
     name="tile_weights",
     variant="static",
@@ -273,7 +273,7 @@ STATIC_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:423",
+    source="specs/window.yaml:421",
 )
 DYN_TILE_WEIGHTS = OpDef(
     name="tile_weights",
@@ -288,11 +288,11 @@ DYN_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:423",
+    source="specs/window.yaml:421",
     shaping=("groups",),
 )
 
-# specs/window.yaml:439
+# specs/window.yaml:437
 # tile_products: no dyn variant, it has no parameters
 TILE_PRODUCTS = OpDef(
     name="tile_products",
@@ -307,10 +307,10 @@ TILE_PRODUCTS = OpDef(
     relation=relations.tile_products_relation,
     kernel=kernels.tile_products_kernel,
     summary="The matrix products of transformed weights with transformed windows.",
-    source="specs/window.yaml:439",
+    source="specs/window.yaml:437",
 )
 
-# specs/window.yaml:450
+# specs/window.yaml:448
 STATIC_TILE_RESULTS = OpDef(
     name="tile_results",
     variant="static",
@@ -328,7 +328,7 @@ STATIC_TILE_RESULTS = OpDef(
     relation=relations.tile_results_relation,
     kernel=kernels.tile_results_kernel,
     summary="Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.",
-    source="specs/window.yaml:450",
+    source="specs/window.yaml:448",
 )
 DYN_TILE_RESULTS = OpDef(
     name="tile_results",
@@ -347,11 +347,11 @@ DYN_TILE_RESULTS = OpDef(
     relation=relations.tile_results_relation,
     kernel=kernels.tile_results_kernel,
     summary="Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.",
-    source="specs/window.yaml:450",
+    source="specs/window.yaml:448",
     shaping=("height", "width"),
 )
 
-# specs/window.yaml:471
+# specs/window.yaml:469
 STATIC_CONV_BY_2 = OpDef(
     name="conv_by_2",
     variant="static",
@@ -372,7 +372,7 @@ STATIC_CONV_BY_2 = OpDef(
     relation=relations.conv_by_2_relation,
     composition=compositions.CONV_BY_2,
     summary="A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead of 36.",
-    source="specs/window.yaml:471",
+    source="specs/window.yaml:469",
     traits=("finite",),
 )
 DYN_CONV_BY_2 = OpDef(
@@ -395,11 +395,11 @@ DYN_CONV_BY_2 = OpDef(
     relation=relations.conv_by_2_relation,
     composition=compositions.CONV_BY_2,
     summary="A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead of 36.",
-    source="specs/window.yaml:471",
+    source="specs/window.yaml:469",
     traits=("finite",),
 )
 
-# specs/window.yaml:483
+# specs/window.yaml:481
 STATIC_CONV_BY_4 = OpDef(
     name="conv_by_4",
     variant="static",
@@ -420,7 +420,7 @@ STATIC_CONV_BY_4 = OpDef(
     relation=relations.conv_by_4_relation,
     composition=compositions.CONV_BY_4,
     summary="A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead of 144.",
-    source="specs/window.yaml:483",
+    source="specs/window.yaml:481",
     traits=("finite",),
 )
 DYN_CONV_BY_4 = OpDef(
@@ -443,11 +443,11 @@ DYN_CONV_BY_4 = OpDef(
     relation=relations.conv_by_4_relation,
     composition=compositions.CONV_BY_4,
     summary="A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead of 144.",
-    source="specs/window.yaml:483",
+    source="specs/window.yaml:481",
     traits=("finite",),
 )
 
-# specs/window.yaml:498
+# specs/window.yaml:496
 STATIC_CONV_TRANSPOSE = OpDef(
     name="conv_transpose",
     variant="static",
@@ -473,7 +473,7 @@ STATIC_CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:498",
+    source="specs/window.yaml:496",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 DYN_CONV_TRANSPOSE = OpDef(
@@ -501,11 +501,11 @@ DYN_CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:498",
+    source="specs/window.yaml:496",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 
-# specs/window.yaml:538
+# specs/window.yaml:536
 STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
     variant="static",
@@ -531,7 +531,7 @@ STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE_BY_PHASE,
     summary="A transposed convolution as a convolution for each position modulo the strides, which divide the windows.",
-    source="specs/window.yaml:538",
+    source="specs/window.yaml:536",
 )
 DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
@@ -558,10 +558,10 @@ DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE_BY_PHASE,
     summary="A transposed convolution as a convolution for each position modulo the strides, which divide the windows.",
-    source="specs/window.yaml:538",
+    source="specs/window.yaml:536",
 )
 
-# specs/window.yaml:581
+# specs/window.yaml:579
 STATIC_WINDOW_PRODUCTS = OpDef(
     name="window_products",
     variant="static",
@@ -576,7 +576,7 @@ STATIC_WINDOW_PRODUCTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
     summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
-    source="specs/window.yaml:581",
+    source="specs/window.yaml:579",
 )
 DYN_WINDOW_PRODUCTS = OpDef(
     name="window_products",
@@ -592,11 +592,11 @@ DYN_WINDOW_PRODUCTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
     summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
-    source="specs/window.yaml:581",
+    source="specs/window.yaml:579",
     shaping=("groups",),
 )
 
-# specs/window.yaml:602
+# specs/window.yaml:600
 STATIC_OVERLAP_ADD = OpDef(
     name="overlap_add",
     variant="static",
@@ -612,7 +612,7 @@ STATIC_OVERLAP_ADD = OpDef(
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
-    source="specs/window.yaml:602",
+    source="specs/window.yaml:600",
     rewrites=rewrites.OVERLAP_ADD,
 )
 DYN_OVERLAP_ADD = OpDef(
@@ -630,12 +630,12 @@ DYN_OVERLAP_ADD = OpDef(
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
-    source="specs/window.yaml:602",
+    source="specs/window.yaml:600",
     shaping=("size",),
     rewrites=rewrites.OVERLAP_ADD,
 )
 
-# specs/window.yaml:638
+# specs/window.yaml:636
 STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
     variant="static",
@@ -650,7 +650,7 @@ STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
-    source="specs/window.yaml:638",
+    source="specs/window.yaml:636",
 )
 DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
@@ -666,10 +666,10 @@ DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
-    source="specs/window.yaml:638",
+    source="specs/window.yaml:636",
 )
 
-# specs/window.yaml:667
+# specs/window.yaml:665
 STATIC_PHASE_SUMS = OpDef(
     name="phase_sums",
     variant="static",
@@ -684,7 +684,7 @@ STATIC_PHASE_SUMS = OpDef(
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
     summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
-    source="specs/window.yaml:667",
+    source="specs/window.yaml:665",
 )
 DYN_PHASE_SUMS = OpDef(
     name="phase_sums",
@@ -700,11 +700,11 @@ DYN_PHASE_SUMS = OpDef(
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
     summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
-    source="specs/window.yaml:667",
+    source="specs/window.yaml:665",
     shaping=("count",),
 )
 
-# specs/window.yaml:696
+# specs/window.yaml:694
 STATIC_PHASE_FILTERS = OpDef(
     name="phase_filters",
     variant="static",
@@ -718,7 +718,7 @@ STATIC_PHASE_FILTERS = OpDef(
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
     summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
-    source="specs/window.yaml:696",
+    source="specs/window.yaml:694",
     moves=("F",),
 )
 DYN_PHASE_FILTERS = OpDef(
@@ -734,12 +734,12 @@ DYN_PHASE_FILTERS = OpDef(
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
     summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
-    source="specs/window.yaml:696",
+    source="specs/window.yaml:694",
     shaping=("groups",),
     moves=("F",),
 )
 
-# specs/window.yaml:719
+# specs/window.yaml:717
 STATIC_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
     variant="static",
@@ -753,7 +753,7 @@ STATIC_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:719",
+    source="specs/window.yaml:717",
 )
 DYN_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
@@ -768,10 +768,10 @@ DYN_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:719",
+    source="specs/window.yaml:717",
 )
 
-# specs/window.yaml:744
+# specs/window.yaml:742
 STATIC_CONV_INTEGER = OpDef(
     name="conv_integer",
     variant="static",
@@ -795,7 +795,7 @@ STATIC_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:744",
+    source="specs/window.yaml:742",
 )
 DYN_CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -820,11 +820,11 @@ DYN_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:744",
+    source="specs/window.yaml:742",
     shaping=("groups",),
 )
 
-# specs/window.yaml:781
+# specs/window.yaml:779
 STATIC_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
     variant="static",
@@ -853,7 +853,7 @@ STATIC_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:781",
+    source="specs/window.yaml:779",
 )
 DYN_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -883,11 +883,11 @@ DYN_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:781",
+    source="specs/window.yaml:779",
     shaping=("groups",),
 )
 
-# specs/window.yaml:854
+# specs/window.yaml:852
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -906,7 +906,7 @@ STATIC_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:854",
+    source="specs/window.yaml:852",
     moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
@@ -927,12 +927,12 @@ DYN_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:854",
+    source="specs/window.yaml:852",
     shaping=("output_shape",),
     moves=("T",),
 )
 
-# specs/window.yaml:895
+# specs/window.yaml:893
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -949,7 +949,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:895",
+    source="specs/window.yaml:893",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -967,5 +967,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:895",
+    source="specs/window.yaml:893",
 )

@@ -15,7 +15,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.rules import Rule, all_, eq
 
 
-# specs/window.yaml:508
+# specs/window.yaml:506
 def conv_transpose_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -63,12 +63,12 @@ CONV_TRANSPOSE = (
         "groups=g) >> conv_transpose_by_phase(x, w, bias, strides=s, dilations=d, pads=p, output_padding=o, "
         "output_shape=z, auto_pad=a, groups=g) if finite(w) and all(n % v == 0 and (r == 1 or v == 1) for n, v, r in "
         "zip(shape(w)[2:], s, d))",
-        conv_transpose_rewrite_1, "specs/window.yaml:508",
+        conv_transpose_rewrite_1, "specs/window.yaml:506",
     ),
 )
 
 
-# specs/window.yaml:624
+# specs/window.yaml:622
 def overlap_add_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -91,6 +91,6 @@ OVERLAP_ADD = (
     RewriteDef(
         "overlap_add(x, size, strides=s, dilations=d, begin=o) >> overlap_add_by_phase(x, size, strides=s, begin=o) "
         "if all(r == 1 for r in d)",
-        overlap_add_rewrite_1, "specs/window.yaml:624",
+        overlap_add_rewrite_1, "specs/window.yaml:622",
     ),
 )

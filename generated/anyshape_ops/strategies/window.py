@@ -820,7 +820,7 @@ def tile_windows_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:413
+# specs/window.yaml:411
 def tile_windows_reference(x: Any, t: Any, groups: Any, step: Any, first: Any, count: Any) -> Any:
     return tiles(x, t, groups, step, first, count)
 
@@ -835,65 +835,65 @@ TILE_WINDOWS = Property(
             {"step": 2, "first": (0, 0), "count": (2, 2)},
             {"y": Given((1, 2, 4, 4, 1, 2, 2))},
             None,
-            "specs/window.yaml:415",
+            "specs/window.yaml:413",
         ),
         Example(
             {"x": Given((2, 4, 5, 3)), "t": Given((4, 3))},
             {"groups": 2, "step": 2, "first": (1, 1), "count": (3, 2)},
             {"y": Given((2, 2, 4, 4, 2, 3, 2))},
             None,
-            "specs/window.yaml:416",
+            "specs/window.yaml:414",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),)), "t": Given(value=((1, 1),))},
             {"step": 1, "first": (1, 0), "count": (2, 1)},
             {"y": Given(value=(((((((3,), (10,)),),),),),))},
             None,
-            "specs/window.yaml:417",
+            "specs/window.yaml:415",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"groups": -1, "step": 1, "first": (0, 0), "count": (1, 1)},
             {},
             "at least one group",
-            "specs/window.yaml:418",
+            "specs/window.yaml:416",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 0, "first": (0, 0), "count": (1, 1)},
             {},
             "the step must be positive",
-            "specs/window.yaml:419",
+            "specs/window.yaml:417",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 1, "first": (-1, 0), "count": (1, 1)},
             {},
             "the first window",
-            "specs/window.yaml:420",
+            "specs/window.yaml:418",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 1, "first": (0, 0), "count": (-1, 1)},
             {},
             "the numbers of windows",
-            "specs/window.yaml:421",
+            "specs/window.yaml:419",
         ),
     ),
     "specs/window.yaml:393",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:406"),
-        Refusal(r"the step must be positive, got .*", "specs/window.yaml:407"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:404"),
+        Refusal(r"the step must be positive, got .*", "specs/window.yaml:405"),
         Refusal(
-            r"the first window must begin in the picture or before it, got .* elements before", "specs/window.yaml:408"
+            r"the first window must begin in the picture or before it, got .* elements before", "specs/window.yaml:406"
         ),
-        Refusal(r"the numbers of windows must not be negative, got .*", "specs/window.yaml:409"),
+        Refusal(r"the numbers of windows must not be negative, got .*", "specs/window.yaml:407"),
     ),
-    reference_source="specs/window.yaml:413",
+    reference_source="specs/window.yaml:411",
 )
 
 
-# specs/window.yaml:423
+# specs/window.yaml:421
 def tile_weights_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -904,7 +904,7 @@ def tile_weights_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * m, c, v, v)), "t": Vec((u, v))}, {"groups": groups_given})
 
 
-# specs/window.yaml:433
+# specs/window.yaml:431
 def tile_weights_reference(w: Any, t: Any, groups: Any) -> Any:
     return np.einsum("hmcqr,iq,jr->ijhmc", np.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:])), t, t)
 
@@ -919,30 +919,30 @@ TILE_WEIGHTS = Property(
             {"groups": 2},
             {"y": Given((4, 4, 2, 2, 2))},
             None,
-            "specs/window.yaml:435",
+            "specs/window.yaml:433",
         ),
         Example(
             {"w": Given(value=((((1, 2), (3, 4)),),)), "t": Given(value=((1, 1), (1, 0)))},
             {},
             {"y": Given(value=(((((10,),),), (((4,),),)), ((((3,),),), (((1,),),))))},
             None,
-            "specs/window.yaml:436",
+            "specs/window.yaml:434",
         ),
         Example(
             {"w": Given((1, 1, 2, 2)), "t": Given((1, 2))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:437",
+            "specs/window.yaml:435",
         ),
     ),
-    "specs/window.yaml:423",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:431"),),
-    reference_source="specs/window.yaml:433",
+    "specs/window.yaml:421",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:429"),),
+    reference_source="specs/window.yaml:431",
 )
 
 
-# specs/window.yaml:439
+# specs/window.yaml:437
 def tile_products_case(d: Draw) -> Case:
     u = d.dim("u")
     v = d.dim("v")
@@ -955,7 +955,7 @@ def tile_products_case(d: Draw) -> Case:
     return Case({"w": Vec((u, v, groups, m, c)), "x": Vec((groups, c, u, v, b, p, q))}, {})
 
 
-# specs/window.yaml:445
+# specs/window.yaml:443
 def tile_products_reference(w: Any, x: Any) -> Any:
     return np.einsum("ijhmc,hcijnpq->hmijnpq", w, x)
 
@@ -970,22 +970,22 @@ TILE_PRODUCTS = Property(
             {},
             {"y": Given((1, 3, 2, 2, 1, 2, 3))},
             None,
-            "specs/window.yaml:447",
+            "specs/window.yaml:445",
         ),
         Example(
             {"w": Given(value=(((((2, 3),),),),)), "x": Given(value=(((((((1, 2),),),),), (((((10, 20),),),),)),))},
             {},
             {"y": Given(value=(((((((32, 64),),),),),),))},
             None,
-            "specs/window.yaml:448",
+            "specs/window.yaml:446",
         ),
     ),
-    "specs/window.yaml:439",
-    reference_source="specs/window.yaml:445",
+    "specs/window.yaml:437",
+    reference_source="specs/window.yaml:443",
 )
 
 
-# specs/window.yaml:450
+# specs/window.yaml:448
 def tile_results_case(d: Draw) -> Case:
     rule = Rule("tile_results")
     groups = d.dim("groups")
@@ -1012,7 +1012,7 @@ def tile_results_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:464
+# specs/window.yaml:462
 def tile_results_reference(x: Any, t: Any, bias: Any, height: Any, width: Any) -> Any:
     return untiled(x, t, bias, height, width)
 
@@ -1027,40 +1027,40 @@ TILE_RESULTS = Property(
             {"height": 3, "width": 4},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/window.yaml:466",
+            "specs/window.yaml:464",
         ),
         Example(
             {"x": Given(value=(((((((1, 2),),),),),),)), "t": Given(value=((1,), (3,)))},
             {"height": 2, "width": 3},
             {"y": Given(value=((((1, 3, 2), (3, 9, 6)),),))},
             None,
-            "specs/window.yaml:467",
+            "specs/window.yaml:465",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"height": 3, "width": 1},
             {},
             "are less than",
-            "specs/window.yaml:468",
+            "specs/window.yaml:466",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"height": -1, "width": 1},
             {},
             "must not be negative",
-            "specs/window.yaml:469",
+            "specs/window.yaml:467",
         ),
     ),
-    "specs/window.yaml:450",
+    "specs/window.yaml:448",
     asserts=(
-        Refusal(r"sizes must not be negative, got .* and .*", "specs/window.yaml:460"),
-        Refusal(r".* by .* tiles of .* are less than .* by .*", "specs/window.yaml:461"),
+        Refusal(r"sizes must not be negative, got .* and .*", "specs/window.yaml:458"),
+        Refusal(r".* by .* tiles of .* are less than .* by .*", "specs/window.yaml:459"),
     ),
-    reference_source="specs/window.yaml:464",
+    reference_source="specs/window.yaml:462",
 )
 
 
-# specs/window.yaml:471
+# specs/window.yaml:469
 def conv_by_2_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1154,7 +1154,7 @@ CONV_BY_2 = Property(
             {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:218"
         ),
     ),
-    "specs/window.yaml:471",
+    "specs/window.yaml:469",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:198"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:199"),
@@ -1164,7 +1164,7 @@ CONV_BY_2 = Property(
 )
 
 
-# specs/window.yaml:483
+# specs/window.yaml:481
 def conv_by_4_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1258,7 +1258,7 @@ CONV_BY_4 = Property(
             {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:218"
         ),
     ),
-    "specs/window.yaml:483",
+    "specs/window.yaml:481",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:198"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:199"),
@@ -1268,7 +1268,7 @@ CONV_BY_4 = Property(
 )
 
 
-# specs/window.yaml:498
+# specs/window.yaml:496
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1297,7 +1297,7 @@ def conv_transpose_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:512
+# specs/window.yaml:510
 def conv_transpose_reference(
     x: Any,
     w: Any,
@@ -1333,119 +1333,119 @@ CONV_TRANSPOSE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:518",
+            "specs/window.yaml:516",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 3)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 7))},
             None,
-            "specs/window.yaml:519",
+            "specs/window.yaml:517",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 2, 2))},
             {"dilations": (2, 1)},
             {"y": Given((1, 1, 5, 3))},
             None,
-            "specs/window.yaml:520",
+            "specs/window.yaml:518",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "output_shape": (8,)},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:521",
+            "specs/window.yaml:519",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:522",
+            "specs/window.yaml:520",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:523",
+            "specs/window.yaml:521",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:524",
+            "specs/window.yaml:522",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:525",
+            "specs/window.yaml:523",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:526"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:524"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:527",
+            "specs/window.yaml:525",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:528",
+            "specs/window.yaml:526",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:529",
+            "specs/window.yaml:527",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:530",
+            "specs/window.yaml:528",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:531",
+            "specs/window.yaml:529",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:532"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:530"
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:533",
+            "specs/window.yaml:531",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:534",
+            "specs/window.yaml:532",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:535",
+            "specs/window.yaml:533",
         ),
     ),
-    "specs/window.yaml:498",
+    "specs/window.yaml:496",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:233"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:234"),
@@ -1455,11 +1455,11 @@ CONV_TRANSPOSE = Property(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:238"),
         Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:247"),
     ),
-    reference_source="specs/window.yaml:512",
+    reference_source="specs/window.yaml:510",
 )
 
 
-# specs/window.yaml:538
+# specs/window.yaml:536
 def conv_transpose_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1488,7 +1488,7 @@ def conv_transpose_by_phase_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:556
+# specs/window.yaml:554
 def conv_transpose_by_phase_reference(
     x: Any,
     w: Any,
@@ -1524,140 +1524,140 @@ CONV_TRANSPOSE_BY_PHASE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:559",
+            "specs/window.yaml:557",
         ),
         Example(
             {"x": Given((1, 2, 3, 3)), "w": Given((2, 3, 4, 2)), "bias": Given((3,))},
             {"strides": (2, 1), "pads": (1, 0, 1, 0)},
             {"y": Given((1, 3, 6, 4))},
             None,
-            "specs/window.yaml:560",
+            "specs/window.yaml:558",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 4)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 8))},
             None,
-            "specs/window.yaml:561",
+            "specs/window.yaml:559",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"dilations": (2,)},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:562",
+            "specs/window.yaml:560",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "output_shape": (9,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:563",
+            "specs/window.yaml:561",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:564"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:562"
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:565",
+            "specs/window.yaml:563",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:566",
+            "specs/window.yaml:564",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:567",
+            "specs/window.yaml:565",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:568",
+            "specs/window.yaml:566",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:569"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:567"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:570",
+            "specs/window.yaml:568",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:571",
+            "specs/window.yaml:569",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:572",
+            "specs/window.yaml:570",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:573",
+            "specs/window.yaml:571",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:574",
+            "specs/window.yaml:572",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 3))},
             {"strides": (2,)},
             {},
             "no multiples of the strides",
-            "specs/window.yaml:575",
+            "specs/window.yaml:573",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "w": Given((1, 1, 2, 2))},
             {"strides": (2, 1), "dilations": (2, 2)},
             {},
             "with dilations",
-            "specs/window.yaml:576",
+            "specs/window.yaml:574",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:577",
+            "specs/window.yaml:575",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:578",
+            "specs/window.yaml:576",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:579",
+            "specs/window.yaml:577",
         ),
     ),
-    "specs/window.yaml:538",
+    "specs/window.yaml:536",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:233"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:234"),
@@ -1666,14 +1666,14 @@ CONV_TRANSPOSE_BY_PHASE = Property(
         Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:237"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:238"),
         Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:247"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:542"),
-        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:543"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:540"),
+        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:541"),
     ),
-    reference_source="specs/window.yaml:556",
+    reference_source="specs/window.yaml:554",
 )
 
 
-# specs/window.yaml:581
+# specs/window.yaml:579
 def window_products_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1685,7 +1685,7 @@ def window_products_case(d: Draw) -> Case:
     return Case({"x": Vec((b, groups * c, *d_)), "w": Vec((groups * c, m, *k))}, {"groups": groups_given})
 
 
-# specs/window.yaml:592
+# specs/window.yaml:590
 def window_products_reference(x: Any, w: Any, groups: Any) -> Any:
     return np.einsum(
         "bgcd,gcmk->bgmkd",
@@ -1704,37 +1704,37 @@ WINDOW_PRODUCTS = Property(
             {},
             {"y": Given((1, 4, 2, 3))},
             None,
-            "specs/window.yaml:596",
+            "specs/window.yaml:594",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {},
             {"y": Given(value=((((21, 42), (43, 86)),),))},
             None,
-            "specs/window.yaml:597",
+            "specs/window.yaml:595",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {"groups": 2},
             {"y": Given(value=((((1, 2), (3, 6)), ((20, 40), (40, 80))),))},
             None,
-            "specs/window.yaml:598",
+            "specs/window.yaml:596",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:600",
+            "specs/window.yaml:598",
         ),
     ),
-    "specs/window.yaml:581",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:589"),),
-    reference_source="specs/window.yaml:592",
+    "specs/window.yaml:579",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:587"),),
+    reference_source="specs/window.yaml:590",
 )
 
 
-# specs/window.yaml:602
+# specs/window.yaml:600
 def overlap_add_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1751,7 +1751,7 @@ def overlap_add_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:625
+# specs/window.yaml:623
 def overlap_add_reference(x: Any, size: Any, strides: Any, dilations: Any, begin: Any) -> Any:
     return laid(x, size, strides, dilations, begin)
 
@@ -1761,66 +1761,66 @@ OVERLAP_ADD = Property(
     overlap_add_case,
     overlap_add_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:627"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:625"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:628",
+            "specs/window.yaml:626",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "dilations": (2,), "begin": (1,)},
             {"y": Given(value=(((2, 13, 20, 30),),))},
             None,
-            "specs/window.yaml:629",
+            "specs/window.yaml:627",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:630"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:628"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:631",
+            "specs/window.yaml:629",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:632"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:633"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:630"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:631"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:634",
+            "specs/window.yaml:632",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:635",
+            "specs/window.yaml:633",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:636",
+            "specs/window.yaml:634",
         ),
     ),
-    "specs/window.yaml:602",
+    "specs/window.yaml:600",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:613"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:614"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:615"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:616"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:617"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:611"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:612"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:613"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:614"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:615"),
     ),
-    reference_source="specs/window.yaml:625",
+    reference_source="specs/window.yaml:623",
 )
 
 
-# specs/window.yaml:638
+# specs/window.yaml:636
 def overlap_add_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1833,7 +1833,7 @@ def overlap_add_by_phase_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"size": size, "strides": d.default(strides), "begin": d.default(begin)})
 
 
-# specs/window.yaml:656
+# specs/window.yaml:654
 def overlap_add_by_phase_reference(x: Any, size: Any, strides: Any, begin: Any) -> Any:
     return laid(x, size, strides, [1] * len(size), begin)
 
@@ -1843,51 +1843,51 @@ OVERLAP_ADD_BY_PHASE = Property(
     overlap_add_by_phase_case,
     overlap_add_by_phase_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:658"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:656"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:659",
+            "specs/window.yaml:657",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:660",
+            "specs/window.yaml:658",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:661"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:662"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:663"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:659"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:660"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:661"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:664",
+            "specs/window.yaml:662",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:665",
+            "specs/window.yaml:663",
         ),
     ),
-    "specs/window.yaml:638",
+    "specs/window.yaml:636",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:648"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:649"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:650"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:651"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:646"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:647"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:648"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:649"),
     ),
-    reference_source="specs/window.yaml:656",
+    reference_source="specs/window.yaml:654",
 )
 
 
-# specs/window.yaml:667
+# specs/window.yaml:665
 def phase_sums_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1900,7 +1900,7 @@ def phase_sums_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"strides": strides, "count": count, "first": d.default(first)})
 
 
-# specs/window.yaml:684
+# specs/window.yaml:682
 def phase_sums_reference(x: Any, strides: Any, count: Any, first: Any) -> Any:
     return apart(
         laid(
@@ -1925,66 +1925,66 @@ PHASE_SUMS = Property(
             {"strides": (2,), "count": (3,)},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/window.yaml:687",
+            "specs/window.yaml:685",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (3,)},
             {"y": Given(value=((((1, 102, 200), (10, 20, 0)),),))},
             None,
-            "specs/window.yaml:688",
+            "specs/window.yaml:686",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (1,), "first": (1,)},
             {"y": Given(value=((((102,), (20,)),),))},
             None,
-            "specs/window.yaml:689",
+            "specs/window.yaml:687",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (0,)},
             {"y": Given((1, 1, 1, 0))},
             None,
-            "specs/window.yaml:690",
+            "specs/window.yaml:688",
         ),
         Example(
-            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:691"
+            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:689"
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (0,), "count": (1,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:692",
+            "specs/window.yaml:690",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (-1,)},
             {},
             "count must not be negative",
-            "specs/window.yaml:693",
+            "specs/window.yaml:691",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (1,), "first": (-1,)},
             {},
             "first stride must not be negative",
-            "specs/window.yaml:694",
+            "specs/window.yaml:692",
         ),
     ),
-    "specs/window.yaml:667",
+    "specs/window.yaml:665",
     asserts=(
-        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:677"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:678"),
-        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:679"),
-        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:680"),
+        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:675"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:676"),
+        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:677"),
+        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:678"),
     ),
-    reference_source="specs/window.yaml:684",
+    reference_source="specs/window.yaml:682",
 )
 
 
-# specs/window.yaml:696
+# specs/window.yaml:694
 def phase_filters_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -1995,7 +1995,7 @@ def phase_filters_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * c, m, *k))}, {"strides": strides, "groups": groups_given})
 
 
-# specs/window.yaml:710
+# specs/window.yaml:708
 def phase_filters_reference(w: Any, strides: Any, groups: Any) -> Any:
     return (
         lambda y, r: np.flip(
@@ -2014,32 +2014,32 @@ PHASE_FILTERS = Property(
             {"strides": (2, 1), "groups": 2},
             {"y": Given((2, 3, 2, 1, 2, 2, 2))},
             None,
-            "specs/window.yaml:713",
+            "specs/window.yaml:711",
         ),
         Example(
             {"w": Given(value=(((1, 2, 3, 4),),))},
             {"strides": (2,)},
             {"y": Given(value=(((((3, 1),), ((4, 2),)),),))},
             None,
-            "specs/window.yaml:714",
+            "specs/window.yaml:712",
         ),
         Example(
-            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:715"
+            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:713"
         ),
-        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:716"),
-        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:717"),
+        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:714"),
+        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:715"),
     ),
-    "specs/window.yaml:696",
+    "specs/window.yaml:694",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:704"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:705"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:706"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:702"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:703"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:704"),
     ),
-    reference_source="specs/window.yaml:710",
+    reference_source="specs/window.yaml:708",
 )
 
 
-# specs/window.yaml:719
+# specs/window.yaml:717
 def interleave_phases_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2051,7 +2051,7 @@ def interleave_phases_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *a, *u))}, {"size": size, "begin": d.default(begin)})
 
 
-# specs/window.yaml:734
+# specs/window.yaml:732
 def interleave_phases_reference(x: Any, size: Any, begin: Any) -> Any:
     return together(x, len(size))[slice(None), slice(None), *[slice(c, c + n) for c, n in zip(begin, size)]]
 
@@ -2061,37 +2061,37 @@ INTERLEAVE_PHASES = Property(
     interleave_phases_case,
     interleave_phases_reference,
     (
-        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:736"),
+        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:734"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "begin": (1,)},
             {"y": Given(value=(((10, 2, 20, 3),),))},
             None,
-            "specs/window.yaml:737",
+            "specs/window.yaml:735",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20)),),))},
             {"size": (4,)},
             {"y": Given(value=(((1, 10, 2, 20),),))},
             None,
-            "specs/window.yaml:738",
+            "specs/window.yaml:736",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:739"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:740"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:741"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:742"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:737"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:738"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:739"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:740"),
     ),
-    "specs/window.yaml:719",
+    "specs/window.yaml:717",
     asserts=(
-        Refusal(r"phases .* of .* for .*", "specs/window.yaml:727"),
-        Refusal(r".* places from .* on", "specs/window.yaml:728"),
-        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:729"),
+        Refusal(r"phases .* of .* for .*", "specs/window.yaml:725"),
+        Refusal(r".* places from .* on", "specs/window.yaml:726"),
+        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:727"),
     ),
-    reference_source="specs/window.yaml:734",
+    reference_source="specs/window.yaml:732",
 )
 
 
-# specs/window.yaml:744
+# specs/window.yaml:742
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2118,7 +2118,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:757
+# specs/window.yaml:755
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -2145,113 +2145,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:762"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:760"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:763",
+            "specs/window.yaml:761",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:764",
+            "specs/window.yaml:762",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:765",
+            "specs/window.yaml:763",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:766",
+            "specs/window.yaml:764",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:767",
+            "specs/window.yaml:765",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:768"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:766"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:769",
+            "specs/window.yaml:767",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:770",
+            "specs/window.yaml:768",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:771",
+            "specs/window.yaml:769",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:772"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:770"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:773"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:771"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:774",
+            "specs/window.yaml:772",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:775",
+            "specs/window.yaml:773",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:776",
+            "specs/window.yaml:774",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:777",
+            "specs/window.yaml:775",
         ),
         Example(
             {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
             {"pads": (1, 0)},
             {"y": Given(value=(((-4, -2, 4),),))},
             None,
-            "specs/window.yaml:778",
+            "specs/window.yaml:776",
         ),
         Example(
             {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
             {},
             {"y": Given(value=(((4, 6), (-4, -6)),))},
             None,
-            "specs/window.yaml:779",
+            "specs/window.yaml:777",
         ),
     ),
-    "specs/window.yaml:744",
+    "specs/window.yaml:742",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:177"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:178"),
@@ -2259,14 +2259,14 @@ CONV_INTEGER = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:180"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:181"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:184"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:751"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:752"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:749"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:750"),
     ),
-    reference_source="specs/window.yaml:757",
+    reference_source="specs/window.yaml:755",
 )
 
 
-# specs/window.yaml:781
+# specs/window.yaml:779
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2307,7 +2307,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:807
+# specs/window.yaml:805
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -2373,7 +2373,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:818",
+            "specs/window.yaml:816",
         ),
         Example(
             {
@@ -2390,7 +2390,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:819",
+            "specs/window.yaml:817",
         ),
         Example(
             {
@@ -2406,7 +2406,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:821",
+            "specs/window.yaml:819",
         ),
         Example(
             {
@@ -2422,7 +2422,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:823",
+            "specs/window.yaml:821",
         ),
         Example(
             {
@@ -2438,7 +2438,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:825",
+            "specs/window.yaml:823",
         ),
         Example(
             {
@@ -2454,7 +2454,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:827",
+            "specs/window.yaml:825",
         ),
         Example(
             {
@@ -2470,7 +2470,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:829",
+            "specs/window.yaml:827",
         ),
         Example(
             {
@@ -2486,7 +2486,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:830",
+            "specs/window.yaml:828",
         ),
         Example(
             {
@@ -2502,7 +2502,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:832",
+            "specs/window.yaml:830",
         ),
         Example(
             {
@@ -2518,7 +2518,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:834",
+            "specs/window.yaml:832",
         ),
         Example(
             {
@@ -2534,7 +2534,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:836",
+            "specs/window.yaml:834",
         ),
         Example(
             {
@@ -2550,7 +2550,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:837",
+            "specs/window.yaml:835",
         ),
         Example(
             {
@@ -2566,7 +2566,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:838",
+            "specs/window.yaml:836",
         ),
         Example(
             {
@@ -2582,7 +2582,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:839",
+            "specs/window.yaml:837",
         ),
         Example(
             {
@@ -2598,7 +2598,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:840",
+            "specs/window.yaml:838",
         ),
         Example(
             {
@@ -2614,7 +2614,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:841",
+            "specs/window.yaml:839",
         ),
         Example(
             {
@@ -2630,7 +2630,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:842",
+            "specs/window.yaml:840",
         ),
         Example(
             {
@@ -2646,7 +2646,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:844",
+            "specs/window.yaml:842",
         ),
         Example(
             {
@@ -2662,7 +2662,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:845",
+            "specs/window.yaml:843",
         ),
         Example(
             {
@@ -2678,7 +2678,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:846",
+            "specs/window.yaml:844",
         ),
         Example(
             {
@@ -2694,7 +2694,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:848",
+            "specs/window.yaml:846",
         ),
         Example(
             {
@@ -2711,7 +2711,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:849",
+            "specs/window.yaml:847",
         ),
         Example(
             {
@@ -2727,10 +2727,10 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:851",
+            "specs/window.yaml:849",
         ),
     ),
-    "specs/window.yaml:781",
+    "specs/window.yaml:779",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:177"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:178"),
@@ -2738,18 +2738,18 @@ QLINEAR_CONV = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:180"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:181"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:184"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:797"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:798"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:795"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:796"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:799",
+            "specs/window.yaml:797",
         ),
     ),
-    reference_source="specs/window.yaml:807",
+    reference_source="specs/window.yaml:805",
 )
 
 
-# specs/window.yaml:854
+# specs/window.yaml:852
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2774,7 +2774,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:876
+# specs/window.yaml:874
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -2789,107 +2789,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:879",
+            "specs/window.yaml:877",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:881",
+            "specs/window.yaml:879",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:883",
+            "specs/window.yaml:881",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:884",
+            "specs/window.yaml:882",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:885",
+            "specs/window.yaml:883",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:886",
+            "specs/window.yaml:884",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:887",
+            "specs/window.yaml:885",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:888",
+            "specs/window.yaml:886",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:889",
+            "specs/window.yaml:887",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:890",
+            "specs/window.yaml:888",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:891",
+            "specs/window.yaml:889",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:892",
+            "specs/window.yaml:890",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:893",
+            "specs/window.yaml:891",
         ),
     ),
-    "specs/window.yaml:854",
+    "specs/window.yaml:852",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:865"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:866"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:867"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:869"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:870"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:872"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:863"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:864"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:865"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:867"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:868"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:870"),
     ),
-    reference_source="specs/window.yaml:876",
+    reference_source="specs/window.yaml:874",
 )
 
 
-# specs/window.yaml:895
+# specs/window.yaml:893
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -2923,7 +2923,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:917
+# specs/window.yaml:915
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -2938,108 +2938,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:920",
+            "specs/window.yaml:918",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:921",
+            "specs/window.yaml:919",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:922",
+            "specs/window.yaml:920",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:923",
+            "specs/window.yaml:921",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:924",
+            "specs/window.yaml:922",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:925",
+            "specs/window.yaml:923",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:926",
+            "specs/window.yaml:924",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:927",
+            "specs/window.yaml:925",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:928",
+            "specs/window.yaml:926",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:929",
+            "specs/window.yaml:927",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:930",
+            "specs/window.yaml:928",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:931",
+            "specs/window.yaml:929",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:932"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:930"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:933",
+            "specs/window.yaml:931",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:934"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:932"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:935"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:933"),
     ),
-    "specs/window.yaml:895",
+    "specs/window.yaml:893",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:907"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:908"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:909"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:910"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:912"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:913"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:905"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:906"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:907"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:908"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:910"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:911"),
     ),
-    reference_source="specs/window.yaml:917",
+    reference_source="specs/window.yaml:915",
 )

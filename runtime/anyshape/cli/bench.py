@@ -124,13 +124,13 @@ def places_of(nodes: Sequence[tuple[Any, float]], places: Mapping[str, int]) -> 
 
 def groups(model: Any, ours: Covered, theirs: Covered | None) -> list[Group]:
     """Makes the rows: what is slowest here comes first."""
-    found = []
+    rows = []
     for members, mine, other in joined(ours, theirs or []):
         nodes = [model.graph.node[k] for k in sorted(members)]
         seconds = {US: mine} if theirs is None else {US: mine, THEY: other}
         if any(seconds.values()):
-            found.append(Group(titled(nodes), tuple(map(spell_node, nodes)), seconds))
-    return sorted(found, key=lambda g: (-g.seconds[US], -g.seconds.get(THEY, 0.0)))
+            rows.append(Group(titled(nodes), tuple(map(spell_node, nodes)), seconds))
+    return sorted(rows, key=lambda g: (-g.seconds[US], -g.seconds.get(THEY, 0.0)))
 
 
 def titled(nodes: Sequence[Any]) -> str:
@@ -162,7 +162,7 @@ def in_turns(calls: Mapping[str, Callable[[], object]], repeat: int) -> dict[str
                 start = time.perf_counter()
                 calls[name]()
                 times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(own) for name, own in times.items()}
 
 
 def head(seconds: Mapping[str, float], threads: int) -> str:

@@ -49,9 +49,9 @@ def profile_in_onnxruntime(model: Any, feed: Arrays, repeat: int) -> Covered:
         node.name = f"#{k}#"
     options = onnxruntime.SessionOptions()
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "made.onnx"
+        optimised = Path(folder) / "made.onnx"
         options.enable_profiling, options.profile_file_prefix = True, str(Path(folder) / "profile")
-        options.optimized_model_filepath = str(made)
+        options.optimized_model_filepath = str(optimised)
         try:
             running = session(marked.SerializeToString(), 1, options)
             for _ in range(repeat + 1):
@@ -61,8 +61,8 @@ def profile_in_onnxruntime(model: Any, feed: Arrays, repeat: int) -> Covered:
             raise
         except Exception as e:
             raise AnyshapeError(f"onnxruntime fails on the model: {' '.join(str(e).split())}") from None
-        optimised = onnx.load(made, load_external_data=False)
-    places = covered(marked.graph, optimised.graph)
+        model_run = onnx.load(optimised, load_external_data=False)
+    places = covered(marked.graph, model_run.graph)
     return [(places.get(name, frozenset()), seconds) for name, seconds in least(events, places, repeat + 1).items()]
 
 
@@ -74,9 +74,9 @@ def least(events: Iterable[Mapping[str, Any]], names: Iterable[str], calls: int)
         if e["cat"] == "Node" and name != e["name"] and name in times:
             times[name].append(int(e["dur"]))
     return {
-        name: sum(min(found[k::per]) for k in range(per)) / 1e6
+        name: sum(min(later[k::per]) for k in range(per)) / 1e6
         for name, durations in times.items()
-        if (per := len(durations) // calls) and (found := durations[per:])
+        if (per := len(durations) // calls) and (later := durations[per:])
     }
 
 
@@ -91,16 +91,16 @@ def covered(graph: Any, optimised: Any) -> dict[str, frozenset[int]]:
     for node in optimised.node:
         if not any(name in producer for name in node.output):
             reads = {r for name in node.input if name in made_by for r in results[made_by[name]]}
-            _extend(graph, results[node.name], reads, {r for made in results.values() for r in made})
+            _extend(graph, results[node.name], reads, {r for names in results.values() for r in names})
     ends = {name for names in results.values() for name in names}
-    found = {name: _between(graph, names, ends, producer) for name, names in results.items()}
+    nodes_of = {name: _between(graph, names, ends, producer) for name, names in results.items()}
     read_by = {name: node.name for node in reversed(optimised.node) for name in node.input}
     for nodes, beside, names in ((optimised.node, made_by, "input"), (reversed(optimised.node), read_by, "output")):
         for node in nodes:  # what it adds belongs to what it follows, or else precedes
-            if not found[node.name]:
-                others = (found[beside[name]] for name in getattr(node, names) if name in beside)
-                found[node.name] = next(filter(None, others), frozenset())
-    return found
+            if not nodes_of[node.name]:
+                others = (nodes_of[beside[name]] for name in getattr(node, names) if name in beside)
+                nodes_of[node.name] = next(filter(None, others), frozenset())
+    return nodes_of
 
 
 def _results(graph: Any, node: Any, producer: Mapping[str, int]) -> list[str]:
@@ -108,9 +108,9 @@ def _results(graph: Any, node: Any, producer: Mapping[str, int]) -> list[str]:
     kept = [name for name in node.output if name in producer]
     if kept:
         return kept
-    told = node.name.removesuffix(_BLOCKED)
-    if told in producer:
-        return [told]
+    named = node.name.removesuffix(_BLOCKED)
+    if named in producer:
+        return [named]
     place = re.search(r"#(\d+)#", node.name)
     return [name for name in graph.node[int(place[1])].output if name in producer] if place else []
 
@@ -125,14 +125,14 @@ def _extend(graph: Any, results: list[str], reads: set[str], ends: set[str]) -> 
 
 def _between(graph: Any, results: Sequence[str], ends: set[str], producer: Mapping[str, int]) -> frozenset[int]:
     """Finds the nodes that make results out of what other optimised nodes make."""
-    found: set[int] = set()
+    between: set[int] = set()
     open_ = [producer[name] for name in results]
     while open_:
         k = open_.pop()
-        if k not in found:
-            found.add(k)
+        if k not in between:
+            between.add(k)
             open_ += [producer[name] for name in graph.node[k].input if name in producer and name not in ends]
-    return frozenset(found)
+    return frozenset(between)
 
 
 def joined(ours: Covered, theirs: Covered) -> list[tuple[frozenset[int], float, float]]:

@@ -118,9 +118,9 @@ class Sameness(int):
     sides: tuple[Any, Any]
 
     def __new__(cls, left: Any, right: Any, truth: bool) -> Sameness:
-        made = super().__new__(cls, truth)
-        made.sides = left, right
-        return made
+        sameness = super().__new__(cls, truth)
+        sameness.sides = left, right
+        return sameness
 
     def demand(self) -> bool:
         """The truth if it is one of sizes and elements too: that something is itself. Raises ArgumentError for any other."""

@@ -20,6 +20,13 @@ from anyshape.rules.checks import located
 
 LITERAL_BYTES = 256
 """Bytes of a constant whose elements lowering may write into the code; those of larger ones never are."""
+SMALL_BYTES = 1 << 14
+"""Bytes of a constant of which lowering may ask whether it is all zeros; zero points of many columns often are."""
+
+
+def is_small(a: NDArray[Any]) -> bool:
+    """Whether a form says if all elements are zero."""
+    return a.nbytes <= SMALL_BYTES
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -16,18 +16,9 @@ from anyshape.equations import Compaction, Demand, Equation, Run, Sorting, Step,
 from anyshape.equations.builder import Form as EquationForm
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.program import Action, Leave, Let, Order, Put, blocks_of, expressions_of
-from anyshape.lower.kernel import LITERAL_BYTES, Group, Origin
+from anyshape.lower.kernel import LITERAL_BYTES, Group, Origin, is_small
 
 Form = tuple[Any, ...]
-
-
-SMALL_BYTES = 1 << 14
-"""Bytes of a constant of which lowering may ask whether it is all zeros; zero points of many columns often are."""
-
-
-def is_small(a: NDArray[Any]) -> bool:
-    """Whether a form says if all elements are zero."""
-    return a.nbytes <= SMALL_BYTES
 
 
 def _constant(a: NDArray[Any]) -> Form:

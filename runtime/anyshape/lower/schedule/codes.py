@@ -22,7 +22,7 @@ from anyshape.equations import Tensor
 from anyshape.kernel_model.contractions import Terms, codes_of
 from anyshape.lower.gemm import Codes, Side
 from anyshape.lower.ir.dag import Constant, Dag, DagNode, Load, LoopVar, Operation, Reduction
-from anyshape.lower.structural_key import is_small
+from anyshape.lower.kernel import is_small
 
 SIGN = 128
 
