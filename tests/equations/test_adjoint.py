@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from anyshape.dims import symbol
-from anyshape.dtypes import F64
+from anyshape.dtypes import F64, I64
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.adjoint import state_adjoint
 from anyshape.equations.builder import Equation, Update
-from anyshape.equations.expr import Reduce, apply, const
-from anyshape.equations.functions import pad, reduce_, where
+from anyshape.equations.expr import Reduce, apply, const, scalar
+from anyshape.equations.functions import clamp, eq, pad, reduce_, where
 from anyshape.equations.interpret import interpret
 from anyshape.equations.traversal import walk
 from tests.counting import calls
@@ -38,6 +38,16 @@ def test_padding_of_nothing(n, column):
     eqs.define(y[g], pad(x, 0)[2 * g, column])
     got = gradient(eqs, x, y, [(n, 1), (n,)], {N: n})
     np.testing.assert_array_equal(got, [[(1.0 - column) * (k % 2 == 0)] for k in range(n)] if n else np.zeros((0, 1)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_a_condition_keeps_an_index_in_range(n):
+    """Of nothing the clamped index is -1, where the condition never holds; the condition varies with j, which the index lacks."""
+    x, y = Tensor("x", F64, (N,)), Tensor("y", F64, (N + 3, N + 3))
+    eqs = Equations("diagonal", {"x": x}, {"y": y})
+    i, j = eqs.index("i", N + 3), eqs.index("j", N + 3)
+    eqs.define(y[i, j], where(eq(j, i - 3), x[clamp(i - 3, 0, scalar(N - 1, I64))], 0.0))
+    np.testing.assert_array_equal(gradient(eqs, x, y, [(n,), (n + 3, n + 3)], {N: n}), np.ones(n))
 
 
 @pytest.mark.parametrize(("n", "turns"), [(0, 0), (6, 0), (6, 2)])

@@ -19,7 +19,7 @@ from math import prod
 
 from anyshape import dims
 from anyshape.dims import Dim, Size
-from anyshape.dtypes import I64, DType, accum
+from anyshape.dtypes import BOOL, I64, DType, accum
 from anyshape.equations.adjoint_preparation import needs_before, next_cycle, prepared
 from anyshape.equations.adjoint_updates import factors, number, other_factors, ties, winner
 from anyshape.equations.builder import Demand, Equation, Equations, Run, Step, Update
@@ -339,39 +339,37 @@ class _Adjoint:
 
     def _summed(self, target: Tensor, term: _Term) -> _Term:
         """The term added up over the variables that its index lacks, in a tensor of its own: a product of matrices, if it is one, is
-        computed as such before it is scattered. The tensor has 0 where the conditions do not hold."""
+        computed as such before it is scattered. The tensor has 0 where the conditions do not hold. The term as it is where a condition
+        varies with such a variable: it may be what keeps the index in range."""
         kept = _in_order_of_places(term.index)
         over = tuple(v for v in term.vars if v not in kept and v in term.masked.free)
-        if not over:
+        if not over or any(not c.free.isdisjoint(over) for c in term.conditions):
             return term
-        outer = tuple(c for c in term.conditions if c.free.isdisjoint(over))
-        inner = tuple(c for c in term.conditions if c not in outer)
         own: dict[Var, Expr] = {v: Var(v.name, v.extent) for v in (*kept, *over)}
         part = self.eqs.scratch(f"part_of_{target.name}", target.dtype, [v.extent for v in kept])
-        value = cast(substitute(_where(inner, term.value), own), part.dtype)
+        value = cast(substitute(term.value, own), part.dtype)
         total = reduce_node("sum", tuple(v for u in over if isinstance(v := own[u], Var)), value, None, part.dtype)
-        self.eqs.define(part[tuple(own[v] for v in kept)], _where([substitute(c, own) for c in outer], total))
+        self.eqs.define(part[tuple(own[v] for v in kept)], _where([substitute(c, own) for c in term.conditions], total))
         unused = tuple(v for v in term.vars if v not in kept and v not in over)
         again: dict[Var, Expr] = {v: Var(v.name, v.extent) for v in kept}
         return _Term(
             tuple(substitute(i, again) for i in term.index),
             part[tuple(again[v] for v in kept)],
             (*(v for v in again.values() if isinstance(v, Var)), *unused),
-            tuple(substitute(c, again) for c in outer),
+            tuple(substitute(c, again) for c in term.conditions),
         )
 
     def _scatter(self, target: Tensor, term: _Term) -> None:
-        summed = self._summed(target, term)
-        value = term.masked if summed is term else summed.value
-        term = summed
-        index = term.guarded
-        used = value.free.union(*(i.free for i in index))
-        unused = [v for v in term.vars if v not in used]
-        for v in unused:  # it counts as often as there are values of the variable
-            value = value * cast(scalar(v.extent, I64), accum(target.dtype))
-        if unused or term.conditions:
-            index, value = _unless_empty(target, index, value, [v for v in term.vars if v in used])
-        self.eqs.update(checked(target)[index], "add", value)
+        """Adds the term at its index, only where its conditions hold: elsewhere the index may be out of range."""
+        term = self._summed(target, term)
+        value, used = term.value, {v for e in (*term.index, *term.conditions, term.value) for v in e.free}
+        made = [*term.conditions]
+        for v in term.vars:
+            if v not in used:  # it counts as often as there are values of the variable
+                value = value * cast(scalar(v.extent, I64), accum(target.dtype))
+                if dims.ge(v.extent, 1) is not True:
+                    made.append(apply("gt", scalar(v.extent, I64), 0))
+        self.eqs.update(checked(target)[term.index], "add", value, where=_all_of(made))
 
 
 def _either(a: tuple[Expr, tuple[Expr, ...]], b: tuple[Expr, tuple[Expr, ...]]) -> tuple[Expr, tuple[Expr, ...]]:
@@ -384,19 +382,12 @@ def _either(a: tuple[Expr, tuple[Expr, ...]], b: tuple[Expr, tuple[Expr, ...]]) 
     return total, (*shared, apply("or", reduce(partial(apply, "and"), one), reduce(partial(apply, "and"), other)))
 
 
-def _unless_empty(
-    target: Tensor, index: tuple[Expr, ...], value: Expr, over: Sequence[Var]
-) -> tuple[tuple[Expr, ...], Expr]:
-    """Index and value with no values of the first variable where the tensor has no elements: no read of it is made then, be it for
-    its conditions or for a variable without values that neither index nor value have."""
-    elements = prod(target.shape)
-    if not index or dims.ge(elements, 1) is True:
-        return index, value
-    if not over:
-        return (index[0] + Var("once", dims.minimum(1, elements)), *index[1:]), value
-    first = over[0]
-    known: Mapping[Var, Expr] = {first: Var(first.name, dims.minimum(first.extent, first.extent * elements))}
-    return tuple(substitute(i, known) for i in index), substitute(value, known)
+def _all_of(conditions: Sequence[Expr]) -> Expr:
+    """Whether all conditions hold; each is computed only where those before it hold."""
+    total: Expr = const(True, BOOL)
+    for c in reversed(conditions):
+        total = c if isinstance(total, Const) else apply("select", c, total, const(False, BOOL))
+    return total
 
 
 def _gathered(
