@@ -10,7 +10,7 @@ import pytest
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations.expr import ExprLike
-from anyshape.equations.functions import clamp, eq, quotient, reduce_, where, wrap
+from anyshape.equations.functions import clamp, eq, quotient, reduce_, remainder, where, wrap
 from anyshape.lower import describe, host_target, lower_group
 from anyshape.lower.target import Target
 from tests.lower.groups import B, Builder, K, M, N
@@ -72,6 +72,18 @@ def test_rows_are_inside_of_the_vector() -> None:
 def test_short_sums_are_written_out_and_long_ones_are_not() -> None:
     assert "sum" not in describe(stretched(taps=16).group())
     assert "sum" in describe(stretched(taps=17).group())
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2", "sse"])
+def test_elements_that_are_the_same_in_all_rows(target: Target) -> None:
+    """They are read before the rows, where nothing is known yet of how far apart the lanes' places are."""
+    b = Builder("tiled")
+    x, y = b.input([M]), b.tensor([N, K])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], x[remainder(j, M)])
+    b.output(y)
+    assert describe(b.group()).splitlines()[:2] == ["for i1 in k along:", "  for i0 in n:"]
+    check(b.group(), [{N: n, M: m, K: 2 * m + 3} for n in (1, 40) for m in (5, 9, 17, 33, 65)], target=target)
 
 
 def picked(by: int) -> Builder:
