@@ -10,7 +10,11 @@ import pytest
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations.expr import ExprLike
+<<<<<<< HEAD
 from anyshape.equations.functions import clamp, eq, quotient, reduce_, remainder, where, wrap
+=======
+from anyshape.equations.functions import clamp, eq, exp, quotient, reduce_, where, wrap
+>>>>>>> fixc
 from anyshape.lower import describe, host_target, lower_group
 from anyshape.lower.target import Target
 from tests.lower.groups import B, Builder, K, M, N
@@ -127,3 +131,18 @@ def test_a_comparison_of_known_axes_is_decided() -> None:
     b.output(y)
     assert "if" not in describe(b.group())
     check(b.group(), SIZES)
+
+
+def test_what_a_sum_compares_with_is_the_same_in_every_turn() -> None:
+    """The largest element is found in a loop over the positions of the sum, none of which is the position of a turn."""
+    b = Builder("softmax")
+    x, index = b.input([N, M]), b.input([5], "i64")
+    picked, y = b.tensor([N, 5]), b.tensor([N, 5])
+    i, j = b.eqs.indices("i", picked.shape)
+    b.eqs.define(picked[i, j], x[i, clamp(index[j], 0, M - 1)])
+    peak = b.reduce("max", picked, [1], keepdims=True)
+    total = b.reduce("sum", b.map(lambda a, top: exp(a - top), picked, peak), [1], keepdims=True)
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], exp(picked[i, j] - peak[i, 0]) / total[i, 0])
+    b.output(y)
+    check(b.group(), [{N: 4, M: 7}, {N: 1, M: 1}])
