@@ -1159,7 +1159,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:489
+# specs/detection.yaml:490
 @called
 def max_roi_pool(
     x: Operand,
@@ -3100,7 +3100,7 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
     return call(EYE_LIKE, [x], {"k": k, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:50
+# specs/signal.yaml:51
 @called
 def dft_along(
     x: Operand,
@@ -3126,7 +3126,7 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:100
+# specs/signal.yaml:101
 @called
 def dft(
     x: Operand,
@@ -3148,7 +3148,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:144
+# specs/signal.yaml:145
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3175,7 +3175,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:181
+# specs/signal.yaml:184
 @called
 def turning_waves(
     window: Operand,
@@ -3202,7 +3202,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:229
+# specs/signal.yaml:233
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3215,7 +3215,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:250
+# specs/signal.yaml:255
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3225,7 +3225,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:264
+# specs/signal.yaml:270
 @called
 def stft(
     x: Operand,
@@ -3249,7 +3249,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:303
+# specs/signal.yaml:310
 @called
 def mel_weight_matrix(
     lower: Operand,

@@ -427,7 +427,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:489
+# specs/detection.yaml:490
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Operand, scale: float = 1.0, *, source: str = ""
@@ -1247,7 +1247,7 @@ def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Val
     return call(DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:50
+# specs/signal.yaml:51
 @called
 def dft_along(
     x: Operand,
@@ -1269,7 +1269,7 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:100
+# specs/signal.yaml:101
 @called
 def dft(
     x: Operand,
@@ -1289,7 +1289,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:144
+# specs/signal.yaml:145
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -1310,7 +1310,7 @@ def stft_of_long_parts(
     return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:181
+# specs/signal.yaml:184
 @called
 def turning_waves(
     window: Operand,
@@ -1336,7 +1336,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:229
+# specs/signal.yaml:233
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1349,7 +1349,7 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:264
+# specs/signal.yaml:270
 @called
 def stft(
     x: Operand,
@@ -1371,7 +1371,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:303
+# specs/signal.yaml:310
 @called
 def mel_weight_matrix(
     lower: Operand,

@@ -434,7 +434,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:489
+# specs/detection.yaml:490
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
@@ -1332,7 +1332,7 @@ def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") 
     return call(STATIC_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:50
+# specs/signal.yaml:51
 @called
 def dft_along(
     x: Operand,
@@ -1354,7 +1354,7 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:100
+# specs/signal.yaml:101
 @called
 def dft(
     x: Operand,
@@ -1374,7 +1374,7 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:144
+# specs/signal.yaml:145
 @called
 def stft_of_long_parts(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1391,7 +1391,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:181
+# specs/signal.yaml:184
 @called
 def turning_waves(
     window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
@@ -1411,7 +1411,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:229
+# specs/signal.yaml:233
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1424,7 +1424,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") ->
     return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:264
+# specs/signal.yaml:270
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1440,7 +1440,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:303
+# specs/signal.yaml:310
 @called
 def mel_weight_matrix(
     lower: Operand,

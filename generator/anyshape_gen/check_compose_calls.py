@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.body_nodes import Store
-from anyshape_gen.composing import OF_SIGNATURES, TENSORS, Argument, Composer
-from anyshape_gen.functions import FUNCTIONS
+from anyshape_gen.composing import TENSORS, Argument, Composer
+from anyshape_gen.functions import FUNCTIONS, OF_SIGNATURES
 from anyshape_gen.model import OpSpec, ParamSpec
 from anyshape_gen.nodes import (
     BinOp,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.check_kinds import deciding
 from anyshape_gen.emit.api import returns_tuple
-from anyshape_gen.functions import CONSTANTS, FUNCTIONS
+from anyshape_gen.functions import CONSTANTS, FUNCTIONS, OF_SIGNATURES
 from anyshape_gen.kinds import kind_of
 from anyshape_gen.model import OpSpec, ParamSpec
 from anyshape_gen.nodes import (
@@ -38,8 +38,6 @@ from anyshape_gen.traverse import walk
 
 K = ValueKind
 TENSORS = (K.TENSOR, K.TENSORS)
-OF_SIGNATURES = ("shape", "rank", "len", "present")
-"""Functions of the type of an input, which are never ops."""
 Scope = Mapping[str, ValueKind]
 
 

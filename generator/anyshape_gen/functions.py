@@ -64,6 +64,8 @@ FUNCTIONS: dict[str, LanguageFunction] = {
 ALLOWED = {"rule": ("both", "rule"), "kernel": ("both", "kernel"), "rewrite": ("both", "rule", "rewrite")}
 """What `where` of a function may be for a call of it in a rule, in a kernel and in the condition of a rewrite."""
 CONSTANTS = ("inf", "pi")
+OF_SIGNATURES = ("shape", "rank", "len", "present")
+"""Functions of the type of an input, which are never ops."""
 LIST_FUNCTIONS = {
     **dict.fromkeys(("is_list", "list_empty", "list_of", "list_length", "optional_element", "has_element"), 1),
     **dict.fromkeys(("list_at", "list_erase", "optional"), 2),

@@ -134,8 +134,7 @@ class KernelEvaluation(Evaluation):
     def demands(self, tensors: dict[str, Any]) -> None:
         """Asserts that read values."""
         self.tensors = dict(tensors)
-        stated = self.analysis.kernel or self.analysis.procedure
-        for check in stated.asserts if stated is not None else ():
+        for check in self.analysis.reading:
             self.rule((check,))
 
     def recurrence(self, equations: list[ResolvedEquation]) -> None:

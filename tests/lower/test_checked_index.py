@@ -7,7 +7,8 @@ import pytest
 
 import anyshape
 from anyshape import ops
-from anyshape.equations.functions import checked, exp, lt, where
+from anyshape.dims import Size
+from anyshape.equations.functions import checked, clamp, exp, lt, where
 from anyshape.equations.interpret import interpret
 from anyshape.errors import ShapeError
 from tests.lower.groups import Builder, M, N
@@ -62,6 +63,20 @@ def test_a_read_that_nothing_proved_is_checked(by: int, between: bool) -> None:
         assert "is out of range for axis 0" in native.refusal
         with pytest.raises(ShapeError, match="out of range for axis 0"):
             interpret(b.group().equations, {x: array}, sizes)
+
+
+@pytest.mark.parametrize("shape", [[0], [N], [3, 0], [3, N], [N, 3]])
+def test_an_element_that_all_results_share_is_looked_up_only_if_there_are_some(shape: list[Size]) -> None:
+    """It is the same in all iterations, and so looked up ahead of the loops."""
+    b = Builder("shared")
+    x, at, y = b.input([M]), b.input([1], "i64"), b.tensor(shape)
+    v = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[v], 2 * x[clamp(at[0], 0, M - 1)])
+    b.output(y)
+    native = Native(b.group())
+    for n, m in ((0, 0), (0, 3), (5, 0), (40, 3)):
+        status, _ = native.run({x: np.ones(m, np.float32), at: np.zeros(1, np.int64)}, {N: n, M: m})
+        assert (status != 0) == (m == 0 and n > 0 and 0 not in shape)
 
 
 @pytest.mark.parametrize("loop", ["native", "python"])

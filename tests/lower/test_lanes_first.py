@@ -10,7 +10,11 @@ import pytest
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations.expr import ExprLike
-from anyshape.equations.functions import clamp, eq, quotient, reduce_, where, wrap
+<<<<<<< HEAD
+from anyshape.equations.functions import clamp, eq, quotient, reduce_, remainder, where, wrap
+=======
+from anyshape.equations.functions import clamp, eq, exp, quotient, reduce_, where, wrap
+>>>>>>> fixc
 from anyshape.lower import describe, host_target, lower_group
 from anyshape.lower.target import Target
 from tests.lower.groups import B, Builder, K, M, N
@@ -74,6 +78,18 @@ def test_short_sums_are_written_out_and_long_ones_are_not() -> None:
     assert "sum" in describe(stretched(taps=17).group())
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2", "sse"])
+def test_elements_that_are_the_same_in_all_rows(target: Target) -> None:
+    """They are read before the rows, where nothing is known yet of how far apart the lanes' places are."""
+    b = Builder("tiled")
+    x, y = b.input([M]), b.tensor([N, K])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], x[remainder(j, M)])
+    b.output(y)
+    assert describe(b.group()).splitlines()[:2] == ["for i1 in k along:", "  for i0 in n:"]
+    check(b.group(), [{N: n, M: m, K: 2 * m + 3} for n in (1, 40) for m in (5, 9, 17, 33, 65)], target=target)
+
+
 def picked(by: int) -> Builder:
     """Elements of rows at places that another tensor has, or that are computed of those."""
     b = Builder("picked")
@@ -115,3 +131,18 @@ def test_a_comparison_of_known_axes_is_decided() -> None:
     b.output(y)
     assert "if" not in describe(b.group())
     check(b.group(), SIZES)
+
+
+def test_what_a_sum_compares_with_is_the_same_in_every_turn() -> None:
+    """The largest element is found in a loop over the positions of the sum, none of which is the position of a turn."""
+    b = Builder("softmax")
+    x, index = b.input([N, M]), b.input([5], "i64")
+    picked, y = b.tensor([N, 5]), b.tensor([N, 5])
+    i, j = b.eqs.indices("i", picked.shape)
+    b.eqs.define(picked[i, j], x[i, clamp(index[j], 0, M - 1)])
+    peak = b.reduce("max", picked, [1], keepdims=True)
+    total = b.reduce("sum", b.map(lambda a, top: exp(a - top), picked, peak), [1], keepdims=True)
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], exp(picked[i, j] - peak[i, 0]) / total[i, 0])
+    b.output(y)
+    check(b.group(), [{N: 4, M: 7}, {N: 1, M: 1}])

@@ -11,7 +11,7 @@ from anyshape import rules
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/signal.yaml:100
+# specs/signal.yaml:101
 def dft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -59,7 +59,7 @@ DFT = Composition(
 )
 
 
-# specs/signal.yaml:264
+# specs/signal.yaml:270
 def stft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

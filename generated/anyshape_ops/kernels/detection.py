@@ -588,7 +588,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/detection.yaml:489
+# specs/detection.yaml:490
 def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, bins, scale, size, d, c = bound.b, bound.k, bound.bins, bound.scale, bound.size, bound.d, bound.c
     x, rois, image = eqs.tensor("x"), eqs.tensor("rois"), eqs.tensor("image")
@@ -598,7 +598,7 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:503: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:504: all(0 <= image[n] < b for n in k) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -655,4 +655,4 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
                                 ],
                             ),
                         )
-    procedure.end(source="specs/detection.yaml:506")
+    procedure.end(source="specs/detection.yaml:507")

@@ -32,7 +32,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound, Rule
 
 
-# specs/signal.yaml:50
+# specs/signal.yaml:51
 def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
     length = bound.length
     inverse = bound.inverse
@@ -48,14 +48,14 @@ def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(length, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:66",
+        "specs/signal.yaml:67",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((length,)))
     u = eqs.index("u", length)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(length, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:67",
+        "specs/signal.yaml:68",
     )
     if not inverse:
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
@@ -70,7 +70,7 @@ def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:69",
+            "specs/signal.yaml:70",
         )
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
         eqs.define(
@@ -85,7 +85,7 @@ def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:70",
+            "specs/signal.yaml:71",
         )
     if inverse and (not onesided):
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
@@ -101,7 +101,7 @@ def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
                 ) / cast(length, eqs.dtypes["U"]),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:72",
+            "specs/signal.yaml:73",
         )
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
         eqs.define(
@@ -115,7 +115,7 @@ def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
                 ) / cast(length, eqs.dtypes["U"]),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:74",
+            "specs/signal.yaml:75",
         )
     if inverse and onesided:
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
@@ -134,35 +134,41 @@ def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
                 ) / cast(length, eqs.dtypes["U"]),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:77",
+            "specs/signal.yaml:78",
         )
 
 
-# specs/signal.yaml:144
+# specs/signal.yaml:145
 def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
-    size, w, b, f_extent, k_extent, step = bound.size, bound.w, bound.b, bound.f_extent, bound.k_extent, bound.step
+    size = bound.size
+    w = bound.w
+    b = bound.b
+    f_extent = bound.f_extent
+    k_extent = bound.k_extent
+    step = bound.step
+    c = bound.c
     x, window, y = eqs.tensor("x"), eqs.tensor("window"), eqs.tensor("y")
     co = eqs.scratch("co", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:158",
+        "specs/signal.yaml:159",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:159",
+        "specs/signal.yaml:160",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((size,)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:160")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:161")
     if rules.eq(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:161")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:162")
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
         y[g, f, k, 0],
@@ -171,11 +177,13 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
                 "sum",
                 [size],
                 lambda t: cast(x[g, f * step + t, 0], eqs.dtypes["U"]) * win[t] * co[remainder(k * t, size)]
-                + cast(pad(x, 0)[g, f * step + t, 1], eqs.dtypes["U"]) * win[t] * si[remainder(k * t, size)],
+                + where(
+                    rules.gt(c, 1), lambda: cast(pad(x, 0)[g, f * step + t, 1], eqs.dtypes["U"]) * win[t], lambda: 0
+                ) * si[remainder(k * t, size)],
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:162",
+        "specs/signal.yaml:164",
     )
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
@@ -184,19 +192,20 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
             reduce_(
                 "sum",
                 [size],
-                lambda t: cast(pad(x, 0)[g, f * step + t, 1], eqs.dtypes["U"])
-                * win[t]
+                lambda t: where(
+                    rules.gt(c, 1), lambda: cast(pad(x, 0)[g, f * step + t, 1], eqs.dtypes["U"]) * win[t], lambda: 0
+                )
                 * co[remainder(k * t, size)] - cast(x[g, f * step + t, 0], eqs.dtypes["U"])
                 * win[t]
                 * si[remainder(k * t, size)],
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:164",
+        "specs/signal.yaml:166",
     )
 
 
-# specs/signal.yaml:181
+# specs/signal.yaml:184
 def turning_waves_kernel(eqs: Equations, bound: Bound) -> None:
     inverse = bound.inverse
     size = bound.size
@@ -214,44 +223,44 @@ def turning_waves_kernel(eqs: Equations, bound: Bound) -> None:
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((size,)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) / cast(many, eqs.dtypes["U"]), "specs/signal.yaml:202")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) / cast(many, eqs.dtypes["U"]), "specs/signal.yaml:205")
     if rules.eq(len(w), 0):
         t = eqs.index("t", size)
         eqs.define(
-            win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) / cast(many, eqs.dtypes["U"]), "specs/signal.yaml:203"
+            win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) / cast(many, eqs.dtypes["U"]), "specs/signal.yaml:206"
         )
     co = eqs.scratch("co", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:204",
+        "specs/signal.yaml:207",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:205",
+        "specs/signal.yaml:208",
     )
     parts = eqs.scratch("parts", eqs.dtypes["U"], rules.Vec((size, channels, 2, m)))
     t, p, k = eqs.index("t", size), eqs.index("p", channels), eqs.index("k", m)
     eqs.define(
         parts[t, p, 0, k],
         win[t] * turned(p, 0, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-        "specs/signal.yaml:206",
+        "specs/signal.yaml:209",
     )
     t, p, k = eqs.index("t", size), eqs.index("p", channels), eqs.index("k", m)
     eqs.define(
         parts[t, p, 1, k],
         win[t] * turned(p, 1, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-        "specs/signal.yaml:207",
+        "specs/signal.yaml:210",
     )
     t, p, k, e = eqs.index("t", size), eqs.index("p", channels), eqs.index("k", k_extent), eqs.index("e", 2)
-    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:208")
+    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:211")
 
 
-# specs/signal.yaml:229
+# specs/signal.yaml:233
 def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
     b, f_extent, m, size, c, step = bound.b, bound.f_extent, bound.m, bound.size, bound.c, bound.step
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -266,11 +275,11 @@ def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:237",
+        "specs/signal.yaml:241",
     )
 
 
-# specs/signal.yaml:250
+# specs/signal.yaml:255
 def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, n, size, c = bound.a, bound.m, bound.n, bound.size, bound.c
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -286,11 +295,11 @@ def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:255",
+        "specs/signal.yaml:260",
     )
 
 
-# specs/signal.yaml:303
+# specs/signal.yaml:310
 def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
     bins = bound.bins
     dft_length = bound.dft_length
@@ -308,7 +317,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         at_[e],
         mel(lower[()])
         + cast(e, parse_dtype("f64")) * (mel(upper[()]) - mel(lower[()])) / cast(bins + 2, parse_dtype("f64")),
-        "specs/signal.yaml:320",
+        "specs/signal.yaml:327",
     )
     edge = eqs.scratch("edge", parse_dtype("f64"), rules.Vec((bins + 2,)))
     e = eqs.index("e", bins + 2)
@@ -319,7 +328,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             * 700
             * (exp(at_[e] / 2595 * log(cast(10, parse_dtype("f64")))) - 1) / cast(sample_rate, parse_dtype("f64"))
         ),
-        "specs/signal.yaml:321",
+        "specs/signal.yaml:328",
     )
     up = eqs.scratch("up", parse_dtype("f64"), rules.Vec((rule.floordiv(dft_length, 2) + 1, bins)))
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
@@ -335,7 +344,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
                 and_(eq(edge[i], edge[i + 1]), eq(cast(j, parse_dtype("f64")), edge[i])), lambda: 1, lambda: 0
             ),
         ),
-        "specs/signal.yaml:322",
+        "specs/signal.yaml:329",
     )
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
     eqs.define(
@@ -348,5 +357,5 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             to,
         ),
-        "specs/signal.yaml:325",
+        "specs/signal.yaml:332",
     )

@@ -13,7 +13,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/signal.yaml:122
+# specs/signal.yaml:123
 def dft_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dft(
@@ -27,7 +27,7 @@ def dft_17(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:123
+# specs/signal.yaml:124
 def dft_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dft(
@@ -41,7 +41,7 @@ def dft_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:288
+# specs/signal.yaml:294
 def stft_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.stft(
@@ -55,7 +55,7 @@ def stft_17(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:331
+# specs/signal.yaml:338
 def mel_weight_matrix_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mel_weight_matrix(

@@ -194,7 +194,7 @@ DYN_ROI_ALIGN = OpDef(
     source="specs/detection.yaml:416",
 )
 
-# specs/detection.yaml:489
+# specs/detection.yaml:490
 STATIC_MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
     variant="static",
@@ -213,7 +213,7 @@ STATIC_MAX_ROI_POOL = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.max_roi_pool_kernel,
     summary="Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest element, 0 of none.",
-    source="specs/detection.yaml:489",
+    source="specs/detection.yaml:490",
 )
 DYN_MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
@@ -233,5 +233,5 @@ DYN_MAX_ROI_POOL = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.max_roi_pool_kernel,
     summary="Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest element, 0 of none.",
-    source="specs/detection.yaml:489",
+    source="specs/detection.yaml:490",
 )

@@ -200,6 +200,18 @@ STATIC_RESIZE = OpDef(
     composition=compositions.RESIZE,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
     source="specs/images.yaml:355",
+    moves=("T",),
+    moves_where={
+        "mode": ("nearest",),
+        "coordinates": (
+            "half_pixel",
+            "half_pixel_symmetric",
+            "pytorch_half_pixel",
+            "tf_half_pixel_for_nn",
+            "align_corners",
+            "asymmetric",
+        ),
+    },
 )
 DYN_RESIZE = OpDef(
     name="resize",
@@ -249,6 +261,18 @@ DYN_RESIZE = OpDef(
     composition=compositions.RESIZE,
     summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
     source="specs/images.yaml:355",
+    moves=("T",),
+    moves_where={
+        "mode": ("nearest",),
+        "coordinates": (
+            "half_pixel",
+            "half_pixel_symmetric",
+            "pytorch_half_pixel",
+            "tf_half_pixel_for_nn",
+            "align_corners",
+            "asymmetric",
+        ),
+    },
 )
 
 # specs/images.yaml:509

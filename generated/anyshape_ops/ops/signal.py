@@ -11,7 +11,7 @@ import anyshape_ops.relations.signal as relations
 from anyshape.dtypes import parse_dtype
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/signal.yaml:50
+# specs/signal.yaml:51
 STATIC_DFT_ALONG = OpDef(
     name="dft_along",
     variant="static",
@@ -28,7 +28,7 @@ STATIC_DFT_ALONG = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.dft_along_kernel,
     summary="What dft gives, from one turn of each wave.",
-    source="specs/signal.yaml:50",
+    source="specs/signal.yaml:51",
 )
 DYN_DFT_ALONG = OpDef(
     name="dft_along",
@@ -46,10 +46,10 @@ DYN_DFT_ALONG = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.dft_along_kernel,
     summary="What dft gives, from one turn of each wave.",
-    source="specs/signal.yaml:50",
+    source="specs/signal.yaml:51",
 )
 
-# specs/signal.yaml:100
+# specs/signal.yaml:101
 STATIC_DFT = OpDef(
     name="dft",
     variant="static",
@@ -66,7 +66,7 @@ STATIC_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:100",
+    source="specs/signal.yaml:101",
 )
 DYN_DFT = OpDef(
     name="dft",
@@ -84,10 +84,10 @@ DYN_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:100",
+    source="specs/signal.yaml:101",
 )
 
-# specs/signal.yaml:144
+# specs/signal.yaml:145
 STATIC_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
     variant="static",
@@ -106,7 +106,7 @@ STATIC_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:144",
+    source="specs/signal.yaml:145",
 )
 DYN_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
@@ -126,10 +126,10 @@ DYN_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:144",
+    source="specs/signal.yaml:145",
 )
 
-# specs/signal.yaml:181
+# specs/signal.yaml:184
 STATIC_TURNING_WAVES = OpDef(
     name="turning_waves",
     variant="static",
@@ -146,7 +146,7 @@ STATIC_TURNING_WAVES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.turning_waves_kernel,
     summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
-    source="specs/signal.yaml:181",
+    source="specs/signal.yaml:184",
 )
 DYN_TURNING_WAVES = OpDef(
     name="turning_waves",
@@ -164,10 +164,10 @@ DYN_TURNING_WAVES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.turning_waves_kernel,
     summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
-    source="specs/signal.yaml:181",
+    source="specs/signal.yaml:184",
 )
 
-# specs/signal.yaml:229
+# specs/signal.yaml:233
 STATIC_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
     variant="static",
@@ -182,7 +182,7 @@ STATIC_SUMS_OF_PARTS = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
     summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
-    source="specs/signal.yaml:229",
+    source="specs/signal.yaml:233",
 )
 DYN_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
@@ -198,10 +198,10 @@ DYN_SUMS_OF_PARTS = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
     summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
-    source="specs/signal.yaml:229",
+    source="specs/signal.yaml:233",
 )
 
-# specs/signal.yaml:250
+# specs/signal.yaml:255
 # sums_of_samples: no dyn variant, it has no parameters
 SUMS_OF_SAMPLES = OpDef(
     name="sums_of_samples",
@@ -217,10 +217,10 @@ SUMS_OF_SAMPLES = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_samples_kernel,
     summary="The sums of the samples of a signal, each times what a table has for it, as many as there are in both.",
-    source="specs/signal.yaml:250",
+    source="specs/signal.yaml:255",
 )
 
-# specs/signal.yaml:264
+# specs/signal.yaml:270
 STATIC_STFT = OpDef(
     name="stft",
     variant="static",
@@ -239,7 +239,7 @@ STATIC_STFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:264",
+    source="specs/signal.yaml:270",
 )
 DYN_STFT = OpDef(
     name="stft",
@@ -259,10 +259,10 @@ DYN_STFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:264",
+    source="specs/signal.yaml:270",
 )
 
-# specs/signal.yaml:303
+# specs/signal.yaml:310
 STATIC_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
     variant="static",
@@ -281,7 +281,7 @@ STATIC_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:303",
+    source="specs/signal.yaml:310",
 )
 DYN_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
@@ -301,5 +301,5 @@ DYN_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:303",
+    source="specs/signal.yaml:310",
 )

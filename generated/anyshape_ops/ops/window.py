@@ -754,6 +754,7 @@ STATIC_INTERLEAVE_PHASES = OpDef(
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
     source="specs/window.yaml:717",
+    moves=("T",),
 )
 DYN_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
@@ -769,6 +770,7 @@ DYN_INTERLEAVE_PHASES = OpDef(
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
     source="specs/window.yaml:717",
+    moves=("T",),
 )
 
 # specs/window.yaml:742

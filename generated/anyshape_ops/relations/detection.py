@@ -140,7 +140,7 @@ def roi_align_relation(
     )
 
 
-# specs/detection.yaml:489
+# specs/detection.yaml:490
 def max_roi_pool_relation(rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: Any, scale: Any) -> Bound:
     rule.equal(2, len(size), "the length of size")
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")

@@ -10,7 +10,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq, ge, gt, le, lt
 
 
-# specs/signal.yaml:50
+# specs/signal.yaml:51
 def dft_along_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool, length: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 2), lambda: f"x must have at least rank {axis + 2}, got rank {len(x)}")
@@ -41,7 +41,7 @@ def dft_along_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided
     )
 
 
-# specs/signal.yaml:100
+# specs/signal.yaml:101
 def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool, length: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 2), lambda: f"x must have at least rank {axis + 2}, got rank {len(x)}")
@@ -67,7 +67,7 @@ def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool
     )
 
 
-# specs/signal.yaml:144
+# specs/signal.yaml:145
 def stft_of_long_parts_relation(
     rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool
 ) -> Bound:
@@ -107,12 +107,13 @@ def stft_of_long_parts_relation(
         f_extent=f_extent,
         k_extent=k_extent,
         step=step,
+        c=c,
         length=length,
         onesided=onesided,
     )
 
 
-# specs/signal.yaml:181
+# specs/signal.yaml:184
 def turning_waves_relation(
     rule: Rule, *, window: Vec, size: Any, channels: Any, onesided: bool, inverse: bool
 ) -> Bound:
@@ -141,7 +142,7 @@ def turning_waves_relation(
     )
 
 
-# specs/signal.yaml:229
+# specs/signal.yaml:233
 def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -168,7 +169,7 @@ def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Boun
     )
 
 
-# specs/signal.yaml:250
+# specs/signal.yaml:255
 def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -182,7 +183,7 @@ def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*a, m, 2))}, a=a, m=m, n=n, size=size, c=c)
 
 
-# specs/signal.yaml:264
+# specs/signal.yaml:270
 def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     b = x[0]
@@ -220,7 +221,7 @@ def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: 
     )
 
 
-# specs/signal.yaml:303
+# specs/signal.yaml:310
 def mel_weight_matrix_relation(
     rule: Rule, *, lower: Vec, upper: Vec, bins: Any, dft_length: Any, sample_rate: Any, to: Any
 ) -> Bound:

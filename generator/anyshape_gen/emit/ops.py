@@ -5,6 +5,8 @@ In: an op's analysis. Out: the text of `ops/<specfile>.py`'s entry for it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.kernels import dtype_keys
 from anyshape_gen.emit.module import Code, Emitted, number_text, quoted, tuple_text, use
@@ -13,7 +15,7 @@ from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import NOT_LITERAL, is_constant, literal
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import Operand, OpSpec, ParamSpec
-from anyshape_gen.moving import moved_dtypes
+from anyshape_gen.moving import Moved, moved_dtypes
 from anyshape_gen.nodes import Call, Expr, Name
 from anyshape_gen.shaping import shaping_params
 
@@ -29,19 +31,20 @@ def variants(spec: OpSpec) -> tuple[str, ...]:
     return ("static", "dyn") if spec.dyn_params else ("",)
 
 
-def op_defs(a: OpAnalysis) -> Emitted:
-    """Emits one OpDef for each variant."""
+def op_defs(a: OpAnalysis, ops: Mapping[str, OpAnalysis]) -> Emitted:
+    """Emits one OpDef for each variant. `ops` are those that its body calls, among others."""
     code = Code()
     code.comment(source_of(a.spec))
     if not a.spec.dyn_params:
         shaping = "parameters" if not a.spec.params else "parameters that are operands"
         code.comment(f"{a.spec.name}: no dyn variant, it has no {shaping}")
+    moved = moved_dtypes(a, ops)
     for variant in variants(a.spec):
-        _op_def(code, a, variant)
+        _op_def(code, a, variant, moved)
     return code.text()
 
 
-def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
+def _op_def(code: Code, a: OpAnalysis, variant: str, moved: Moved) -> None:
     spec = a.spec
     code.add(f"{constant_name(spec.name, variant)} = {use('OpDef')}(")
     code.indent()
@@ -73,7 +76,6 @@ def _op_def(code: Code, a: OpAnalysis, variant: str) -> None:
     shaping = shaping_params(a) if variant == "dyn" else ()
     if shaping:
         code.add(f"shaping={tuple_text(map(quoted, shaping))},")
-    moved = moved_dtypes(a)
     if moved.dtypes:
         code.add(f"moves={tuple_text(map(quoted, moved.dtypes))},")
     if moved.where:

@@ -59,7 +59,8 @@ class PackageEmitter:
         self.package, self.findings, self.memo = package, findings, memo
         self.families = families(analysis)
         self.refused = analysis.refused
-        self.specs: Mapping[str, OpSpec] = {a.spec.name: a.spec for a in analysis.ops}
+        self.ops: Mapping[str, OpAnalysis] = {a.spec.name: a for a in analysis.ops}
+        self.specs: Mapping[str, OpSpec] = {name: a.spec for name, a in self.ops.items()}
         self.files: dict[str, str] = {}
 
     def emit(self) -> dict[str, str]:
@@ -113,7 +114,9 @@ class PackageEmitter:
         self._module(family, "ops", "Op definitions", {**ops.KNOWN, **rooms}, self._op_defs, gap="\n\n")
 
     def _op_defs(self, a: OpAnalysis) -> Emitted:
-        return self.memo.get(a.file, "ops", (a,), lambda: ops.op_defs(a))
+        if a.spec.compose is not None:  # what ops that it calls do is said of it
+            return ops.op_defs(a, self.ops)
+        return self.memo.get(a.file, "ops", (a,), lambda: ops.op_defs(a, {}))
 
     def _strategy(self, a: OpAnalysis) -> Emitted:
         return self.memo.get(a.file, "strategies", (a,), lambda: strategies.strategy(a))

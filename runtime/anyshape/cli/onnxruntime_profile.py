@@ -18,6 +18,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError
+from anyshape.files import open_plain
 
 Arrays = Mapping[str, NDArray[Any]]
 Covered = list[tuple[frozenset[int], float]]
@@ -56,12 +57,14 @@ def profile_in_onnxruntime(model: Any, feed: Arrays, repeat: int) -> Covered:
             running = session(marked.SerializeToString(), 1, options)
             for _ in range(repeat + 1):
                 running.run(None, dict(feed))
-            events = json.loads(Path(running.end_profiling()).read_text())
+            with open_plain(Path(running.end_profiling())) as file:
+                events = json.load(file)
         except AnyshapeError:
             raise
         except Exception as e:
             raise AnyshapeError(f"onnxruntime fails on the model: {' '.join(str(e).split())}") from None
-        model_run = onnx.load(optimised, load_external_data=False)
+        with open_plain(optimised) as file:
+            model_run = onnx.load_model_from_string(file.read())
     places = covered(marked.graph, model_run.graph)
     return [(places.get(name, frozenset()), seconds) for name, seconds in least(events, places, repeat + 1).items()]
 

@@ -60,6 +60,7 @@ class Workshop:
 
     def __init__(self, analysis: Analysis) -> None:
         self.analyses = analysis.ops
+        self.ops: Mapping[str, OpAnalysis] = {a.spec.name: a for a in analysis.ops}
         self.specs: Mapping[str, OpSpec] = {a.spec.name: a.spec for a in analysis.ops}
         self.files = {a.spec.name: a.file for a in analysis.ops}
 
@@ -97,7 +98,7 @@ class Workshop:
                 kernel.text if kernel is not None else NOTHING,
                 relation,
                 rewrites.rewrites(a, specs),
-                ops.op_defs(a),
+                ops.op_defs(a, {**self.ops, spec.name: a}),
                 body.text if body is not None else NOTHING,
             )
         except (NotExecuted, SpecError):

@@ -19,7 +19,8 @@ from anyshape.equations import Tensor
 from anyshape.equations.expr import LARGE
 from anyshape.lower.analyse.empty_iterations import Forms, conditions_of, empty_loop_guards, is_long
 from anyshape.lower.emit.context import KernelContext, Range
-from anyshape.lower.ir.dag import Affine, DagNode, LoopVar, Reduction
+from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopVar, Reduction
+from anyshape.lower.ir.stores import below
 from anyshape.lower.llvm.types import I32, I64, Val, const
 from anyshape.lower.llvm.vecmath import floor_div
 from anyshape.lower.schedule.tree import Loop, Scope
@@ -140,13 +141,16 @@ def not_empty(ctx: KernelContext, extents: Iterable[Size]) -> Val:
 @contextmanager
 def unless_empty(ctx: KernelContext, scope: Scope) -> Iterator[None]:
     """Code around the loops of a scope that runs only if some result has elements: all may be empty although the outermost loop has
-    iterations."""
+    iterations, and an element that is the same in all iterations is looked up ahead of all loops."""
     extents = [may_be_empty(v.extent for v in s.variables) for s in scope.stores]
-    if not scope.variables or not all(set(inner) - {scope.variables[0].extent} for inner in extents):
+    ahead = any(isinstance(n, Load) and n.access.checks and not n.domain for n in below(scope.stores))
+    tested = set() if ahead else {v.extent for v in scope.variables[:1]}
+    if not scope.variables or not all(set(inner) - tested for inner in extents):
         yield
         return
     some = reduce(ctx.f.or_, (not_empty(ctx, inner) for inner in dict.fromkeys(extents)))
-    with ctx.levels.when(some), ctx.values.populating(set(extents[0]).intersection(*extents[1:])):
+    populated = set(extents[0]).intersection(*extents[1:])
+    with ctx.levels.when(some), ctx.levels.checking(), ctx.values.populating(populated):
         yield
 
 

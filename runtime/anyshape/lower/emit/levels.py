@@ -85,7 +85,7 @@ class Levels:
         """Symbols that stand for the position of an open recurrence: value, and the level since which it holds."""
         self.written: frozenset[Tensor] = frozenset()
         """What earlier phases wrote: it is loaded at the level `_floor` or further in."""
-        self._floor = 0
+        self._floor = self._checking = 0
         self._stack = [Level(f.block)]
         self._depths: dict[DagNode, int] = {}
         self._polls = polls
@@ -101,6 +101,15 @@ class Levels:
             self.written, self._floor = written, self.innermost
             yield
             self.written, self._floor = outer
+
+    @contextmanager
+    def checking(self) -> Iterator[None]:
+        """Code whose lookups are made at the current level or further in, if they are checked: none is made where it is not entered."""
+        outer, self._checking = self._checking, self.innermost
+        self._depths.clear()
+        yield
+        self._checking = outer
+        self._depths.clear()
 
     @contextmanager
     def step_to(self, position: Dim, value: Val) -> Iterator[None]:
@@ -350,6 +359,8 @@ class Levels:
                 below = max(below, self.step_depth((access.address.offset, *(b.index.offset for b in parts))))
                 if access.tensor in self.written:
                     below = max(below, self._floor)
+                if access.checks:
+                    below = max(below, self._checking)
                 return max(below, self.depth_of_variables(n.domain))
             case SizeValue(size):
                 return self.step_depth((size,))

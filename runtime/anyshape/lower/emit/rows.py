@@ -144,13 +144,17 @@ class _Block(Spans):
 
 
 def _emit_lanes(ctx: KernelContext, inside: Scope, block: _Block) -> None:
-    """Emits the loops of rows inside of a vector, once for lanes whose lookups are in windows and once for others."""
+    """Emits the loops of rows inside of a vector, once for lanes whose lookups are in windows and once for others. What is the same in
+    all rows is loaded before both, without a window."""
     values, f = ctx.values, ctx.f
 
     def rows() -> None:
         nest(ctx, inside.variables, lambda: _emit_steps(ctx, inside, {}), spans=block)
 
-    loads = {n.access: None for n in below(inside.stores) if isinstance(n, Load) and values.has_window(n.access)}
+    of_rows = (
+        n.access for n in below(inside.stores) if isinstance(n, Load) and not n.domain.isdisjoint(inside.variables)
+    )
+    loads = {access: None for access in of_rows if values.has_window(access)}
     if not loads:
         rows()
         return

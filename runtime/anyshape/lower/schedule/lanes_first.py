@@ -60,7 +60,13 @@ def usual_turns(stores: Sequence[Store]) -> dict[LoopVar, int]:
 
 def _sums_of_lookups(stores: Sequence[Store]) -> list[Reduction]:
     sums = (r for r in reductions_of(stores) if r.kind == "sum" and r.body.dtype == r.dtype)
-    return [r for r in sums if any(_looks_up(n, r) for n in walk([r.body]))]
+    return [r for r in sums if any(_looks_up(n, r) for n in walk([r.body])) and not _runs_again(r)]
+
+
+def _runs_again(r: Reduction) -> bool:
+    """Whether a reduction inside runs over a variable of the sum itself, as the largest of a row does whose softmax is summed: it has the
+    same value in every turn."""
+    return any(isinstance(n, Reduction) and set(n.variables) & set(r.variables) for n in walk([r.body]))
 
 
 def _looks_up(n: DagNode, r: Reduction) -> bool:
