@@ -10,11 +10,7 @@ import pytest
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations.expr import ExprLike
-<<<<<<< HEAD
-from anyshape.equations.functions import clamp, eq, quotient, reduce_, remainder, where, wrap
-=======
-from anyshape.equations.functions import clamp, eq, exp, quotient, reduce_, where, wrap
->>>>>>> fixc
+from anyshape.equations.functions import clamp, eq, exp, quotient, reduce_, remainder, where, wrap
 from anyshape.lower import describe, host_target, lower_group
 from anyshape.lower.target import Target
 from tests.lower.groups import B, Builder, K, M, N
