@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ Array = NDArray[Any]
 LAW = "14 integers near the ends of i64"
 EXTREMES = (2**63 - 1, -(2**63), 2**62, -(2**62), 2**63 - 2, 1 - 2**63, 2**31, -(2**31))
 DRAWN, CALLS = (24, 6) if WIDE else (8, 2)
-"""The number of random calls of an op, and of the largest of them that have each integer replaced in turn"""
+"""The number of random calls of an op, and of the largest of them with integers, each of which is replaced in turn"""
 COMPILED = len(EXTREMES) if WIDE else 1
 """Values tried for a parameter that is no operand: each is another program to compile"""
 SECONDS = 0.5
@@ -70,8 +71,9 @@ def extreme_calls(c: Call, first: int) -> Iterator[Call]:
 
 def test_extremes(integer_op: str, record_property: Callable[[str, Any], None]) -> None:
     drawn = 0
-    valid = corpus(PROPERTIES[integer_op], DRAWN).valid
-    for number, plain in enumerate(sorted(valid, key=lambda c: -sum(a.size for a in c.flat_inputs()))[:CALLS]):
+    largest = sorted(corpus(PROPERTIES[integer_op], DRAWN).valid, key=lambda c: -sum(a.size for a in c.flat_inputs()))
+    with_integers = (c for c in largest if next(extreme_calls(c, 0), None) is not None)
+    for number, plain in enumerate(islice(with_integers, CALLS)):
         for c in extreme_calls(plain, sum(map(ord, integer_op)) + number):
             if drawn and time_budget.is_over():
                 break

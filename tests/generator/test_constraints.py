@@ -179,6 +179,16 @@ def test_most_asserts_are_met(op: str) -> None:
     assert len(found.drawn) < 20 * len(found.valid)
 
 
+@pytest.mark.parametrize("op", ["overlap_add", "phase_sums"])
+def test_runs_are_as_long_as_a_param_that_gives_their_length(op: str) -> None:
+    """While they were drawn before the param, one call in seven was valid."""
+    register("anyshape_ops")
+    load_profile(15)
+    found = corpus(PROPERTIES[op], 15)
+    load_profile(usual())
+    assert len(found.drawn) < 4 * len(found.valid)
+
+
 SORTED_PARTS = """
 ops:
   parts:

@@ -3,6 +3,7 @@ AnyshapeError or a MemoryError, and the process goes on."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 from anyshape.errors import AnyshapeError
 from anyshape.public import edge
 
-STEPS = (1, 8, 40, 400)
-"""Megabytes beyond what the process has"""
+STEPS = (1, 4, 8, 20, 40, 400)
+"""Megabytes beyond what the process has: also where Python has enough, and LLVM, which ends a process that has not, would begin."""
 CHILD = """
 import resource, sys
 import numpy as np
@@ -44,7 +45,15 @@ print(said)
 
 def outcome(what: str, path: Path, room: int) -> str:
     words = [sys.executable, "-c", CHILD, what, str(path), str(room)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    own = {"ANYSHAPE_CACHE": str(path.parent / f"cache{room}")}  # so that there is machine code to make
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, **(own if what == "compile" else {})},
+    )
     assert done.returncode == 0, f"{what} with {room} MB ended with {done.returncode}: {done.stderr[-800:]}"
     return done.stdout.strip()
 

@@ -38,9 +38,10 @@ def _of_a_number(w: CaseWriter, name: str, length: Expr | None) -> str | None:
 
 
 def _of_a_length(w: CaseWriter, name: str, length: Expr | None) -> str | None:
-    """Draws a run whose length is computed from drawn names."""
-    if length is None or isinstance(length, Name) or not free_names(length) <= w.drawn:
+    """Draws a run whose length is computed from drawn names, or from params, which are then drawn first."""
+    if length is None or isinstance(length, Name) or not free_names(length) <= w.drawn | w.params.keys():
         return None
+    w.draw_first(length)
     count = w.spell(length)
     one = f"d.positives({count})" if w.constraints.positive(name) else f"d.dim({quoted(name)}) for _ in range({count})"
     return run_between(w, name, count) or mostly_equal(w, name, f"{use('Vec')}({one})")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import mmap
 import os
 import sys
 import threading
@@ -27,6 +28,13 @@ from .builder import Module
 _LIBRARY_NUMBERS = itertools.count()
 _LOCK = threading.RLock()
 _LEVEL = 1  # the code is as fast as at 2, and is there a fifth sooner
+
+_ROOM = 16 << 20
+"""Bytes of address space that LLVM may take for a small module."""
+_ROOM_OF_TEXT, _ROOM_OF_FUNCTION = 16, 100
+"""Bytes that it may take for each character of a text, and for each of the longest function besides: half of them were seen."""
+_ROOM_OF_CODE = 8
+"""Bytes that it may take for each byte of object code that is linked."""
 
 
 class CodegenError(AnyshapeError):
@@ -68,6 +76,14 @@ def _engine() -> object:
     return llvm.create_lljit_compiler(use_jit_link=True)
 
 
+def _demand_room(size: int) -> None:
+    """Raises MemoryError unless the process can have so many bytes more: LLVM ends the process where its own allocations fail."""
+    try:
+        mmap.mmap(-1, size).close()
+    except OSError as error:
+        raise MemoryError(f"LLVM needs {size} bytes") from error
+
+
 def compile_object(text: str, target: Target) -> bytes:
     """Object code of a module's text. Runs no IR pass."""
     dump = os.environ.get("ANYSHAPE_DUMP", "").split(",")
@@ -87,6 +103,7 @@ def assembly(text: str, target: Target) -> str:
 
 def _parsed(text: str, target: Target) -> llvm.ModuleRef:
     machine = _machine(target)
+    _demand_room(_ROOM + _ROOM_OF_TEXT * len(text) + _ROOM_OF_FUNCTION * max(map(len, text.split("\ndefine "))))
     try:
         parsed = llvm.parse_assembly(text)
     except RuntimeError as error:
@@ -104,6 +121,7 @@ def load_object(code: bytes, exports: Sequence[str], imports: Mapping[str, int] 
 def load_objects(codes: Sequence[bytes], exports: Sequence[str], imports: Mapping[str, int] | None = None) -> Loaded:
     """Links several objects at once, which is faster than one by one."""
     with _LOCK:
+        _demand_room(_ROOM + _ROOM_OF_CODE * sum(map(len, codes)))
         builder = llvm.JITLibraryBuilder().add_current_process()
         for code in codes:
             builder.add_object_img(code)
