@@ -29,9 +29,9 @@ _LIBRARY_NUMBERS = itertools.count()
 _LOCK = threading.RLock()
 _LEVEL = 1  # the code is as fast as at 2, and is there a fifth sooner
 
-_ROOM = 16 << 20
-"""Bytes of address space that LLVM may take for a small module."""
-_ROOM_OF_TEXT, _ROOM_OF_FUNCTION = 16, 100
+_ROOM, _ROOM_TO_LINK = 32 << 20, 8 << 20
+"""Bytes of address space that LLVM may take to compile and to link a small module: 17 MB and less than 1 were seen."""
+_ROOM_OF_TEXT, _ROOM_OF_FUNCTION = 32, 200
 """Bytes that it may take for each character of a text, and for each of the longest function besides: half of them were seen."""
 _ROOM_OF_CODE = 8
 """Bytes that it may take for each byte of object code that is linked."""
@@ -121,7 +121,7 @@ def load_object(code: bytes, exports: Sequence[str], imports: Mapping[str, int] 
 def load_objects(codes: Sequence[bytes], exports: Sequence[str], imports: Mapping[str, int] | None = None) -> Loaded:
     """Links several objects at once, which is faster than one by one."""
     with _LOCK:
-        _demand_room(_ROOM + _ROOM_OF_CODE * sum(map(len, codes)))
+        _demand_room(_ROOM_TO_LINK + _ROOM_OF_CODE * sum(map(len, codes)))
         builder = llvm.JITLibraryBuilder().add_current_process()
         for code in codes:
             builder.add_object_img(code)
