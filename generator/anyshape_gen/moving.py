@@ -150,8 +150,8 @@ def _body_only_moves(ops: Mapping[str, OpAnalysis], a: OpAnalysis, var: str, val
     moving = {o.name for o in a.spec.inputs if o.signature.dtype == var}
     if _reads_elements([s.cond for s in a.reading], moving) or any(a.needs.get(x) is Need.VALUES for x in moving):
         return False
-    found = _Body(ops, values).steps(a.spec.compose.steps, frozenset(moving))
-    return found is not None and all(o.name in found for o in a.spec.outputs if o.signature.dtype == var)
+    carried = _Body(ops, values).steps(a.spec.compose.steps, frozenset(moving))
+    return carried is not None and all(o.name in found for o in a.spec.outputs if o.signature.dtype == var)
 
 
 def _reads_elements(nodes: Iterable[Node], moving: AbstractSet[str]) -> bool:
@@ -214,19 +214,19 @@ class _Body:
         """Whether the one result of a call has moved elements only, and what else it reads has none of them."""
         moved, spec = moved_dtypes(called, self.ops), called.spec
         names = [*(o.name for o in spec.inputs), *(p.name for p in spec.params)]
-        given: dict[str, Item] = dict(zip(names, e.args)) | dict(e.keywords)
+        passed: dict[str, Item] = dict(zip(names, e.args)) | dict(e.keywords)
         elements = {o.name for o in spec.inputs if o.signature.dtype in moved.dtypes}
         return (
             len(spec.outputs) == 1
             and spec.outputs[0].signature.dtype in moved.dtypes
             and all(
-                self._is_among(given.get(p.name, p.default), moved.where[p.name])
+                self._is_among(passed.get(p.name, p.default), moved.where[p.name])
                 for p in spec.params
                 if p.name in moved.where
             )
             and all(
                 self.is_moved(v, moving) if name in elements else not _reads_elements([v], moving)
-                for name, v in given.items()
+                for name, v in passed.items()
             )
         )
 

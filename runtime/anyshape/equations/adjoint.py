@@ -363,13 +363,13 @@ class _Adjoint:
         """Adds the term at its index, only where its conditions hold: elsewhere the index may be out of range."""
         term = self._summed(target, term)
         value, used = term.value, {v for e in (*term.index, *term.conditions, term.value) for v in e.free}
-        made = [*term.conditions]
+        conditions = [*term.conditions]
         for v in term.vars:
             if v not in used:  # it counts as often as there are values of the variable
                 value = value * cast(scalar(v.extent, I64), accum(target.dtype))
                 if dims.ge(v.extent, 1) is not True:
-                    made.append(apply("gt", scalar(v.extent, I64), 0))
-        self.eqs.update(checked(target)[term.index], "add", value, where=_all_of(made))
+                    conditions.append(apply("gt", scalar(v.extent, I64), 0))
+        self.eqs.update(checked(target)[term.index], "add", value, where=_all_of(conditions))
 
 
 def _either(a: tuple[Expr, tuple[Expr, ...]], b: tuple[Expr, tuple[Expr, ...]]) -> tuple[Expr, tuple[Expr, ...]]:
