@@ -151,7 +151,7 @@ def _body_only_moves(ops: Mapping[str, OpAnalysis], a: OpAnalysis, var: str, val
     if _reads_elements([s.cond for s in a.reading], moving) or any(a.needs.get(x) is Need.VALUES for x in moving):
         return False
     carried = _Body(ops, values).steps(a.spec.compose.steps, frozenset(moving))
-    return carried is not None and all(o.name in found for o in a.spec.outputs if o.signature.dtype == var)
+    return carried is not None and all(o.name in carried for o in a.spec.outputs if o.signature.dtype == var)
 
 
 def _reads_elements(nodes: Iterable[Node], moving: AbstractSet[str]) -> bool:
