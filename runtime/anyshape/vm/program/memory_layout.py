@@ -88,13 +88,17 @@ def at_points(tenants: Sequence[Tenant], values: Sequence[Mapping[Dim, int]]) ->
     return np.array([known[t.bytes] for t in tenants], np.float64).reshape(len(tenants), len(points))
 
 
+MOST = 1 << 63
+"""More bytes than any memory has"""
+
+
 def _bytes_at(size: Size, point: Mapping[Dim, int]) -> float:
     """Evaluates a size; more than any memory where the size, or a number on the way to it, has more than 64 bits: no call is refused for
     a point that is only an example."""
     try:
-        return float(max(0, evaluate(size, point)))
+        return float(min(max(0, evaluate(size, point)), MOST))
     except OverflowedError:
-        return float(1 << 63)
+        return float(MOST)
 
 
 def _clamped(s: Dim, value: int) -> int:
