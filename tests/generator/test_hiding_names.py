@@ -156,7 +156,8 @@ def test_a_module_has_the_imports_of_its_code_and_no_name_from_nowhere() -> None
 
 def test_what_emitters_mark_is_what_their_code_reads() -> None:
     analysis = all_specs()
-    specs = {a.spec.name: a.spec for a in analysis.ops}
+    by_name = {a.spec.name: a for a in analysis.ops}
+    specs = {name: a.spec for name, a in by_name.items()}
     for a in analysis.ops:
         kernel = KernelCode(NOTHING, (), {})
         if a.kernel is not None or a.procedure is not None:
@@ -167,7 +168,7 @@ def test_what_emitters_mark_is_what_their_code_reads() -> None:
             (body, compositions.KNOWN),
             (relations.relation(a, kernel.bound, kernel.hoisted), relations.KNOWN),
             (rewrites.rewrites(a, specs), rewrites.KNOWN),
-            (ops.op_defs(a), ops.KNOWN),
+            (ops.op_defs(a, by_name), ops.KNOWN),
             (strategies.strategy(a), strategies.KNOWN),
             (api.function(a, ""), api.KNOWN),
             *((text, onnx.KNOWN) for text in onnx.mappings(a.spec, a.spec.onnx, specs)),
