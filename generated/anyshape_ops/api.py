@@ -3216,7 +3216,7 @@ def twists(
     )[0]
 
 
-# specs/signal.yaml:226
+# specs/signal.yaml:227
 @called
 def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of one remainder, each times what a table has for it.
@@ -3226,7 +3226,7 @@ def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_WITHIN_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:237
+# specs/signal.yaml:238
 @called
 def twisted(x: Operand, table: Operand, parts: int = 2, *, source: str = "") -> Value:
     """Complex numbers times those of a table, and behind them the same times the imaginary unit; of both the real
@@ -3237,7 +3237,7 @@ def twisted(x: Operand, table: Operand, parts: int = 2, *, source: str = "") -> 
     return call(TWISTED, [x, table], {"parts": parts}, source)[0]
 
 
-# specs/signal.yaml:262
+# specs/signal.yaml:263
 @called
 def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table
@@ -3248,7 +3248,7 @@ def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_ACROSS_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:273
+# specs/signal.yaml:274
 @called
 def laced(x: Operand, *, source: str = "") -> Value:
     """Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.
@@ -3258,7 +3258,7 @@ def laced(x: Operand, *, source: str = "") -> Value:
     return call(LACED, [x], {}, source)[0]
 
 
-# specs/signal.yaml:284
+# specs/signal.yaml:285
 @called
 def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False, *, source: str = "") -> Value:
     """The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q
@@ -3269,7 +3269,7 @@ def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False,
     return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:321
+# specs/signal.yaml:327
 @called
 def dft_of_rows(
     x: Operand,
@@ -3290,7 +3290,7 @@ def dft_of_rows(
     )[0]
 
 
-# specs/signal.yaml:360
+# specs/signal.yaml:366
 @called
 def dft(
     x: Operand,
@@ -3312,7 +3312,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:407
+# specs/signal.yaml:413
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3339,7 +3339,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:446
+# specs/signal.yaml:452
 @called
 def turning_waves(
     window: Operand,
@@ -3366,7 +3366,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:498
+# specs/signal.yaml:506
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3379,7 +3379,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:520
+# specs/signal.yaml:528
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3389,7 +3389,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:535
+# specs/signal.yaml:543
 @called
 def stft(
     x: Operand,
@@ -3413,7 +3413,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:587
+# specs/signal.yaml:595
 @called
 def mel_weight_matrix(
     lower: Operand,

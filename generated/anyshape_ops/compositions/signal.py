@@ -12,7 +12,7 @@ from anyshape import rules
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/signal.yaml:284
+# specs/signal.yaml:285
 def spectrum_of_steps_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -59,7 +59,7 @@ SPECTRUM_OF_STEPS = Composition(
 )
 
 
-# specs/signal.yaml:321
+# specs/signal.yaml:327
 def dft_of_rows_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -140,7 +140,7 @@ DFT_OF_ROWS = Composition(
 )
 
 
-# specs/signal.yaml:360
+# specs/signal.yaml:366
 def dft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -171,7 +171,7 @@ DFT = Composition(
 )
 
 
-# specs/signal.yaml:535
+# specs/signal.yaml:543
 def stft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -238,38 +238,38 @@ def twists_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[i, 1, k], si[remainder(i * k, size)], "specs/signal.yaml:214")
 
 
-# specs/signal.yaml:226
+# specs/signal.yaml:227
 def sums_within_steps_kernel(eqs: Equations, bound: Bound) -> None:
     a, p, v, m, c, q = bound.a, bound.p, bound.v, bound.m, bound.c, bound.q
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
     g, i, e, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("e", v), eqs.index("k", m)
     eqs.define(
-        y[*g, i, e, k], reduce_("sum", [c, q], lambda l, j: x[*g, i, l, j] * table[l, j, e, k]), "specs/signal.yaml:231"
+        y[*g, i, e, k], reduce_("sum", [c, q], lambda l, j: x[*g, i, l, j] * table[l, j, e, k]), "specs/signal.yaml:232"
     )
 
 
-# specs/signal.yaml:237
+# specs/signal.yaml:238
 def twisted_kernel(eqs: Equations, bound: Bound) -> None:
     a, p, m, parts = bound.a, bound.p, bound.m, bound.parts
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
     re = eqs.scratch("re", eqs.dtypes["F"], rules.Vec((*a, p, m)))
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(re[*g, i, k], x[*g, i, 0, k] * table[i, 0, k] - x[*g, i, 1, k] * table[i, 1, k], "specs/signal.yaml:245")
+    eqs.define(re[*g, i, k], x[*g, i, 0, k] * table[i, 0, k] - x[*g, i, 1, k] * table[i, 1, k], "specs/signal.yaml:246")
     im = eqs.scratch("im", eqs.dtypes["F"], rules.Vec((*a, p, m)))
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(im[*g, i, k], x[*g, i, 0, k] * table[i, 1, k] + x[*g, i, 1, k] * table[i, 0, k], "specs/signal.yaml:246")
+    eqs.define(im[*g, i, k], x[*g, i, 0, k] * table[i, 1, k] + x[*g, i, 1, k] * table[i, 0, k], "specs/signal.yaml:247")
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(y[*g, 0, i, 0, k], re[*g, i, k], "specs/signal.yaml:247")
+    eqs.define(y[*g, 0, i, 0, k], re[*g, i, k], "specs/signal.yaml:248")
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(y[*g, 1, i, 0, k], -im[*g, i, k], "specs/signal.yaml:248")
+    eqs.define(y[*g, 1, i, 0, k], -im[*g, i, k], "specs/signal.yaml:249")
     if rules.gt(parts, 1):
         g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-        eqs.define(y[*g, 0, i, 1, k], im[*g, i, k], "specs/signal.yaml:250")
+        eqs.define(y[*g, 0, i, 1, k], im[*g, i, k], "specs/signal.yaml:251")
         g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-        eqs.define(y[*g, 1, i, 1, k], re[*g, i, k], "specs/signal.yaml:251")
+        eqs.define(y[*g, 1, i, 1, k], re[*g, i, k], "specs/signal.yaml:252")
 
 
-# specs/signal.yaml:262
+# specs/signal.yaml:263
 def sums_across_steps_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, v, q, d, p = bound.a, bound.m, bound.v, bound.q, bound.d, bound.p
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -277,19 +277,19 @@ def sums_across_steps_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*g, k, e, l],
         reduce_("sum", [d, p], lambda r, i: table[k, r, i, 0] * x[*g, r, i, e, l]),
-        "specs/signal.yaml:267",
+        "specs/signal.yaml:268",
     )
 
 
-# specs/signal.yaml:273
+# specs/signal.yaml:274
 def laced_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, q, v = bound.a, bound.m, bound.q, bound.v
     x, y = eqs.tensor("x"), eqs.tensor("y")
     g, k, l, e = eqs.indices("g", a), eqs.index("k", m), eqs.index("l", q), eqs.index("e", v)
-    eqs.define(y[*g, k * q + l, e], x[*g, k, e, l], "specs/signal.yaml:278")
+    eqs.define(y[*g, k * q + l, e], x[*g, k, e, l], "specs/signal.yaml:279")
 
 
-# specs/signal.yaml:407
+# specs/signal.yaml:413
 def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
     size = bound.size
     w = bound.w
@@ -304,22 +304,22 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:421",
+        "specs/signal.yaml:427",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:422",
+        "specs/signal.yaml:428",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((size,)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:423")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:429")
     if rules.eq(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:424")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:430")
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
         y[g, f, k, 0],
@@ -334,7 +334,7 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:426",
+        "specs/signal.yaml:432",
     )
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
@@ -352,11 +352,11 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:428",
+        "specs/signal.yaml:434",
     )
 
 
-# specs/signal.yaml:446
+# specs/signal.yaml:452
 def turning_waves_kernel(eqs: Equations, bound: Bound) -> None:
     inverse = bound.inverse
     n = bound.n
@@ -379,51 +379,51 @@ def turning_waves_kernel(eqs: Equations, bound: Bound) -> None:
         cast(
             where(and_(inverse, and_(onesided, and_(gt(t, 0), lt(2 * t, size)))), lambda: 2, lambda: 1), eqs.dtypes["U"]
         ) / cast(many, eqs.dtypes["U"]),
-        "specs/signal.yaml:469",
+        "specs/signal.yaml:475",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((n,)))
     parts = eqs.scratch("parts", eqs.dtypes["U"], rules.Vec((n, channels, 1 if inverse and onesided else 2, m)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", n)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:470")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:476")
     if rules.eq(len(w), 0):
         t = eqs.index("t", n)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:471")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:477")
     co = eqs.scratch("co", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:472",
+        "specs/signal.yaml:478",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:473",
+        "specs/signal.yaml:479",
     )
     t, p, k = eqs.index("t", n), eqs.index("p", channels), eqs.index("k", m)
     eqs.define(
         parts[t, p, 0, k],
         win[t] * turned(p, 0, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-        "specs/signal.yaml:474",
+        "specs/signal.yaml:480",
     )
     if not (inverse and onesided):
         t, p, k = eqs.index("t", n), eqs.index("p", channels), eqs.index("k", m)
         eqs.define(
             parts[t, p, 1, k],
             win[t] * turned(p, 1, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-            "specs/signal.yaml:476",
+            "specs/signal.yaml:482",
         )
     t = eqs.index("t", n)
     p = eqs.index("p", channels)
     k = eqs.index("k", m)
     e = eqs.index("e", 1 if inverse and onesided else 2)
-    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:477")
+    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:483")
 
 
-# specs/signal.yaml:498
+# specs/signal.yaml:506
 def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
     b, f_extent, m, v, size, c, step = bound.b, bound.f_extent, bound.m, bound.v, bound.size, bound.c, bound.step
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -438,11 +438,11 @@ def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:506",
+        "specs/signal.yaml:514",
     )
 
 
-# specs/signal.yaml:520
+# specs/signal.yaml:528
 def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, v, n, size, c = bound.a, bound.m, bound.v, bound.n, bound.size, bound.c
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -458,11 +458,11 @@ def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:525",
+        "specs/signal.yaml:533",
     )
 
 
-# specs/signal.yaml:587
+# specs/signal.yaml:595
 def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
     bins = bound.bins
     dft_length = bound.dft_length
@@ -480,7 +480,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         at_[e],
         mel(lower[()])
         + cast(e, parse_dtype("f64")) * (mel(upper[()]) - mel(lower[()])) / cast(bins + 2, parse_dtype("f64")),
-        "specs/signal.yaml:604",
+        "specs/signal.yaml:612",
     )
     edge = eqs.scratch("edge", parse_dtype("f64"), rules.Vec((bins + 2,)))
     e = eqs.index("e", bins + 2)
@@ -491,7 +491,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             * 700
             * (exp(at_[e] / 2595 * log(cast(10, parse_dtype("f64")))) - 1) / cast(sample_rate, parse_dtype("f64"))
         ),
-        "specs/signal.yaml:605",
+        "specs/signal.yaml:613",
     )
     up = eqs.scratch("up", parse_dtype("f64"), rules.Vec((rule.floordiv(dft_length, 2) + 1, bins)))
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
@@ -507,7 +507,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
                 and_(eq(edge[i], edge[i + 1]), eq(cast(j, parse_dtype("f64")), edge[i])), lambda: 1, lambda: 0
             ),
         ),
-        "specs/signal.yaml:606",
+        "specs/signal.yaml:614",
     )
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
     eqs.define(
@@ -520,5 +520,5 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             to,
         ),
-        "specs/signal.yaml:609",
+        "specs/signal.yaml:617",
     )

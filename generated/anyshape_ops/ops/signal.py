@@ -191,7 +191,7 @@ DYN_TWISTS = OpDef(
     shaping=("rows", "columns"),
 )
 
-# specs/signal.yaml:226
+# specs/signal.yaml:227
 # sums_within_steps: no dyn variant, it has no parameters
 SUMS_WITHIN_STEPS = OpDef(
     name="sums_within_steps",
@@ -206,10 +206,10 @@ SUMS_WITHIN_STEPS = OpDef(
     relation=relations.sums_within_steps_relation,
     kernel=kernels.sums_within_steps_kernel,
     summary="The sums of the samples of one remainder, each times what a table has for it.",
-    source="specs/signal.yaml:226",
+    source="specs/signal.yaml:227",
 )
 
-# specs/signal.yaml:237
+# specs/signal.yaml:238
 # twisted: no dyn variant, it has no parameters that are operands
 TWISTED = OpDef(
     name="twisted",
@@ -224,10 +224,10 @@ TWISTED = OpDef(
     relation=relations.twisted_relation,
     kernel=kernels.twisted_kernel,
     summary="Complex numbers times those of a table, and behind them the same times the imaginary unit; of both the real part or both parts.",
-    source="specs/signal.yaml:237",
+    source="specs/signal.yaml:238",
 )
 
-# specs/signal.yaml:262
+# specs/signal.yaml:263
 # sums_across_steps: no dyn variant, it has no parameters
 SUMS_ACROSS_STEPS = OpDef(
     name="sums_across_steps",
@@ -242,10 +242,10 @@ SUMS_ACROSS_STEPS = OpDef(
     relation=relations.sums_across_steps_relation,
     kernel=kernels.sums_across_steps_kernel,
     summary="The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table has for it.",
-    source="specs/signal.yaml:262",
+    source="specs/signal.yaml:263",
 )
 
-# specs/signal.yaml:273
+# specs/signal.yaml:274
 # laced: no dyn variant, it has no parameters
 LACED = OpDef(
     name="laced",
@@ -257,11 +257,11 @@ LACED = OpDef(
     relation=relations.laced_relation,
     kernel=kernels.laced_kernel,
     summary="Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.",
-    source="specs/signal.yaml:273",
+    source="specs/signal.yaml:274",
     moves=("F",),
 )
 
-# specs/signal.yaml:284
+# specs/signal.yaml:285
 # spectrum_of_steps: no dyn variant, it has no parameters that are operands
 SPECTRUM_OF_STEPS = OpDef(
     name="spectrum_of_steps",
@@ -276,11 +276,11 @@ SPECTRUM_OF_STEPS = OpDef(
     relation=relations.spectrum_of_steps_relation,
     composition=compositions.SPECTRUM_OF_STEPS,
     summary="The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q samples and q of p.",
-    source="specs/signal.yaml:284",
+    source="specs/signal.yaml:285",
     traits=("finite",),
 )
 
-# specs/signal.yaml:321
+# specs/signal.yaml:327
 STATIC_DFT_OF_ROWS = OpDef(
     name="dft_of_rows",
     variant="static",
@@ -296,7 +296,7 @@ STATIC_DFT_OF_ROWS = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT_OF_ROWS,
     summary="What dft gives along the last axis but one, in the form that takes the least time for the length.",
-    source="specs/signal.yaml:321",
+    source="specs/signal.yaml:327",
     traits=("finite",),
 )
 DYN_DFT_OF_ROWS = OpDef(
@@ -314,11 +314,11 @@ DYN_DFT_OF_ROWS = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT_OF_ROWS,
     summary="What dft gives along the last axis but one, in the form that takes the least time for the length.",
-    source="specs/signal.yaml:321",
+    source="specs/signal.yaml:327",
     traits=("finite",),
 )
 
-# specs/signal.yaml:360
+# specs/signal.yaml:366
 STATIC_DFT = OpDef(
     name="dft",
     variant="static",
@@ -335,7 +335,7 @@ STATIC_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:360",
+    source="specs/signal.yaml:366",
     traits=("finite",),
 )
 DYN_DFT = OpDef(
@@ -354,11 +354,11 @@ DYN_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:360",
+    source="specs/signal.yaml:366",
     traits=("finite",),
 )
 
-# specs/signal.yaml:407
+# specs/signal.yaml:413
 STATIC_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
     variant="static",
@@ -377,7 +377,7 @@ STATIC_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:407",
+    source="specs/signal.yaml:413",
 )
 DYN_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
@@ -397,10 +397,10 @@ DYN_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:407",
+    source="specs/signal.yaml:413",
 )
 
-# specs/signal.yaml:446
+# specs/signal.yaml:452
 STATIC_TURNING_WAVES = OpDef(
     name="turning_waves",
     variant="static",
@@ -417,7 +417,7 @@ STATIC_TURNING_WAVES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.turning_waves_kernel,
     summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
-    source="specs/signal.yaml:446",
+    source="specs/signal.yaml:452",
 )
 DYN_TURNING_WAVES = OpDef(
     name="turning_waves",
@@ -435,10 +435,10 @@ DYN_TURNING_WAVES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.turning_waves_kernel,
     summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
-    source="specs/signal.yaml:446",
+    source="specs/signal.yaml:452",
 )
 
-# specs/signal.yaml:498
+# specs/signal.yaml:506
 STATIC_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
     variant="static",
@@ -453,7 +453,7 @@ STATIC_SUMS_OF_PARTS = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
     summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
-    source="specs/signal.yaml:498",
+    source="specs/signal.yaml:506",
 )
 DYN_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
@@ -469,10 +469,10 @@ DYN_SUMS_OF_PARTS = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
     summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
-    source="specs/signal.yaml:498",
+    source="specs/signal.yaml:506",
 )
 
-# specs/signal.yaml:520
+# specs/signal.yaml:528
 # sums_of_samples: no dyn variant, it has no parameters
 SUMS_OF_SAMPLES = OpDef(
     name="sums_of_samples",
@@ -488,10 +488,10 @@ SUMS_OF_SAMPLES = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_samples_kernel,
     summary="The sums of the samples of a signal, each times what a table has for it, as many as there are in both.",
-    source="specs/signal.yaml:520",
+    source="specs/signal.yaml:528",
 )
 
-# specs/signal.yaml:535
+# specs/signal.yaml:543
 STATIC_STFT = OpDef(
     name="stft",
     variant="static",
@@ -510,7 +510,7 @@ STATIC_STFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:535",
+    source="specs/signal.yaml:543",
     traits=("finite",),
 )
 DYN_STFT = OpDef(
@@ -531,11 +531,11 @@ DYN_STFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:535",
+    source="specs/signal.yaml:543",
     traits=("finite",),
 )
 
-# specs/signal.yaml:587
+# specs/signal.yaml:595
 STATIC_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
     variant="static",
@@ -554,7 +554,7 @@ STATIC_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:587",
+    source="specs/signal.yaml:595",
 )
 DYN_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
@@ -574,5 +574,5 @@ DYN_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:587",
+    source="specs/signal.yaml:595",
 )

@@ -52,15 +52,15 @@ def spectrum(x: Any, axis: Any, m: Any, inverse: Any, onesided: Any) -> Any:
 
 
 # specs/signal.yaml:47
-def stepped(x: Any, length: Any, p: Any, half: Any) -> Any:
+def stepped(x: Any, length: Any, each: Any, half: Any) -> Any:
     t = np.arange(length)
-    v = np.zeros((*x.shape[:-2], length, max(x.shape[-1], 2 if half else 1)), np.promote_types(x.dtype, np.float32))
+    v = np.zeros((*x.shape[:-2], length, 2 if half else x.shape[-1]), np.promote_types(x.dtype, np.float32))
     back = half & (2 * t > length)
     at = np.where(back, length - t, t)
     seen = at < x.shape[-2]
     v[..., seen, :x.shape[-1]] = x[..., at[seen], :]
     v[..., back, 1:] *= -1
-    return np.swapaxes(v.reshape(*v.shape[:-2], length // p, p, v.shape[-1]), -3, -2).swapaxes(-1, -2)
+    return np.moveaxis(v.reshape(*v.shape[:-2], each, length // each, v.shape[-1]), -3, -1)
 
 
 # specs/signal.yaml:30
@@ -260,7 +260,7 @@ def steps_of_signal_case(d: Draw) -> Case:
 
 # specs/signal.yaml:155
 def steps_of_signal_reference(x: Any, each: Any, length: Any, half: Any) -> Any:
-    return stepped(x, length, length // each, half)
+    return stepped(x, length, each, half)
 
 
 STEPS_OF_SIGNAL = Property(
@@ -328,7 +328,7 @@ def steps_of_parts_reference(x: Any, window: Any, step: Any, size: Any, each: An
         ).astype(np.promote_types(x.dtype, np.float32))
         * np.broadcast_to(window, size).astype(np.promote_types(x.dtype, np.float32))[:, None],
         size,
-        size // each,
+        each,
         False,
     )
 
@@ -418,21 +418,21 @@ TWISTS = Property(
         ),
         Example(
             {"like": Given(value=0.0)},
-            {"rows": 2, "columns": 2, "size": 4},
-            {"y": Given(value=(((1.0, 1.0), (0.0, 0.0)), ((1.0, 0.0), (0.0, -1.0))))},
+            {"rows": 2, "columns": 2, "size": 6},
+            {"y": Given(value=(((1.0, 1.0), (0.0, 0.0)), ((1.0, 0.5), (0.0, -0.8660254))))},
             None,
             "specs/signal.yaml:220",
         ),
         Example(
             {"like": Given(value=0.0)},
-            {"rows": 2, "columns": 2, "size": 4, "inverse": True},
-            {"y": Given(value=(((1.0, 1.0), (0.0, 0.0)), ((1.0, 0.0), (0.0, 1.0))))},
+            {"rows": 2, "columns": 2, "size": 6, "inverse": True},
+            {"y": Given(value=(((1.0, 1.0), (0.0, 0.0)), ((1.0, 0.5), (0.0, 0.8660254))))},
             None,
             "specs/signal.yaml:221",
         ),
-        Example({"like": Given(())}, {"rows": 2, "columns": 2, "size": 0}, {}, "turns of", "specs/signal.yaml:222"),
-        Example({"like": Given(())}, {"rows": -1, "columns": 2, "size": 4}, {}, "turns of", "specs/signal.yaml:223"),
-        Example({"like": Given(())}, {"rows": 2, "columns": -1, "size": 4}, {}, "turns of", "specs/signal.yaml:224"),
+        Example({"like": Given(())}, {"rows": 2, "columns": 2, "size": 0}, {}, "turns of", "specs/signal.yaml:223"),
+        Example({"like": Given(())}, {"rows": -1, "columns": 2, "size": 4}, {}, "turns of", "specs/signal.yaml:224"),
+        Example({"like": Given(())}, {"rows": 2, "columns": -1, "size": 4}, {}, "turns of", "specs/signal.yaml:225"),
     ),
     "specs/signal.yaml:199",
     asserts=(Refusal(r"turns of .* rows and .* columns in .* parts", "specs/signal.yaml:209"),),
@@ -440,7 +440,7 @@ TWISTS = Property(
 )
 
 
-# specs/signal.yaml:226
+# specs/signal.yaml:227
 def sums_within_steps_case(d: Draw) -> Case:
     a = d.run("a")
     p = d.dim("p")
@@ -451,7 +451,7 @@ def sums_within_steps_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, p, c, q)), "table": Vec((c, q, v, m))}, {})
 
 
-# specs/signal.yaml:232
+# specs/signal.yaml:233
 def sums_within_steps_reference(x: Any, table: Any) -> Any:
     return np.einsum("...ilj,ljek->...iek", x, table)
 
@@ -466,22 +466,22 @@ SUMS_WITHIN_STEPS = Property(
             {},
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/signal.yaml:234",
+            "specs/signal.yaml:235",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "table": Given(value=((((3.0,),), ((5.0,),)),))},
             {},
             {"y": Given(value=(((13.0,),),))},
             None,
-            "specs/signal.yaml:235",
+            "specs/signal.yaml:236",
         ),
     ),
-    "specs/signal.yaml:226",
-    reference_source="specs/signal.yaml:232",
+    "specs/signal.yaml:227",
+    reference_source="specs/signal.yaml:233",
 )
 
 
-# specs/signal.yaml:237
+# specs/signal.yaml:238
 def twisted_case(d: Draw) -> Case:
     a = d.run("a")
     p = d.dim("p")
@@ -490,7 +490,7 @@ def twisted_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, p, 2, m)), "table": Vec((p, 2, m))}, {"parts": d.default(parts)})
 
 
-# specs/signal.yaml:253
+# specs/signal.yaml:254
 def twisted_reference(x: Any, table: Any, parts: Any) -> Any:
     return (lambda re, im: np.stack([np.stack([re, im], -2), np.stack([-im, re], -2)], -4)[..., :parts, :])(
         x[..., 0, :] * table[:, 0] - x[..., 1, :] * table[:, 1], x[..., 0, :] * table[:, 1] + x[..., 1, :] * table[:, 0]
@@ -507,44 +507,44 @@ TWISTED = Property(
             {},
             {"y": Given((3, 2, 2, 2, 4))},
             None,
-            "specs/signal.yaml:256",
+            "specs/signal.yaml:257",
         ),
         Example(
             {"x": Given((3, 2, 2, 4)), "table": Given((2, 2, 4))},
             {"parts": 1},
             {"y": Given((3, 2, 2, 1, 4))},
             None,
-            "specs/signal.yaml:257",
+            "specs/signal.yaml:258",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),)), "table": Given(value=(((3.0,), (4.0,)),))},
             {},
             {"y": Given(value=((((-5.0,), (10.0,)),), (((-10.0,), (-5.0,)),)))},
             None,
-            "specs/signal.yaml:258",
+            "specs/signal.yaml:259",
         ),
         Example(
             {"x": Given((2, 2, 4)), "table": Given((2, 2, 4))},
             {"parts": 0},
             {},
             "complex numbers of",
-            "specs/signal.yaml:259",
+            "specs/signal.yaml:260",
         ),
         Example(
             {"x": Given((2, 2, 4)), "table": Given((2, 2, 4))},
             {"parts": 3},
             {},
             "complex numbers of",
-            "specs/signal.yaml:260",
+            "specs/signal.yaml:261",
         ),
     ),
-    "specs/signal.yaml:237",
-    asserts=(Refusal(r"complex numbers of .* parts", "specs/signal.yaml:243"),),
-    reference_source="specs/signal.yaml:253",
+    "specs/signal.yaml:238",
+    asserts=(Refusal(r"complex numbers of .* parts", "specs/signal.yaml:244"),),
+    reference_source="specs/signal.yaml:254",
 )
 
 
-# specs/signal.yaml:262
+# specs/signal.yaml:263
 def sums_across_steps_case(d: Draw) -> Case:
     a = d.run("a")
     d_ = d.dim("d")
@@ -555,7 +555,7 @@ def sums_across_steps_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, d_, p, v, q)), "table": Vec((m, d_, p, 1))}, {})
 
 
-# specs/signal.yaml:268
+# specs/signal.yaml:269
 def sums_across_steps_reference(x: Any, table: Any) -> Any:
     return np.einsum("mrpo,...rpeq->...meq", table, x)
 
@@ -570,22 +570,22 @@ SUMS_ACROSS_STEPS = Property(
             {},
             {"y": Given((2, 5, 2, 4))},
             None,
-            "specs/signal.yaml:270",
+            "specs/signal.yaml:271",
         ),
         Example(
             {"x": Given(value=((((1.0,),),), (((2.0,),),))), "table": Given(value=((((3.0,),), ((5.0,),)),))},
             {},
             {"y": Given(value=(((13.0,),),))},
             None,
-            "specs/signal.yaml:271",
+            "specs/signal.yaml:272",
         ),
     ),
-    "specs/signal.yaml:262",
-    reference_source="specs/signal.yaml:268",
+    "specs/signal.yaml:263",
+    reference_source="specs/signal.yaml:269",
 )
 
 
-# specs/signal.yaml:273
+# specs/signal.yaml:274
 def laced_case(d: Draw) -> Case:
     a = d.run("a")
     m = d.dim("m")
@@ -594,7 +594,7 @@ def laced_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, m, v, q))}, {})
 
 
-# specs/signal.yaml:279
+# specs/signal.yaml:280
 def laced_reference(x: Any) -> Any:
     return np.swapaxes(x, -1, -2).reshape(*x.shape[:-3], x.shape[-3] * x.shape[-1], x.shape[-2])
 
@@ -604,21 +604,21 @@ LACED = Property(
     laced_case,
     laced_reference,
     (
-        Example({"x": Given((2, 3, 2, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:281"),
+        Example({"x": Given((2, 3, 2, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:282"),
         Example(
             {"x": Given(value=(((1.0, 2.0), (3.0, 4.0)),))},
             {},
             {"y": Given(value=((1.0, 3.0), (2.0, 4.0)))},
             None,
-            "specs/signal.yaml:282",
+            "specs/signal.yaml:283",
         ),
     ),
-    "specs/signal.yaml:273",
-    reference_source="specs/signal.yaml:279",
+    "specs/signal.yaml:274",
+    reference_source="specs/signal.yaml:280",
 )
 
 
-# specs/signal.yaml:284
+# specs/signal.yaml:285
 def spectrum_of_steps_case(d: Draw) -> Case:
     a = d.run("a")
     p = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("p"))
@@ -629,7 +629,7 @@ def spectrum_of_steps_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, p, c, q))}, {"onesided": d.default(onesided), "inverse": d.default(inverse)})
 
 
-# specs/signal.yaml:307
+# specs/signal.yaml:313
 def spectrum_of_steps_reference(x: Any, onesided: Any, inverse: Any) -> Any:
     return (
         lambda v: spectrum(v, -2, v.shape[-2], inverse, False)[
@@ -643,37 +643,37 @@ SPECTRUM_OF_STEPS = Property(
     spectrum_of_steps_case,
     spectrum_of_steps_reference,
     (
-        Example({"x": Given((2, 3, 1, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:311"),
-        Example({"x": Given((2, 3, 2, 4))}, {"inverse": True}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:312"),
-        Example({"x": Given((2, 3, 1, 4))}, {"onesided": True}, {"y": Given((2, 7, 2))}, None, "specs/signal.yaml:313"),
+        Example({"x": Given((2, 3, 1, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:317"),
+        Example({"x": Given((2, 3, 2, 4))}, {"inverse": True}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:318"),
+        Example({"x": Given((2, 3, 1, 4))}, {"onesided": True}, {"y": Given((2, 7, 2))}, None, "specs/signal.yaml:319"),
         Example(
             {"x": Given((2, 3, 2, 4))},
             {"onesided": True, "inverse": True},
             {"y": Given((2, 12, 1))},
             None,
-            "specs/signal.yaml:314",
+            "specs/signal.yaml:320",
         ),
         Example(
             {"x": Given(value=(((1.0, 3.0),), ((2.0, 0.0),)))},
             {},
             {"y": Given(value=((6.0, 0.0), (-2.0, -2.0), (2.0, 0.0), (-2.0, 2.0)))},
             None,
-            "specs/signal.yaml:315",
+            "specs/signal.yaml:321",
         ),
-        Example({"x": Given((2, 3, 3, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:316"),
-        Example({"x": Given((2, 3, 0, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:317"),
-        Example({"x": Given((2, 0, 1, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:318"),
-        Example({"x": Given((2, 3, 1, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:319"),
+        Example({"x": Given((2, 3, 3, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:322"),
+        Example({"x": Given((2, 3, 0, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:323"),
+        Example({"x": Given((2, 0, 1, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:324"),
+        Example({"x": Given((2, 3, 1, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:325"),
     ),
-    "specs/signal.yaml:284",
+    "specs/signal.yaml:285",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* times .*", "specs/signal.yaml:293"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* times .*", "specs/signal.yaml:294"),
     ),
-    reference_source="specs/signal.yaml:307",
+    reference_source="specs/signal.yaml:313",
 )
 
 
-# specs/signal.yaml:321
+# specs/signal.yaml:327
 def dft_of_rows_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -687,7 +687,7 @@ def dft_of_rows_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:349
+# specs/signal.yaml:355
 def dft_of_rows_reference(x: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, -2, length, inverse, onesided)
 
@@ -697,36 +697,36 @@ DFT_OF_ROWS = Property(
     dft_of_rows_case,
     dft_of_rows_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:351"),
-        Example({"x": Given((2, 140, 1))}, {"onesided": True}, {"y": Given((2, 71, 2))}, None, "specs/signal.yaml:352"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:357"),
+        Example({"x": Given((2, 140, 1))}, {"onesided": True}, {"y": Given((2, 71, 2))}, None, "specs/signal.yaml:358"),
         Example(
             {"x": Given((2, 71, 2))},
             {"onesided": True, "inverse": True},
             {"y": Given((2, 140, 1))},
             None,
-            "specs/signal.yaml:353",
+            "specs/signal.yaml:359",
         ),
-        Example({"x": Given((130, 1))}, {"length": 131}, {"y": Given((131, 2))}, None, "specs/signal.yaml:354"),
+        Example({"x": Given((130, 1))}, {"length": 131}, {"y": Given((131, 2))}, None, "specs/signal.yaml:360"),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:355",
+            "specs/signal.yaml:361",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:356"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:357"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:358"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:362"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:363"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:364"),
     ),
-    "specs/signal.yaml:321",
+    "specs/signal.yaml:327",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:331"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:337"),
     ),
-    reference_source="specs/signal.yaml:349",
+    reference_source="specs/signal.yaml:355",
 )
 
 
-# specs/signal.yaml:360
+# specs/signal.yaml:366
 def dft_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -747,7 +747,7 @@ def dft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:382
+# specs/signal.yaml:388
 def dft_reference(x: Any, axis: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, axis, length, inverse, onesided)
 
@@ -757,91 +757,91 @@ DFT = Property(
     dft_case,
     dft_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:388"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:394"),
         Example(
             {"x": Given((6, 3, 2))},
             {"axis": 0, "length": 4, "inverse": True},
             {"y": Given((4, 3, 2))},
             None,
-            "specs/signal.yaml:389",
+            "specs/signal.yaml:395",
         ),
         Example(
             {"x": Given((2, 5, 1))},
             {"axis": 1, "onesided": True, "length": 7},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:390",
+            "specs/signal.yaml:396",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True},
             {"y": Given((2, 6, 1))},
             None,
-            "specs/signal.yaml:391",
+            "specs/signal.yaml:397",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True, "length": 5},
             {"y": Given((2, 5, 1))},
             None,
-            "specs/signal.yaml:392",
+            "specs/signal.yaml:398",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:393",
+            "specs/signal.yaml:399",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "inverse": True},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:394",
+            "specs/signal.yaml:400",
         ),
-        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:395"),
+        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:401"),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, -1.0), (0.0, 5.0)))},
             {},
             {"y": Given(value=((4.0, 6.0), (-5.696152423, -2.598076211), (4.696152423, 2.598076211)))},
             None,
-            "specs/signal.yaml:396",
+            "specs/signal.yaml:402",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True},
             {"y": Given(value=((2.666666667, 0.0), (-0.833333333, -0.288675135), (-0.833333333, 0.288675135)))},
             None,
-            "specs/signal.yaml:398",
+            "specs/signal.yaml:404",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True, "onesided": True},
             {"y": Given(value=((2.75,), (-0.75,), (-0.25,), (-0.75,)))},
             None,
-            "specs/signal.yaml:400",
+            "specs/signal.yaml:406",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:401"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:402"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:403"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:407"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:408"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:409"),
         Example(
             {"x": Given(value=((1.0,), (3.0,)))},
             {"inverse": True, "length": 3},
             {"y": Given(value=((1.333333333, 0.0), (-0.166666667, 0.866025404), (-0.166666667, -0.866025404)))},
             None,
-            "specs/signal.yaml:404",
+            "specs/signal.yaml:410",
         ),
     ),
-    "specs/signal.yaml:360",
+    "specs/signal.yaml:366",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:371"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:377"),
     ),
-    reference_source="specs/signal.yaml:382",
+    reference_source="specs/signal.yaml:388",
 )
 
 
-# specs/signal.yaml:407
+# specs/signal.yaml:413
 def stft_of_long_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -856,7 +856,7 @@ def stft_of_long_parts_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:430
+# specs/signal.yaml:436
 def stft_of_long_parts_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -867,69 +867,69 @@ STFT_OF_LONG_PARTS = Property(
     stft_of_long_parts_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:432"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:438"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:433",
+            "specs/signal.yaml:439",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:434"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:440"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:435",
+            "specs/signal.yaml:441",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:436",
+            "specs/signal.yaml:442",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:437",
+            "specs/signal.yaml:443",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:438",
+            "specs/signal.yaml:444",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:439",
+            "specs/signal.yaml:445",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:440"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:441"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:442"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:443"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:444"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:446"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:447"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:448"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:449"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:450"),
     ),
-    "specs/signal.yaml:407",
+    "specs/signal.yaml:413",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:418",
+            "specs/signal.yaml:424",
         ),
     ),
-    reference_source="specs/signal.yaml:430",
+    reference_source="specs/signal.yaml:436",
 )
 
 
-# specs/signal.yaml:446
+# specs/signal.yaml:452
 def turning_waves_case(d: Draw) -> Case:
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
     w = d.mostly(
@@ -944,7 +944,7 @@ def turning_waves_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:478
+# specs/signal.yaml:484
 def turning_waves_reference(window: Any, size: Any, channels: Any, onesided: Any, inverse: Any) -> Any:
     return wave_table(window, size, channels, onesided, inverse)
 
@@ -954,7 +954,7 @@ TURNING_WAVES = Property(
     turning_waves_case,
     turning_waves_reference,
     (
-        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:480"),
+        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:486"),
         Example(
             {"window": Given(value=(1.0, 0.5, 0.5))},
             {"size": 3},
@@ -968,49 +968,52 @@ TURNING_WAVES = Property(
                 )
             },
             None,
-            "specs/signal.yaml:481",
+            "specs/signal.yaml:487",
         ),
         Example(
             {"window": Given((4,))},
             {"size": 4, "channels": 2, "onesided": False},
             {"y": Given((4, 2, 4, 2))},
             None,
-            "specs/signal.yaml:483",
+            "specs/signal.yaml:489",
         ),
         Example(
             {"window": Given(value=1.0)},
-            {"size": 3, "channels": 2, "inverse": True},
+            {"size": 3, "channels": 2, "onesided": False, "inverse": True},
             {
                 "y": Given(
                     value=(
-                        (((0.33333333, 0.0), (0.33333333, 0.0)), ((0.0, 0.33333333), (0.0, 0.33333333))),
                         (
-                            ((0.33333333, 0.0), (-0.16666667, 0.28867513)),
-                            ((0.0, 0.33333333), (-0.28867513, -0.16666667)),
+                            ((0.33333333, 0.0), (0.33333333, 0.0), (0.33333333, 0.0)),
+                            ((0.0, 0.33333333), (0.0, 0.33333333), (0.0, 0.33333333)),
                         ),
                         (
-                            ((0.33333333, 0.0), (-0.16666667, -0.28867513)),
-                            ((0.0, 0.33333333), (0.28867513, -0.16666667)),
+                            ((0.33333333, 0.0), (-0.16666667, 0.28867513), (-0.16666667, -0.28867513)),
+                            ((0.0, 0.33333333), (-0.28867513, -0.16666667), (0.28867513, -0.16666667)),
+                        ),
+                        (
+                            ((0.33333333, 0.0), (-0.16666667, -0.28867513), (-0.16666667, 0.28867513)),
+                            ((0.0, 0.33333333), (0.28867513, -0.16666667), (-0.28867513, -0.16666667)),
                         ),
                     )
                 )
             },
             None,
-            "specs/signal.yaml:484",
+            "specs/signal.yaml:490",
         ),
         Example(
             {"window": Given(value=(3.0, 6.0, 9.0))},
-            {"size": 3, "channels": 2, "inverse": True},
-            {"y": Given((3, 2, 2, 2))},
+            {"size": 3, "channels": 2, "onesided": False, "inverse": True},
+            {"y": Given((3, 2, 3, 2))},
             None,
-            "specs/signal.yaml:488",
+            "specs/signal.yaml:496",
         ),
         Example(
             {"window": Given(value=(inf,))},
             {"size": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:489",
+            "specs/signal.yaml:497",
         ),
         Example(
             {"window": Given(value=1.0)},
@@ -1024,27 +1027,27 @@ TURNING_WAVES = Property(
                 )
             },
             None,
-            "specs/signal.yaml:490",
+            "specs/signal.yaml:498",
         ),
-        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:493"),
-        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:494"),
+        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:501"),
+        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:502"),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:495"
+            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:503"
         ),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:496"
+            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:504"
         ),
     ),
-    "specs/signal.yaml:446",
+    "specs/signal.yaml:452",
     asserts=(
-        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:462"),
-        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:463"),
+        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:468"),
+        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:469"),
     ),
-    reference_source="specs/signal.yaml:478",
+    reference_source="specs/signal.yaml:484",
 )
 
 
-# specs/signal.yaml:498
+# specs/signal.yaml:506
 def sums_of_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1056,7 +1059,7 @@ def sums_of_parts_case(d: Draw) -> Case:
     return Case({"x": Vec((b, n, c)), "table": Vec((size, c, m, v))}, {"step": step})
 
 
-# specs/signal.yaml:508
+# specs/signal.yaml:516
 def sums_of_parts_reference(x: Any, table: Any, step: Any) -> Any:
     return np.stack(
         [
@@ -1080,58 +1083,58 @@ SUMS_OF_PARTS = Property(
             {"step": 2},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:511",
+            "specs/signal.yaml:519",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {"step": 1},
             {"y": Given(value=((((3.0, 6.0),), ((6.0, 12.0),)),))},
             None,
-            "specs/signal.yaml:512",
+            "specs/signal.yaml:520",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "table": Given(value=((((1.0, 3.0),), ((2.0, 0.0),)),))},
             {"step": 5},
             {"y": Given(value=((((5.0, 3.0),),),))},
             None,
-            "specs/signal.yaml:514",
+            "specs/signal.yaml:522",
         ),
         Example(
             {"x": Given(value=(((0.0,),),)), "table": Given(value=((((1.0, inf),),),))},
             {"step": 1},
             {"y": Given(value=((((0.0, nan),),),))},
             None,
-            "specs/signal.yaml:515",
+            "specs/signal.yaml:523",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((4, 1, 3, 2))},
             {"step": 0},
             {},
             "cannot take parts",
-            "specs/signal.yaml:516",
+            "specs/signal.yaml:524",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((9, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:517",
+            "specs/signal.yaml:525",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((0, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:518",
+            "specs/signal.yaml:526",
         ),
     ),
-    "specs/signal.yaml:498",
-    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:505"),),
-    reference_source="specs/signal.yaml:508",
+    "specs/signal.yaml:506",
+    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:513"),),
+    reference_source="specs/signal.yaml:516",
 )
 
 
-# specs/signal.yaml:520
+# specs/signal.yaml:528
 def sums_of_samples_case(d: Draw) -> Case:
     a = d.run("a")
     n = d.dim("n")
@@ -1142,7 +1145,7 @@ def sums_of_samples_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, n, c)), "table": Vec((size, c, m, v))}, {})
 
 
-# specs/signal.yaml:527
+# specs/signal.yaml:535
 def sums_of_samples_reference(x: Any, table: Any) -> Any:
     return tabled(
         x[..., :len(table), :].astype(np.promote_types(np.promote_types(x.dtype, np.float32), table.dtype)),
@@ -1160,36 +1163,36 @@ SUMS_OF_SAMPLES = Property(
             {},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:530",
+            "specs/signal.yaml:538",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,))), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((3.0, 6.0),))},
             None,
-            "specs/signal.yaml:531",
+            "specs/signal.yaml:539",
         ),
         Example(
             {"x": Given(value=((1.0,),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((1.0, 0.0),))},
             None,
-            "specs/signal.yaml:532",
+            "specs/signal.yaml:540",
         ),
         Example(
             {"x": Given(value=((0.0,),)), "table": Given(value=((((1.0, inf),),),))},
             {},
             {"y": Given(value=((0.0, nan),))},
             None,
-            "specs/signal.yaml:533",
+            "specs/signal.yaml:541",
         ),
     ),
-    "specs/signal.yaml:520",
-    reference_source="specs/signal.yaml:527",
+    "specs/signal.yaml:528",
+    reference_source="specs/signal.yaml:535",
 )
 
 
-# specs/signal.yaml:535
+# specs/signal.yaml:543
 def stft_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1204,7 +1207,7 @@ def stft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:568
+# specs/signal.yaml:576
 def stft_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -1215,69 +1218,69 @@ STFT = Property(
     stft_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:573"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:581"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:574",
+            "specs/signal.yaml:582",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:575"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:583"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:576",
+            "specs/signal.yaml:584",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:577",
+            "specs/signal.yaml:585",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:578",
+            "specs/signal.yaml:586",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:579",
+            "specs/signal.yaml:587",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:580",
+            "specs/signal.yaml:588",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:581"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:582"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:583"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:584"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:585"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:589"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:590"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:591"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:592"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:593"),
     ),
-    "specs/signal.yaml:535",
+    "specs/signal.yaml:543",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:546",
+            "specs/signal.yaml:554",
         ),
     ),
-    reference_source="specs/signal.yaml:568",
+    reference_source="specs/signal.yaml:576",
 )
 
 
-# specs/signal.yaml:587
+# specs/signal.yaml:595
 def mel_weight_matrix_case(d: Draw) -> Case:
     bins = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     dft_length = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -1289,7 +1292,7 @@ def mel_weight_matrix_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:611
+# specs/signal.yaml:619
 def mel_weight_matrix_reference(lower: Any, upper: Any, bins: Any, dft_length: Any, sample_rate: Any, to: Any) -> Any:
     return triangles(lower, upper, bins, dft_length, sample_rate, to)
 
@@ -1304,76 +1307,76 @@ MEL_WEIGHT_MATRIX = Property(
             {"bins": 4, "dft_length": 16, "sample_rate": 8000},
             {"y": Given((9, 4))},
             None,
-            "specs/signal.yaml:619",
+            "specs/signal.yaml:627",
         ),
         Example(
             {"lower": Given(value=300.0), "upper": Given(value=700.0)},
             {"bins": 3, "dft_length": 20, "sample_rate": 4000, "to": "f64"},
             {"y": Given((11, 3))},
             None,
-            "specs/signal.yaml:620",
+            "specs/signal.yaml:628",
         ),
         Example(
             {"lower": Given(value=4.0), "upper": Given(value=2363.0)},
             {"bins": 1, "dft_length": 20, "sample_rate": 84},
             {"y": Given((11, 1))},
             None,
-            "specs/signal.yaml:621",
+            "specs/signal.yaml:629",
         ),
         Example(
             {"lower": Given(value=11.0), "upper": Given(value=991.0)},
             {"bins": 1, "dft_length": 223, "sample_rate": 308},
             {"y": Given((112, 1))},
             None,
-            "specs/signal.yaml:622",
+            "specs/signal.yaml:630",
         ),
         Example(
             {"lower": Given(value=25.0), "upper": Given(value=792.0)},
             {"bins": 1, "dft_length": 27, "sample_rate": 100},
             {"y": Given((14, 1))},
             None,
-            "specs/signal.yaml:623",
+            "specs/signal.yaml:631",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1.0)},
             {"bins": 0, "dft_length": 0, "sample_rate": 1},
             {"y": Given((1, 0))},
             None,
-            "specs/signal.yaml:624",
+            "specs/signal.yaml:632",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": -1, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:625",
+            "specs/signal.yaml:633",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": -1, "dft_length": 16, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:626",
+            "specs/signal.yaml:634",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": 16, "sample_rate": 0},
             {},
             "a sample a second",
-            "specs/signal.yaml:627",
+            "specs/signal.yaml:635",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=4000.0)},
             {"bins": 2, "dft_length": 10, "sample_rate": 8000},
             {"y": Given(value=((1, 0), (0, 1), (0, 0.5), (0, 0), (0, 0), (0, 0)))},
             None,
-            "specs/signal.yaml:628",
+            "specs/signal.yaml:636",
         ),
     ),
-    "specs/signal.yaml:587",
+    "specs/signal.yaml:595",
     asserts=(
-        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:601"),
-        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:602"),
+        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:609"),
+        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:610"),
     ),
-    reference_source="specs/signal.yaml:611",
+    reference_source="specs/signal.yaml:619",
 )
