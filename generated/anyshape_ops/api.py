@@ -3269,7 +3269,7 @@ def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False,
     return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:327
+# specs/signal.yaml:328
 @called
 def dft_of_rows(
     x: Operand,
@@ -3290,7 +3290,7 @@ def dft_of_rows(
     )[0]
 
 
-# specs/signal.yaml:366
+# specs/signal.yaml:367
 @called
 def dft(
     x: Operand,
@@ -3312,7 +3312,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:413
+# specs/signal.yaml:414
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3339,7 +3339,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:452
+# specs/signal.yaml:453
 @called
 def turning_waves(
     window: Operand,
@@ -3366,7 +3366,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:506
+# specs/signal.yaml:507
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3379,7 +3379,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:528
+# specs/signal.yaml:529
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3389,7 +3389,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:543
+# specs/signal.yaml:544
 @called
 def stft(
     x: Operand,
@@ -3413,7 +3413,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:595
+# specs/signal.yaml:596
 @called
 def mel_weight_matrix(
     lower: Operand,

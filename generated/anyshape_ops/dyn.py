@@ -1328,7 +1328,7 @@ def twists(
     return call(DYN_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:327
+# specs/signal.yaml:328
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: Operand = None, *, source: str = ""
@@ -1342,7 +1342,7 @@ def dft_of_rows(
     return call(DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:366
+# specs/signal.yaml:367
 @called
 def dft(
     x: Operand,
@@ -1362,7 +1362,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:413
+# specs/signal.yaml:414
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -1383,7 +1383,7 @@ def stft_of_long_parts(
     return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:452
+# specs/signal.yaml:453
 @called
 def turning_waves(
     window: Operand,
@@ -1409,7 +1409,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:506
+# specs/signal.yaml:507
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1422,7 +1422,7 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:543
+# specs/signal.yaml:544
 @called
 def stft(
     x: Operand,
@@ -1444,7 +1444,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:595
+# specs/signal.yaml:596
 @called
 def mel_weight_matrix(
     lower: Operand,

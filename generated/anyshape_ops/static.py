@@ -1409,7 +1409,7 @@ def twists(like: Operand, rows: int, columns: int, size: int, inverse: bool = Fa
     return call(STATIC_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:327
+# specs/signal.yaml:328
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: int | None = None, *, source: str = ""
@@ -1423,7 +1423,7 @@ def dft_of_rows(
     return call(STATIC_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:366
+# specs/signal.yaml:367
 @called
 def dft(
     x: Operand,
@@ -1443,7 +1443,7 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:413
+# specs/signal.yaml:414
 @called
 def stft_of_long_parts(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1460,7 +1460,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:452
+# specs/signal.yaml:453
 @called
 def turning_waves(
     window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
@@ -1480,7 +1480,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:506
+# specs/signal.yaml:507
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1493,7 +1493,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") ->
     return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:543
+# specs/signal.yaml:544
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1509,7 +1509,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:595
+# specs/signal.yaml:596
 @called
 def mel_weight_matrix(
     lower: Operand,

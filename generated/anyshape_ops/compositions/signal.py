@@ -59,7 +59,7 @@ SPECTRUM_OF_STEPS = Composition(
 )
 
 
-# specs/signal.yaml:327
+# specs/signal.yaml:328
 def dft_of_rows_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -140,7 +140,7 @@ DFT_OF_ROWS = Composition(
 )
 
 
-# specs/signal.yaml:366
+# specs/signal.yaml:367
 def dft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -171,7 +171,7 @@ DFT = Composition(
 )
 
 
-# specs/signal.yaml:543
+# specs/signal.yaml:544
 def stft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -182,7 +182,7 @@ def spectrum_of_steps_relation(rule: Rule, *, x: Vec, onesided: bool, inverse: b
     return rule.bind(outputs={"y": Vec((*a, s, v))}, q=q, c=c, inverse=inverse, p=p, onesided=onesided, v=v, s=s)
 
 
-# specs/signal.yaml:327
+# specs/signal.yaml:328
 def dft_of_rows_relation(rule: Rule, *, x: Vec, inverse: bool, onesided: bool, length: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     o = x[:-2]
@@ -208,7 +208,7 @@ def dft_of_rows_relation(rule: Rule, *, x: Vec, inverse: bool, onesided: bool, l
     )
 
 
-# specs/signal.yaml:366
+# specs/signal.yaml:367
 def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool, length: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 2), lambda: f"x must have at least rank {axis + 2}, got rank {len(x)}")
@@ -238,7 +238,7 @@ def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool
     )
 
 
-# specs/signal.yaml:413
+# specs/signal.yaml:414
 def stft_of_long_parts_relation(
     rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool
 ) -> Bound:
@@ -284,7 +284,7 @@ def stft_of_long_parts_relation(
     )
 
 
-# specs/signal.yaml:452
+# specs/signal.yaml:453
 def turning_waves_relation(
     rule: Rule, *, window: Vec, size: Any, channels: Any, onesided: bool, inverse: bool
 ) -> Bound:
@@ -313,7 +313,7 @@ def turning_waves_relation(
     )
 
 
-# specs/signal.yaml:506
+# specs/signal.yaml:507
 def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -341,7 +341,7 @@ def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Boun
     )
 
 
-# specs/signal.yaml:528
+# specs/signal.yaml:529
 def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -355,7 +355,7 @@ def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*a, m, v))}, a=a, m=m, v=v, n=n, size=size, c=c)
 
 
-# specs/signal.yaml:543
+# specs/signal.yaml:544
 def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     b = x[0]
@@ -397,7 +397,7 @@ def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: 
     )
 
 
-# specs/signal.yaml:595
+# specs/signal.yaml:596
 def mel_weight_matrix_relation(
     rule: Rule, *, lower: Vec, upper: Vec, bins: Any, dft_length: Any, sample_rate: Any, to: Any
 ) -> Bound:

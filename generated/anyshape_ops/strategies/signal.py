@@ -654,16 +654,16 @@ SPECTRUM_OF_STEPS = Property(
             "specs/signal.yaml:320",
         ),
         Example(
-            {"x": Given(value=(((1.0, 3.0),), ((2.0, 0.0),)))},
-            {},
-            {"y": Given(value=((6.0, 0.0), (-2.0, -2.0), (2.0, 0.0), (-2.0, 2.0)))},
+            {"x": Given(value=(((10.0, 3.0), (0.0, 0.0)), ((1.0, 1.0), (2.0, -2.0))))},
+            {"onesided": True, "inverse": True},
+            {"y": Given(value=((3.75,), (0.75,), (2.75,), (2.75,)))},
             None,
             "specs/signal.yaml:321",
         ),
-        Example({"x": Given((2, 3, 3, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:322"),
-        Example({"x": Given((2, 3, 0, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:323"),
-        Example({"x": Given((2, 0, 1, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:324"),
-        Example({"x": Given((2, 3, 1, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:325"),
+        Example({"x": Given((2, 3, 3, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:323"),
+        Example({"x": Given((2, 3, 0, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:324"),
+        Example({"x": Given((2, 0, 1, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:325"),
+        Example({"x": Given((2, 3, 1, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:326"),
     ),
     "specs/signal.yaml:285",
     asserts=(
@@ -673,7 +673,7 @@ SPECTRUM_OF_STEPS = Property(
 )
 
 
-# specs/signal.yaml:327
+# specs/signal.yaml:328
 def dft_of_rows_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -687,7 +687,7 @@ def dft_of_rows_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:355
+# specs/signal.yaml:356
 def dft_of_rows_reference(x: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, -2, length, inverse, onesided)
 
@@ -697,36 +697,36 @@ DFT_OF_ROWS = Property(
     dft_of_rows_case,
     dft_of_rows_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:357"),
-        Example({"x": Given((2, 140, 1))}, {"onesided": True}, {"y": Given((2, 71, 2))}, None, "specs/signal.yaml:358"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:358"),
+        Example({"x": Given((2, 140, 1))}, {"onesided": True}, {"y": Given((2, 71, 2))}, None, "specs/signal.yaml:359"),
         Example(
             {"x": Given((2, 71, 2))},
             {"onesided": True, "inverse": True},
             {"y": Given((2, 140, 1))},
             None,
-            "specs/signal.yaml:359",
+            "specs/signal.yaml:360",
         ),
-        Example({"x": Given((130, 1))}, {"length": 131}, {"y": Given((131, 2))}, None, "specs/signal.yaml:360"),
+        Example({"x": Given((130, 2))}, {"length": 131}, {"y": Given((131, 2))}, None, "specs/signal.yaml:361"),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:361",
+            "specs/signal.yaml:362",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:362"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:363"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:364"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:363"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:364"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:365"),
     ),
-    "specs/signal.yaml:327",
+    "specs/signal.yaml:328",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:337"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:338"),
     ),
-    reference_source="specs/signal.yaml:355",
+    reference_source="specs/signal.yaml:356",
 )
 
 
-# specs/signal.yaml:366
+# specs/signal.yaml:367
 def dft_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -747,7 +747,7 @@ def dft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:388
+# specs/signal.yaml:389
 def dft_reference(x: Any, axis: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, axis, length, inverse, onesided)
 
@@ -757,91 +757,91 @@ DFT = Property(
     dft_case,
     dft_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:394"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:395"),
         Example(
             {"x": Given((6, 3, 2))},
             {"axis": 0, "length": 4, "inverse": True},
             {"y": Given((4, 3, 2))},
             None,
-            "specs/signal.yaml:395",
+            "specs/signal.yaml:396",
         ),
         Example(
             {"x": Given((2, 5, 1))},
             {"axis": 1, "onesided": True, "length": 7},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:396",
+            "specs/signal.yaml:397",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True},
             {"y": Given((2, 6, 1))},
             None,
-            "specs/signal.yaml:397",
+            "specs/signal.yaml:398",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True, "length": 5},
             {"y": Given((2, 5, 1))},
             None,
-            "specs/signal.yaml:398",
+            "specs/signal.yaml:399",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:399",
+            "specs/signal.yaml:400",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "inverse": True},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:400",
+            "specs/signal.yaml:401",
         ),
-        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:401"),
+        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:402"),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, -1.0), (0.0, 5.0)))},
             {},
             {"y": Given(value=((4.0, 6.0), (-5.696152423, -2.598076211), (4.696152423, 2.598076211)))},
             None,
-            "specs/signal.yaml:402",
+            "specs/signal.yaml:403",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True},
             {"y": Given(value=((2.666666667, 0.0), (-0.833333333, -0.288675135), (-0.833333333, 0.288675135)))},
             None,
-            "specs/signal.yaml:404",
+            "specs/signal.yaml:405",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True, "onesided": True},
             {"y": Given(value=((2.75,), (-0.75,), (-0.25,), (-0.75,)))},
             None,
-            "specs/signal.yaml:406",
+            "specs/signal.yaml:407",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:407"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:408"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:409"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:408"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:409"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:410"),
         Example(
             {"x": Given(value=((1.0,), (3.0,)))},
             {"inverse": True, "length": 3},
             {"y": Given(value=((1.333333333, 0.0), (-0.166666667, 0.866025404), (-0.166666667, -0.866025404)))},
             None,
-            "specs/signal.yaml:410",
+            "specs/signal.yaml:411",
         ),
     ),
-    "specs/signal.yaml:366",
+    "specs/signal.yaml:367",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:377"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:378"),
     ),
-    reference_source="specs/signal.yaml:388",
+    reference_source="specs/signal.yaml:389",
 )
 
 
-# specs/signal.yaml:413
+# specs/signal.yaml:414
 def stft_of_long_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -856,7 +856,7 @@ def stft_of_long_parts_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:436
+# specs/signal.yaml:437
 def stft_of_long_parts_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -867,69 +867,69 @@ STFT_OF_LONG_PARTS = Property(
     stft_of_long_parts_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:438"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:439"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:439",
+            "specs/signal.yaml:440",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:440"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:441"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:441",
+            "specs/signal.yaml:442",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:442",
+            "specs/signal.yaml:443",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:443",
+            "specs/signal.yaml:444",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:444",
+            "specs/signal.yaml:445",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:445",
+            "specs/signal.yaml:446",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:446"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:447"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:448"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:449"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:450"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:447"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:448"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:449"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:450"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:451"),
     ),
-    "specs/signal.yaml:413",
+    "specs/signal.yaml:414",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:424",
+            "specs/signal.yaml:425",
         ),
     ),
-    reference_source="specs/signal.yaml:436",
+    reference_source="specs/signal.yaml:437",
 )
 
 
-# specs/signal.yaml:452
+# specs/signal.yaml:453
 def turning_waves_case(d: Draw) -> Case:
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
     w = d.mostly(
@@ -944,7 +944,7 @@ def turning_waves_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:484
+# specs/signal.yaml:485
 def turning_waves_reference(window: Any, size: Any, channels: Any, onesided: Any, inverse: Any) -> Any:
     return wave_table(window, size, channels, onesided, inverse)
 
@@ -954,7 +954,7 @@ TURNING_WAVES = Property(
     turning_waves_case,
     turning_waves_reference,
     (
-        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:486"),
+        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:487"),
         Example(
             {"window": Given(value=(1.0, 0.5, 0.5))},
             {"size": 3},
@@ -968,14 +968,14 @@ TURNING_WAVES = Property(
                 )
             },
             None,
-            "specs/signal.yaml:487",
+            "specs/signal.yaml:488",
         ),
         Example(
             {"window": Given((4,))},
             {"size": 4, "channels": 2, "onesided": False},
             {"y": Given((4, 2, 4, 2))},
             None,
-            "specs/signal.yaml:489",
+            "specs/signal.yaml:490",
         ),
         Example(
             {"window": Given(value=1.0)},
@@ -999,21 +999,21 @@ TURNING_WAVES = Property(
                 )
             },
             None,
-            "specs/signal.yaml:490",
+            "specs/signal.yaml:491",
         ),
         Example(
             {"window": Given(value=(3.0, 6.0, 9.0))},
             {"size": 3, "channels": 2, "onesided": False, "inverse": True},
             {"y": Given((3, 2, 3, 2))},
             None,
-            "specs/signal.yaml:496",
+            "specs/signal.yaml:497",
         ),
         Example(
             {"window": Given(value=(inf,))},
             {"size": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:497",
+            "specs/signal.yaml:498",
         ),
         Example(
             {"window": Given(value=1.0)},
@@ -1027,27 +1027,27 @@ TURNING_WAVES = Property(
                 )
             },
             None,
-            "specs/signal.yaml:498",
+            "specs/signal.yaml:499",
         ),
-        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:501"),
-        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:502"),
+        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:502"),
+        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:503"),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:503"
+            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:504"
         ),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:504"
+            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:505"
         ),
     ),
-    "specs/signal.yaml:452",
+    "specs/signal.yaml:453",
     asserts=(
-        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:468"),
-        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:469"),
+        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:469"),
+        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:470"),
     ),
-    reference_source="specs/signal.yaml:484",
+    reference_source="specs/signal.yaml:485",
 )
 
 
-# specs/signal.yaml:506
+# specs/signal.yaml:507
 def sums_of_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1059,7 +1059,7 @@ def sums_of_parts_case(d: Draw) -> Case:
     return Case({"x": Vec((b, n, c)), "table": Vec((size, c, m, v))}, {"step": step})
 
 
-# specs/signal.yaml:516
+# specs/signal.yaml:517
 def sums_of_parts_reference(x: Any, table: Any, step: Any) -> Any:
     return np.stack(
         [
@@ -1083,58 +1083,58 @@ SUMS_OF_PARTS = Property(
             {"step": 2},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:519",
+            "specs/signal.yaml:520",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {"step": 1},
             {"y": Given(value=((((3.0, 6.0),), ((6.0, 12.0),)),))},
             None,
-            "specs/signal.yaml:520",
+            "specs/signal.yaml:521",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "table": Given(value=((((1.0, 3.0),), ((2.0, 0.0),)),))},
             {"step": 5},
             {"y": Given(value=((((5.0, 3.0),),),))},
             None,
-            "specs/signal.yaml:522",
+            "specs/signal.yaml:523",
         ),
         Example(
             {"x": Given(value=(((0.0,),),)), "table": Given(value=((((1.0, inf),),),))},
             {"step": 1},
             {"y": Given(value=((((0.0, nan),),),))},
             None,
-            "specs/signal.yaml:523",
+            "specs/signal.yaml:524",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((4, 1, 3, 2))},
             {"step": 0},
             {},
             "cannot take parts",
-            "specs/signal.yaml:524",
+            "specs/signal.yaml:525",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((9, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:525",
+            "specs/signal.yaml:526",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((0, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:526",
+            "specs/signal.yaml:527",
         ),
     ),
-    "specs/signal.yaml:506",
-    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:513"),),
-    reference_source="specs/signal.yaml:516",
+    "specs/signal.yaml:507",
+    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:514"),),
+    reference_source="specs/signal.yaml:517",
 )
 
 
-# specs/signal.yaml:528
+# specs/signal.yaml:529
 def sums_of_samples_case(d: Draw) -> Case:
     a = d.run("a")
     n = d.dim("n")
@@ -1145,7 +1145,7 @@ def sums_of_samples_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, n, c)), "table": Vec((size, c, m, v))}, {})
 
 
-# specs/signal.yaml:535
+# specs/signal.yaml:536
 def sums_of_samples_reference(x: Any, table: Any) -> Any:
     return tabled(
         x[..., :len(table), :].astype(np.promote_types(np.promote_types(x.dtype, np.float32), table.dtype)),
@@ -1163,36 +1163,36 @@ SUMS_OF_SAMPLES = Property(
             {},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:538",
+            "specs/signal.yaml:539",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,))), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((3.0, 6.0),))},
             None,
-            "specs/signal.yaml:539",
+            "specs/signal.yaml:540",
         ),
         Example(
             {"x": Given(value=((1.0,),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((1.0, 0.0),))},
             None,
-            "specs/signal.yaml:540",
+            "specs/signal.yaml:541",
         ),
         Example(
             {"x": Given(value=((0.0,),)), "table": Given(value=((((1.0, inf),),),))},
             {},
             {"y": Given(value=((0.0, nan),))},
             None,
-            "specs/signal.yaml:541",
+            "specs/signal.yaml:542",
         ),
     ),
-    "specs/signal.yaml:528",
-    reference_source="specs/signal.yaml:535",
+    "specs/signal.yaml:529",
+    reference_source="specs/signal.yaml:536",
 )
 
 
-# specs/signal.yaml:543
+# specs/signal.yaml:544
 def stft_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1207,7 +1207,7 @@ def stft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:576
+# specs/signal.yaml:577
 def stft_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -1218,69 +1218,69 @@ STFT = Property(
     stft_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:581"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:582"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:582",
+            "specs/signal.yaml:583",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:583"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:584"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:584",
+            "specs/signal.yaml:585",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:585",
+            "specs/signal.yaml:586",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:586",
+            "specs/signal.yaml:587",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:587",
+            "specs/signal.yaml:588",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:588",
+            "specs/signal.yaml:589",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:589"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:590"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:591"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:592"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:593"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:590"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:591"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:592"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:593"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:594"),
     ),
-    "specs/signal.yaml:543",
+    "specs/signal.yaml:544",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:554",
+            "specs/signal.yaml:555",
         ),
     ),
-    reference_source="specs/signal.yaml:576",
+    reference_source="specs/signal.yaml:577",
 )
 
 
-# specs/signal.yaml:595
+# specs/signal.yaml:596
 def mel_weight_matrix_case(d: Draw) -> Case:
     bins = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     dft_length = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -1292,7 +1292,7 @@ def mel_weight_matrix_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:619
+# specs/signal.yaml:620
 def mel_weight_matrix_reference(lower: Any, upper: Any, bins: Any, dft_length: Any, sample_rate: Any, to: Any) -> Any:
     return triangles(lower, upper, bins, dft_length, sample_rate, to)
 
@@ -1307,76 +1307,76 @@ MEL_WEIGHT_MATRIX = Property(
             {"bins": 4, "dft_length": 16, "sample_rate": 8000},
             {"y": Given((9, 4))},
             None,
-            "specs/signal.yaml:627",
+            "specs/signal.yaml:628",
         ),
         Example(
             {"lower": Given(value=300.0), "upper": Given(value=700.0)},
             {"bins": 3, "dft_length": 20, "sample_rate": 4000, "to": "f64"},
             {"y": Given((11, 3))},
             None,
-            "specs/signal.yaml:628",
+            "specs/signal.yaml:629",
         ),
         Example(
             {"lower": Given(value=4.0), "upper": Given(value=2363.0)},
             {"bins": 1, "dft_length": 20, "sample_rate": 84},
             {"y": Given((11, 1))},
             None,
-            "specs/signal.yaml:629",
+            "specs/signal.yaml:630",
         ),
         Example(
             {"lower": Given(value=11.0), "upper": Given(value=991.0)},
             {"bins": 1, "dft_length": 223, "sample_rate": 308},
             {"y": Given((112, 1))},
             None,
-            "specs/signal.yaml:630",
+            "specs/signal.yaml:631",
         ),
         Example(
             {"lower": Given(value=25.0), "upper": Given(value=792.0)},
             {"bins": 1, "dft_length": 27, "sample_rate": 100},
             {"y": Given((14, 1))},
             None,
-            "specs/signal.yaml:631",
+            "specs/signal.yaml:632",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1.0)},
             {"bins": 0, "dft_length": 0, "sample_rate": 1},
             {"y": Given((1, 0))},
             None,
-            "specs/signal.yaml:632",
+            "specs/signal.yaml:633",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": -1, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:633",
+            "specs/signal.yaml:634",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": -1, "dft_length": 16, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:634",
+            "specs/signal.yaml:635",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": 16, "sample_rate": 0},
             {},
             "a sample a second",
-            "specs/signal.yaml:635",
+            "specs/signal.yaml:636",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=4000.0)},
             {"bins": 2, "dft_length": 10, "sample_rate": 8000},
             {"y": Given(value=((1, 0), (0, 1), (0, 0.5), (0, 0), (0, 0), (0, 0)))},
             None,
-            "specs/signal.yaml:636",
+            "specs/signal.yaml:637",
         ),
     ),
-    "specs/signal.yaml:595",
+    "specs/signal.yaml:596",
     asserts=(
-        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:609"),
-        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:610"),
+        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:610"),
+        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:611"),
     ),
-    reference_source="specs/signal.yaml:619",
+    reference_source="specs/signal.yaml:620",
 )
