@@ -116,6 +116,10 @@ class _Splitter:
             reds = reductions_of(stores)
             reduction = next((r for r in reds if contraction(r)), None)
             if reduction is None:
+                in_scratch = self.with_factor_in_scratch(stores, reds)
+                if in_scratch is not None:
+                    stores = in_scratch
+                    continue
                 window = self.window(stores, reds)
                 self.out.items.append(stores if window is None else window)
                 return
@@ -145,6 +149,17 @@ class _Splitter:
         stores, total = [rebuild.store(s) for s in stores], rebuild.node(reduction)
         assert isinstance(total, Reduction)
         return stores, total
+
+    def with_factor_in_scratch(self, stores: list[Store], reds: list[Reduction]) -> list[Store] | None:
+        """The stores of sums over several variables, with the first factor that a product cannot compute by itself read from scratch: loops
+        would compute it again for each row of the result. None if there is no such factor."""
+        for reduction in reds:
+            for factor in reduction.body.inputs if contraction(reduction, over_several=True) else ():
+                if not _is_free(factor) and _plain_access(factor) is None:
+                    load = self.dag.load(self.in_memory(factor, reduction, stores))
+                    rebuild = Rebuild(self.dag, {factor: load})
+                    return [rebuild.store(s) for s in stores]
+        return None
 
     def window(self, stores: list[Store], reds: list[Reduction]) -> Product | None:
         """A product for a sum over several variables of a plain operand, in which they are contiguous, times anything: a convolution,
