@@ -128,6 +128,10 @@ class InlinedValues:
             return a + b.scaled(-1)
         if op == "mul" and (a.is_constant or b.is_constant):
             return a.scaled(b.offset) if b.is_constant else b.scaled(a.offset)
+        if op in ("floordiv", "mod") and b.is_constant:
+            quotient, rest = _divided(a, b.offset)
+            if _inside(rest, b.offset):
+                return quotient if op == "floordiv" else rest
         sizes = a.is_constant and b.is_constant and not self._moves(a.offset) and not self._moves(b.offset)
         return Affine((), OF_SIZES[op](a.offset, b.offset)) if sizes and op in OF_SIZES else None
 
@@ -394,6 +398,16 @@ def _inside(i: Affine, n: Size) -> bool:
         else:
             low = low + (v.extent - 1) * c
     return dims.ge(low, 0) is True and dims.lt(high, n) is True
+
+
+def _divided(i: Affine, n: Size) -> tuple[Affine, Affine]:
+    """An index as a multiple of a size, over it, and the rest: what the size plainly divides, and what else there is."""
+    whole = [(v, 1 if c == n else c // n) for v, c in i.terms if _divides(n, c)]
+    return affine(whole, 0), affine([(v, c) for v, c in i.terms if not _divides(n, c)], i.offset, i.lets)
+
+
+def _divides(n: Size, c: Size) -> bool:
+    return c == n or (isinstance(c, int) and isinstance(n, int) and n > 0 and c % n == 0)
 
 
 def _either(c: dims.Cond, a: Affine, b: Affine) -> Affine | None:
