@@ -104,7 +104,7 @@ def _scores(e: Edge, rows: FusionGroup) -> Value | None:
         first = e.graph.group_of[v.node]
         same = first.kind is Kind.CONTRACTION and first.shape == v.type.shape == e.value.type.shape
         if same and first.contractions == 1 and not first.apart and e.graph.is_read_by(v, rows):
-            stated = [e.stated.equations[n] for n in first.nodes]
+            stated = [e.stated.equations[n] for n in first.nodes if not n.op.view]
             products = [equations for equations in stated if classify(equations) is Kind.CONTRACTION]
             if has_own_rows(products) and by_rows(rows.equations, e.stated.tensors[v]):
                 return v
@@ -126,7 +126,7 @@ def _stores_by_rows(e: Edge) -> bool:
 
 def _is_one_move(e: Edge) -> bool:
     """A permutation or slice folds into strides, a move of an epilogue's operand too; gathers do not come here."""
-    return e.is_private and len(e.producer.nodes) == 1
+    return e.is_private
 
 
 def _is_read_once_a_row(e: Edge) -> bool:
@@ -237,7 +237,7 @@ RULES = (
         description="maps with nothing but views between them, which nobody else reads, are one over the refinement of both shapes",
         when=When.VIEW,
         producers=_kinds("move"),
-        consumers=_kinds("move map"),
+        consumers=_kinds("move map contraction"),
         joins=_across_views,
     ),
     Rule(
