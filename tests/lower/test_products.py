@@ -15,7 +15,7 @@ from anyshape.dtypes import F32, F64, I64
 from anyshape.equations import Tensor
 from anyshape.equations.expr import cast
 from anyshape.equations.functions import exp, maximum, reduce_, where
-from anyshape.lower import Group, Packed, host_target, lower_group
+from anyshape.lower import Group, Packed, describe, host_target, lower_group
 from anyshape.lower.emit import elementwise
 from anyshape.lower.gemm import tiles_for
 from anyshape.lower.target import Target
@@ -286,6 +286,21 @@ def test_a_factor_of_several_summed_variables_that_is_checked_is_computed_once(c
     b.output(y)
     native = check(b.group(), SIZES, tolerance=1e-4, given={at: np.array([4, 0, 2, 2, 1])})
     assert native.kernel.schedule == (("rows", "product") if checked else ("product",))
+
+
+@pytest.mark.parametrize(
+    ("rows", "step", "gap", "copied"), [(64, 2, 0, True), (63, 2, 0, False), (64, 1, 0, False), (64, 2, 1, False)]
+)
+def test_places_of_a_strided_factor_are_columns_of_one_product(rows: int, step: int, gap: int, copied: bool) -> None:
+    """Of a copy, where there are rows enough to pay for it, and results that lie one behind the other."""
+    b = Builder("strided")
+    x, w = b.input([K, 3 * step, M * step]), b.input([rows, K])
+    y, bias = b.tensor([rows, 3, M]), b.input([3, M + gap])
+    c, i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[c, i, j], reduce_("sum", [K], lambda k: w[c, k] * x[k, i * step, j * step]) + bias[i, j])
+    b.output(y)
+    assert ("ahead dense" in describe(b.group())) == copied
+    check(b.group(), SIZES, tolerance=1e-4)
 
 
 def test_product_then_layer_norm() -> None:

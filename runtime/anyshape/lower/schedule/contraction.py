@@ -12,10 +12,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.kernel_model.contractions import Contraction, as_stored, contraction_of
-from anyshape.lower.analyse.collapse import Rebuild
+from anyshape.lower.analyse.collapse import Rebuild, collapse
 from anyshape.lower.analyse.vector_product import with_row
 from anyshape.lower.analyse.windows import Windows, product_windows
 from anyshape.lower.gemm import Codes, Side
@@ -24,6 +25,10 @@ from anyshape.lower.ir.stores import Store, below, reductions_of
 from anyshape.lower.ir.terms import NODES
 from anyshape.lower.schedule.codes import Moved, Operand, corrected, operand_of, raw_sum, sides_of, sums_of
 from anyshape.lower.schedule.tree import Scope, components
+
+
+MANY_ROWS = 64
+"""Rows of a product from which on copying what it multiplies takes little of its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,10 @@ class _Splitter:
         while True:
             reds = reductions_of(stores)
             reduction = next((r for r in reds if contraction(r)), None)
+            dense = None if reduction is None else self.dense_columns(stores, reduction)
+            if dense is not None:
+                self.out.items.append(dense)
+                return
             if reduction is None:
                 in_scratch = self.with_factor_in_scratch(stores, reds)
                 if in_scratch is not None:
@@ -149,6 +158,33 @@ class _Splitter:
         stores, total = [rebuild.store(s) for s in stores], rebuild.node(reduction)
         assert isinstance(total, Reduction)
         return stores, total
+
+    def dense_columns(self, stores: list[Store], reduction: Reduction) -> Product | None:
+        """The product of a copy of every other element of a factor, and such, if what several variables count are then its columns, as the
+        places of a result are: each row of those would be a product of few columns. None if that is not so."""
+        factors = [_plain_access(x) for x in reduction.body.inputs]
+        a, b = factors
+        if a is None or b is None or not self.is_whole(reduction, stores):
+            return None
+        a, b = self.roles((a, b), stores)
+        n = next((v for v, c in stores[0].access.address.terms if c == 1 and v in b.domain - a.domain), None)
+        rows = [v for v in stores[0].variables if v in a.domain - b.domain]
+        most = max((dims.bounds(v.extent)[1] or MANY_ROWS for v in rows), default=0)
+        if n is None or b.address.coefficient(n) == 1 or most < MANY_ROWS:
+            return None
+        (factor,) = (x for x, y in zip(reduction.body.inputs, factors) if y is b)
+        outer = stores[0].variables[: stores[0].variables.index(rows[-1])]
+        columns = stores[0].variables[len(outer) + 1 :]
+        order = [v for v in (*outer, *reduction.variables, *columns) if v in factor.domain]
+        tensor = Tensor("dense", factor.dtype, tuple(v.extent for v in order))
+        copied = Store(Access(tensor, affine(row_major(order)[0], 0)), factor, tuple(order))
+        rebuild = Rebuild(self.dag, {factor: self.dag.load(copied.access)})
+        (merged,) = collapse(self.dag, [[rebuild.store(s) for s in stores]])
+        if len(merged[0].variables) == len(stores[0].variables):
+            return None
+        (total,) = reductions_of(merged)
+        accesses = tuple(x for x in map(_plain_access, total.body.inputs) if x is not None)
+        return replace(self.product(total, accesses, tuple(merged)), ahead=(copied,))
 
     def with_factor_in_scratch(self, stores: list[Store], reds: list[Reduction]) -> list[Store] | None:
         """The stores of sums over several variables, with the first factor that a product cannot compute by itself read from scratch: loops
