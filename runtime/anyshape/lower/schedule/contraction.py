@@ -26,7 +26,6 @@ from anyshape.lower.ir.terms import NODES
 from anyshape.lower.schedule.codes import Moved, Operand, corrected, operand_of, raw_sum, sides_of, sums_of
 from anyshape.lower.schedule.tree import Scope, components
 
-
 MANY_ROWS = 64
 """Rows of a product from which on copying what it multiplies takes little of its time."""
 
