@@ -10,10 +10,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from anyshape.dims import Size
+from anyshape.dtypes import F32, DType
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import contiguous
 from anyshape.lower.analyse.collapse import Rebuild
@@ -49,12 +50,14 @@ class Moving:
 class Staged:
     """The copy: [channels][remainders][places], the places being those of windows and their reach beyond the last.
 
-    `access` reads the original at `along`, one variable per dim that runs over `lengths`; where its bounds do not hold the copy has
-    `outside`. `fixed` are variables that stand for small numbers, so that addresses share their products with sizes.
+    `access` reads the original at `along`, one variable per dim that runs over `lengths`; the copy has `value`, which is made of that, and
+    `outside` where its bounds do not hold. `fixed` are variables that stand for small numbers, so that addresses share their products with
+    sizes.
     """
 
     tensor: Tensor
     access: Access
+    value: DagNode
     outside: DagNode | None
     moving: tuple[Moving, ...]
     channels: tuple[LoopVar, ...]
@@ -79,6 +82,21 @@ class Windows(Generic[Tap]):
     taps: tuple[Tap, ...]
 
 
+@dataclass(eq=False)
+class Folded:
+    """A reduction over windows of several dims whose taps differ in nothing but the place, one dim after the other.
+
+    What the taps of all dims but the last give at a place of the last is its column, which the windows of several places have in common.
+    `columns` are where those taps read for a result's first column, one tuple for each remainder of the last dim that is in use; `taps` say
+    for each tap of the last dim which of them it needs, and how many places further on.
+    """
+
+    staged: Staged
+    reduction: Reduction
+    columns: tuple[tuple[Affine, ...], ...]
+    taps: tuple[tuple[int, int], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class _Read:
     """A load, or the choice between it and what is outside of its bounds."""
@@ -88,7 +106,7 @@ class _Read:
     outside: DagNode | None = None
 
 
-def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | None:
+def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | Folded | None:
     """The windows of stores whose one reduction runs over a window and nothing else, and that store contiguously what the window moves
     along."""
     reds = reductions_of(stores)
@@ -103,8 +121,38 @@ def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | None:
     staged, read = staging
     if _is_row(staged):
         return None
+    folded = _folded(dag, staged, read, r)
+    if folded is not None:
+        return folded
     bodies = _taps(dag, staged, read, r.body, {})
     return Windows(staged, tuple(dag.red(r.kind, (), b, r.dtype) for b in bodies))
+
+
+def _folded(dag: Dag, staged: Staged, read: _Read, r: Reduction) -> Folded | None:
+    """The reduction one dim after the other, of a copy of what is reduced, if that depends on the element and not on where it is seen from.
+    Floats of 16 bits are copied as f32, so that none is converted at a tap."""
+    if len(staged.moving) < 2 or r.dtype != r.body.dtype or r.dtype.is_narrow or r.dtype.kind == "bool":
+        return None
+    dtype = F32 if r.dtype.is_float and r.dtype.bits == 16 else r.dtype
+    value, outside = (None if n is None else _body_of(dag, r, read, n, dtype) for n in (staged.value, staged.outside))
+    seen_from = {v for m in staged.moving for v in (m.position, m.tap)}
+    if value is None or value.domain & seen_from or (outside is not None and outside.domain):
+        return None
+    *others, last = staged.moving
+    remainders = list(dict.fromkeys(last.spread * k % last.step for k in _turns(last)))
+    columns = [
+        tuple(_address(staged, (*numbers, k), {}) for numbers in itertools.product(*map(_turns, others)))
+        for k in (next(k for k in _turns(last) if last.spread * k == remainder) for remainder in remainders)
+    ]
+    taps = [divmod(last.spread * k, last.step) for k in _turns(last)]
+    copy = replace(staged, tensor=Tensor("staged", dtype, staged.tensor.shape), value=value, outside=outside)
+    return Folded(copy, r, tuple(columns), tuple((remainders.index(k), shift) for shift, k in taps))
+
+
+def _body_of(dag: Dag, r: Reduction, read: _Read, element: DagNode, dtype: DType) -> DagNode:
+    """What is reduced of an element, in a dtype that has all its values."""
+    body = Rebuild(dag, {read.node: element}).node(r.body)
+    return body if dtype == r.dtype else dag.op("cast", dtype, body)
 
 
 def staged_taps(
@@ -278,9 +326,11 @@ def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[Loop
     )
     fixed = {k: dag.variable(k + 1) for k in sorted(numbers)}
     tensor = Tensor("staged", read.node.dtype, (size,))
+    original = moved.access(access)
     return Staged(
         tensor=tensor,
-        access=moved.access(access),
+        access=original,
+        value=dag.load(original),
         outside=read.outside,
         moving=pairs,
         channels=channels,
@@ -340,7 +390,12 @@ def _taps(dag: Dag, staged: Staged, read: _Read, body: DagNode, merged: dict[Loo
 
 
 def _numbers(staged: Staged) -> Iterator[tuple[int, ...]]:
-    return itertools.product(*(range(int(m.tap.extent)) for m in staged.moving if isinstance(m.tap.extent, int)))
+    return itertools.product(*map(_turns, staged.moving))
+
+
+def _turns(m: Moving) -> range:
+    assert isinstance(m.tap.extent, int)
+    return range(m.tap.extent)
 
 
 def _address(staged: Staged, numbers: tuple[int, ...], merged: dict[LoopVar, LoopVar]) -> Affine:

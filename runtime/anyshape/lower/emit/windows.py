@@ -7,12 +7,13 @@ copy, and loops over its rows of results in which the taps are written out one a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from anyshape.lower.analyse.windows import Staged, Windows
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.inner_loop import accumulate
-from anyshape.lower.emit.nest import nest
+from anyshape.lower.emit.nest import Sums, nest, nest_carrying
 from anyshape.lower.emit.value import Vector
 from anyshape.lower.ir.dag import Bound, LoopVar, Reduction
 from anyshape.lower.ir.inline_values import neutral
@@ -30,7 +31,7 @@ def emit_windows(ctx: KernelContext, scope: Scope) -> None:
     assert windows is not None
     stores = next(s.stores for s in scope.steps if isinstance(s, Loop) and s.stores)
     prepare(ctx, windows.staged)
-    _fill_pads(ctx, windows.staged)
+    fill_pads(ctx, windows.staged)
     positions = [m.position for m in windows.staged.moving]
     planes = [v for v in stores[0].variables if v not in positions]
     red = next((s.reductions[0] for s in scope.steps if isinstance(s, Loop) and s.reductions), None)
@@ -85,7 +86,7 @@ def prepare(ctx: KernelContext, staged: Staged) -> None:
         ctx.levels.bind(v, const(I64, number))
 
 
-def _fill_pads(ctx: KernelContext, staged: Staged) -> None:
+def fill_pads(ctx: KernelContext, staged: Staged) -> None:
     """Writes the pad's value everywhere: rows of pads are the same for all planes, and stay."""
     if not any(_limit(staged, dim) for dim in range(len(staged.along) - 1)):
         return
@@ -106,21 +107,24 @@ def _limit(staged: Staged, dim: int) -> Bound | None:
     return own[0]
 
 
-def fill(ctx: KernelContext, staged: Staged, pads: bool = True) -> None:
-    """Writes the copy, the variables outside of it being bound; without `pads`, rows of nothing but pads are left as they are."""
+def fill(ctx: KernelContext, staged: Staged, pads: bool = True, seen_nan: Sequence[Val] = ()) -> list[Val]:
+    """Writes the copy, the variables outside of it being bound; without `pads`, rows of nothing but pads are left as they are. Returns
+    `seen_nan`, if there is one, with the lanes that have met NaN."""
 
-    nest(ctx, staged.channels, lambda: _rows(ctx, staged, 0, const(I64, 0), pads))
+    def rows(sums: Sums) -> Sums:
+        return [_rows(ctx, staged, 0, const(I64, 0), pads, sums[0])]
+
+    return nest_carrying(ctx, staged.channels, [[*seen_nan]], rows)[0]
 
 
-def _rows(ctx: KernelContext, staged: Staged, dim: int, place: Val, pads: bool) -> None:
+def _rows(ctx: KernelContext, staged: Staged, dim: int, place: Val, pads: bool, seen_nan: Sequence[Val]) -> list[Val]:
     """Writes the rows of the copy; `place` is where the elements with the indices so far begin."""
     f = ctx.f
     length = ctx.sizes.of(staged.lengths[dim])
     if dim == len(staged.along) - 1:
         for v, pitch in zip(staged.channels, staged.channel_pitches, strict=True):
             place = f.add(place, f.mul(ctx.levels.indices[v], ctx.sizes.of(pitch)))
-        _Row(ctx, staged, place, length).emit()
-        return
+        return _Row(ctx, staged, place, length).emit(seen_nan)
     step, limit = staged.moving[dim].step, None if pads else _limit(staged, dim)
     first, held = const(I64, 0), set[Bound]()
     if limit is not None:
@@ -128,7 +132,7 @@ def _rows(ctx: KernelContext, staged: Staged, dim: int, place: Val, pads: bool) 
         first = f.smax(before, 0)
         length = f.smin(f.add(before, ctx.sizes.of(limit.extent)), length)
         held = {limit} - ctx.values.holding
-    with ctx.levels.loop(first, length, 1) as iteration, ctx.values.held(held):
+    with ctx.levels.loop(first, length, 1, seen_nan) as iteration, ctx.values.held(held):
         ctx.levels.bind(staged.along[dim], iteration.index)
         quotient = f.binary("udiv", iteration.index, const(I64, step)) if step > 1 else iteration.index
         place = f.add(place, f.mul(quotient, ctx.sizes.of(staged.pitches[dim])))
@@ -136,7 +140,8 @@ def _rows(ctx: KernelContext, staged: Staged, dim: int, place: Val, pads: bool) 
             remainder = f.sub(iteration.index, f.mul(quotient, step))
             planes = f.mul(ctx.sizes.of(staged.plane), staged.remainder_pitches[dim])
             place = f.add(place, f.mul(remainder, planes))
-        _rows(ctx, staged, dim + 1, place, pads)
+        iteration.next(_rows(ctx, staged, dim + 1, place, pads, iteration.carried))
+    return [*iteration.results]
 
 
 class _Row:
@@ -148,20 +153,25 @@ class _Row:
         self.step = staged.moving[-1].step
         self.element = elementwise.memory_type(staged.tensor.dtype)
 
-    def emit(self) -> None:
+    def emit(self, seen_nan: Sequence[Val]) -> list[Val]:
         ctx, f, step, lanes = self.ctx, self.ctx.f, self.step, self.lanes
         copies = step
-        with ctx.levels.loop(0, self.length, copies * lanes) as iteration:
+        with ctx.levels.loop(0, self.length, copies * lanes, seen_nan) as iteration:
             ctx.levels.bind(self.staged.along[-1], iteration.index)
             left = f.convert("trunc", f.smin(f.sub(self.length, iteration.index), copies * lanes), I32)
             masks = tuple(f.tail_mask(left, lanes, copy * lanes) for copy in range(copies))
             with ctx.values.along(Vector(self.staged.along[-1], lanes, masks)):
                 values = [self.value(copy) for copy in range(copies)]
                 self.store(values, iteration.index)
+            iteration.next([reduce(self.watched, values, seen) for seen in iteration.carried])
+        return [*iteration.results]
+
+    def watched(self, seen_nan: Val, value: Val) -> Val:
+        return self.ctx.f.or_(seen_nan, self.ctx.f.fcmp("uno", value, value))
 
     def value(self, copy: int) -> Val:
         ctx, f, staged = self.ctx, self.ctx.f, self.staged
-        value = ctx.values.load(staged.access, copy, True)
+        value = f.splat(ctx.values.of(staged.value, copy), self.lanes)
         asked = [b for b in staged.access.bounds if b not in ctx.values.holding]
         inside = ctx.values.conjunction(ctx.values.inside(asked, copy), ctx.values.mask(copy))
         if staged.outside is not None and inside is not None:

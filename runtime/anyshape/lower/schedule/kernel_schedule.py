@@ -16,7 +16,7 @@ from anyshape.dims import Size
 from anyshape.equations import Sorting, Tensor
 from anyshape.lower.analyse.collapse import collapse
 from anyshape.lower.analyse.unbounded import is_unbounded
-from anyshape.lower.analyse.windows import Windows, row_windows
+from anyshape.lower.analyse.windows import Folded, Windows, row_windows
 from anyshape.lower.analyse.written_out import Spread, Tiled, written_out
 from anyshape.lower.ir.dag import Dag, Reduction, walk
 from anyshape.lower.ir.procedure import Procedure
@@ -159,9 +159,11 @@ def _planned(dag: Dag, stores: list[Store], constants: Mapping[Tensor, NDArray[A
             return replace(scope, spread=scope.vector is not None and len(scope.variables) > 1)
         case Tiled() as tiled:
             return replace(plan(stores), tiled=tiled)
-    windows = row_windows(dag, stores)
-    if windows is not None:
-        return replace(plan(stores), windows=windows)
+    match row_windows(dag, stores):
+        case Folded() as folded:
+            return replace(plan(stores), folded=folded)
+        case Windows() as windows:
+            return replace(plan(stores), windows=windows)
     scope = lanes_first(plan(write_out_lookups(dag, stores, {})))
     turns = usual_turns(stores)
     if turns:
