@@ -111,6 +111,32 @@ def test_what_is_reduced_is_made_once_of_each_element(step: int, spread: int) ->
         check(group, SIZES)
 
 
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_rows_of_results_are_computed_together(level: str) -> None:
+    """Of eight at most, or four, some are beyond the last; what is added to a result may lie where the result is stored."""
+    b = Builder("depthwise")
+    x, w, more = b.input([2, H + 2, W + 2]), b.input([2, 3, 3]), b.input([2, H, W])
+    y = b.tensor([2, H, W])
+    c, i, j = b.eqs.indices("i", y.shape)
+    product = reduce_("sum", [3, 3], lambda p, q: x[c, i + p, j + q] * w[c, p, q])
+    b.eqs.define(y[c, i, j], product + more[c, i, j])
+    b.output(y)
+    native = check(b.group(), [{H: h, W: 19} for h in range(22)], target=host_target().limited(level))
+    assert native.kernel.schedule == ("windows",)
+    assert native.kernel.reusable
+
+
+def test_what_varies_with_the_row_is_computed_row_by_row() -> None:
+    b = Builder("own weights")
+    x, w = b.input([2, H + 2, W + 2]), b.input([H, 3, 3])
+    y = b.tensor([2, H, W])
+    c, i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[c, i, j], reduce_("sum", [3, 3], lambda p, q: x[c, i + p, j + q] * w[i, p, q]))
+    b.output(y)
+    native = check(b.group(), [{H: h, W: 19} for h in (0, 1, 5, 9)])
+    assert native.kernel.schedule == ("windows",)
+
+
 @pytest.mark.parametrize(("step", "spread"), [(1, 1), (2, 1), (3, 1), (1, 2)])
 def test_products_of_windows(step: int, spread: int) -> None:
     group = windows("sum", step, spread, channels=3)

@@ -24,6 +24,8 @@ from anyshape.lower.ir.stores import Store, below, reductions_of
 
 SLACK = 128
 """Elements past a plane that whole vectors may read or write: several of the longest."""
+ROWS = 8
+"""Rows of results whose taps are read together: as many sums as hide how long each addition takes."""
 TAPS = 64
 """The most taps that are written out."""
 Tap = TypeVar("Tap", bound=DagNode)
@@ -80,6 +82,8 @@ class Windows(Generic[Tap]):
 
     staged: Staged
     taps: tuple[Tap, ...]
+    below: tuple[tuple[Tap, ...], ...] = ()
+    """The taps of the results below, row by row: they have elements in common, and all that does not vary with the row."""
 
 
 @dataclass(eq=False)
@@ -115,7 +119,7 @@ def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | Folde
     (r,) = reds
     if any(s.domain != r.domain or not s.access.is_plain for s in stores) or _has_checks(stores):
         return None
-    staging = _staged(dag, r, stores)
+    staging = _staged(dag, r, stores, spare=ROWS - 1)
     if staging is None or staging[0].channels or _is_open(stores, staging[0]):
         return None
     staged, read = staging
@@ -124,8 +128,15 @@ def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | Folde
     folded = _folded(dag, staged, read, r)
     if folded is not None:
         return folded
-    bodies = _taps(dag, staged, read, r.body, {})
-    return Windows(staged, tuple(dag.red(r.kind, (), b, r.dtype) for b in bodies))
+    rows = [_taps(dag, staged, read, r.body, {}, row) for row in range(_rows_at_once(dag, r, read, staged))]
+    taps, *below = (tuple(dag.red(r.kind, (), body, r.dtype) for body in bodies) for bodies in rows)
+    return Windows(staged, taps, tuple(below))
+
+
+def _rows_at_once(dag: Dag, r: Reduction, read: _Read, staged: Staged) -> int:
+    """How many rows of results have taps of their own: one where the taps vary with the row by more than the elements."""
+    others = Rebuild(dag, {read.node: dag.const(0, read.node.dtype)}).node(r.body)
+    return ROWS if len(staged.moving) > 1 and staged.moving[-2].position not in others.domain else 1
 
 
 def _folded(dag: Dag, staged: Staged, read: _Read, r: Reduction) -> Folded | None:
@@ -209,9 +220,14 @@ def _is_open(stores: Sequence[Store], staged: Staged) -> bool:
 
 
 def _staged(
-    dag: Dag, r: Reduction, stores: Sequence[Store], body: DagNode | None = None, stored_along: bool = True
+    dag: Dag,
+    r: Reduction,
+    stores: Sequence[Store],
+    body: DagNode | None = None,
+    stored_along: bool = True,
+    spare: int = 0,
 ) -> tuple[Staged, _Read] | None:
-    """The one read of the body that sees windows, and its copy."""
+    """The one read of the body that sees windows, and its copy, which has room for `spare` more rows of results."""
     over, shared = r.variables, stores[0].variables
     along = {v for v in shared if not stored_along or all(s.access.address.coefficient(v) == 1 for s in stores)}
     body = r.body if body is None else body
@@ -228,7 +244,7 @@ def _staged(
     if math.prod(n for n in taps if isinstance(n, int)) > TAPS or any(v not in access.domain for v in over):
         return None
     channels = tuple(v for v in over if all(v is not m.tap for m in pairs))
-    return _copy(dag, read, pairs, channels), read
+    return _copy(dag, read, pairs, channels, spare), read
 
 
 def _moving(
@@ -306,14 +322,15 @@ def _is_bounded(x: Access, m: Moving) -> bool:
     return any(b.index.coefficient(m.tap) != 0 for b in x.bounds)
 
 
-def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[LoopVar, ...]) -> Staged:
+def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[LoopVar, ...], spare: int) -> Staged:
     access = read.load.access
     lengths = tuple(m.step * (m.position.extent - 1) + m.reach + 1 for m in pairs)
     places = [m.position.extent + m.reach // m.step for m in pairs]
     pitches: list[Size] = [1]
     for n in reversed(places[1:]):
         pitches.insert(0, pitches[0] * n)
-    plane = pitches[0] * places[0] + SLACK + pairs[-1].reach
+    below = spare * pitches[-2] if len(pairs) > 1 else 0
+    plane = pitches[0] * places[0] + below + SLACK + pairs[-1].reach
     size: Size = plane * math.prod(m.step for m in pairs)
     channel_pitches: list[Size] = []
     for v in reversed(channels):
@@ -321,7 +338,7 @@ def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[Loop
         size = size * v.extent
     along = tuple(dag.variable(n) for n in lengths)
     moved = _Along(dag, pairs, along)
-    numbers = {k for m in pairs for k in range(max(m.reach // m.step + 1, 1))} | set(
+    numbers = {k for m in pairs for k in range(max(m.reach // m.step + 1, 1) + spare)} | set(
         range(math.prod(m.step for m in pairs))
     )
     fixed = {k: dag.variable(k + 1) for k in sorted(numbers)}
@@ -379,11 +396,13 @@ class Numbered(Rebuild):
         return super()._node(n)
 
 
-def _taps(dag: Dag, staged: Staged, read: _Read, body: DagNode, merged: dict[LoopVar, LoopVar]) -> tuple[DagNode, ...]:
-    """The body for each tap, the last dim running fastest."""
+def _taps(
+    dag: Dag, staged: Staged, read: _Read, body: DagNode, merged: dict[LoopVar, LoopVar], row: int = 0
+) -> tuple[DagNode, ...]:
+    """The body for each tap, the last dim running fastest, of results so many rows below."""
     taps = []
     for numbers in _numbers(staged):
-        load = dag.load(Access(staged.tensor, _address(staged, numbers, merged)))
+        load = dag.load(Access(staged.tensor, _address(staged, numbers, merged, row)))
         chosen = {m.tap: k for m, k in zip(staged.moving, numbers, strict=True)}
         taps.append(Numbered(dag, {read.node: load}, chosen).node(body))
     return tuple(taps)
@@ -398,11 +417,12 @@ def _turns(m: Moving) -> range:
     return range(m.tap.extent)
 
 
-def _address(staged: Staged, numbers: tuple[int, ...], merged: dict[LoopVar, LoopVar]) -> Affine:
+def _address(staged: Staged, numbers: tuple[int, ...], merged: dict[LoopVar, LoopVar], row: int = 0) -> Affine:
     terms: list[tuple[LoopVar, Size]] = list(zip(staged.channels, staged.channel_pitches, strict=True))
-    plane, offset = 0, 0
+    plane, offset, rows = 0, 0, staged.moving[-2] if row else None
     for m, k, pitch, planes in zip(staged.moving, numbers, staged.pitches, staged.remainder_pitches, strict=True):
         shift, remainder = divmod(m.spread * k, m.step)
+        shift += row if m is rows else 0
         plane += remainder * planes
         if isinstance(pitch, int):
             offset += shift * pitch

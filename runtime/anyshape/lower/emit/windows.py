@@ -6,10 +6,11 @@ copy, and loops over its rows of results in which the taps are written out one a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial, reduce
 
-from anyshape.lower.analyse.windows import Staged, Windows
+from anyshape.lower.analyse.windows import Staged
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.inner_loop import accumulate
@@ -23,6 +24,10 @@ from anyshape.lower.schedule.tree import Loop, Scope
 
 VECTORS = 4
 """Vectors of results at once, where rows are that long, so that taps do not wait for each other."""
+FEW = 4
+"""Rows of results that are left over, and those of a block where registers are few."""
+REGISTERS = 16
+"""Registers that hold the sums of few rows only."""
 
 
 def emit_windows(ctx: KernelContext, scope: Scope) -> None:
@@ -35,31 +40,77 @@ def emit_windows(ctx: KernelContext, scope: Scope) -> None:
     positions = [m.position for m in windows.staged.moving]
     planes = [v for v in stores[0].variables if v not in positions]
     red = next((s.reductions[0] for s in scope.steps if isinstance(s, Loop) and s.reductions), None)
-    tiers = () if red is None else (VECTORS,)
+    taps = () if red is None else (windows.taps, *windows.below)
+    last = ctx.f.sub(ctx.sizes.of(positions[-2].extent), 1) if len(taps) > 1 else const(I64, 0)
 
     def plane() -> None:
         fill(ctx, windows.staged, pads=False)
-        nest(ctx, positions, body, vector=positions[-1], tiers=tiers)
+        if len(taps) < 2:
+            nest(ctx, positions, partial(results, None), vector=positions[-1], tiers=(VECTORS,) if taps else ())
+        else:
+            nest(ctx, positions[:-2], rows)
 
-    def body() -> None:
-        values, copies = ctx.values, ctx.values.copies
-        if red is not None:
-            for copy, total in enumerate(_totals(ctx, windows, red.kind, len(copies))):
-                ctx.levels.define(red, copy, total)
-        for s in stores:
-            stored = [values.of(s.value, copy) for copy in copies]
-            for copy, value in enumerate(stored):
-                values.store(s.access, value, copy)
+    def rows() -> None:
+        """Rows of results: as many at once as have taps, then those that are left, in a block of which some may be no results."""
+        f, extent = ctx.f, ctx.sizes.of(positions[-2].extent)
+        most = len(taps) if f.target.vector_registers > REGISTERS else FEW
+        first = const(I64, 0)
+        for count in dict.fromkeys((most, FEW)):
+            left = f.sub(extent, first)
+            more = 0 if count == FEW else FEW
+            stop = f.add(first, f.and_(f.add(left, count - 1 - more), -count))
+            with ctx.levels.loop(first, stop, count) as iteration:
+                body = partial(results, iteration.index, count)
+                nest(ctx, positions[-1:], body, vector=positions[-1], tiers=(1,))
+            first = stop
+
+    def results(first: Val | None, count: int = 1) -> None:
+        """The results of the row that is bound, or of `count` rows from `first`, at the vectors of the loop. What is beyond the last row
+        is computed, and stored there before the row itself: code without branches, into which sums would be moved one by one."""
+        copies = range(len(ctx.values.copies))
+        totals: list[list[Val]] = []
+        with _row_bound(ctx, positions, first):
+            if red is not None:
+                totals = _totals(ctx, windows.staged, taps[:count], red.kind, len(copies))
+        numbers: list[Val | None] = [first]
+        if first is not None:
+            numbers += (ctx.f.smin(ctx.f.add(first, row), last) for row in range(1, count))
+        stored: list[list[list[Val]]] = []
+        for row, number in enumerate(numbers):
+            with _row_bound(ctx, positions, number):
+                if red is not None:
+                    for copy in copies:
+                        ctx.levels.define(red, copy, totals[row][copy])
+                stored.append([[ctx.values.of(s.value, copy) for copy in copies] for s in stores])
+        for number, results_of in reversed(list(zip(numbers, stored, strict=True))):
+            with _row_bound(ctx, positions, number):
+                for s, values in zip(stores, results_of, strict=True):
+                    for copy, value in enumerate(values):
+                        ctx.values.store(s.access, value, copy)
 
     over_planes(ctx, planes, plane)
 
 
-def _totals(ctx: KernelContext, windows: Windows[Reduction], kind: str, copies: int) -> list[Val]:
-    first = windows.taps[0]
-    start = ctx.f.splat(elementwise.literal(first.dtype, neutral(kind, first.dtype)), ctx.values.lanes_of(True))
-    totals = [start] * copies
-    for tap in windows.taps:
-        totals = [accumulate(ctx, tap, total, copy) for copy, total in enumerate(totals)]
+@contextmanager
+def _row_bound(ctx: KernelContext, positions: Sequence[LoopVar], row: Val | None) -> Iterator[None]:
+    """Code in which the position before the last is `row`, if that is given."""
+    with nullcontext() if row is None else ctx.levels.section():
+        if row is not None:
+            ctx.levels.bind(positions[-2], row)
+        yield
+
+
+def _totals(
+    ctx: KernelContext, staged: Staged, taps: Sequence[Sequence[Reduction]], kind: str, copies: int
+) -> list[list[Val]]:
+    """The reductions of rows of results, column by column of the taps: what a column of them reads stays in registers for all rows."""
+    dtype, columns = taps[0][0].dtype, staged.moving[-1].tap.extent
+    assert isinstance(columns, int)
+    start = ctx.f.splat(elementwise.literal(dtype, neutral(kind, dtype)), ctx.values.lanes_of(True))
+    totals = [[start] * copies for _ in taps]
+    for column in range(columns):
+        for tap in zip(*(row[column::columns] for row in taps), strict=True):
+            totals = [[accumulate(ctx, of, v, copy) for copy, v in enumerate(row)] for of, row in zip(tap, totals)]
     return totals
 
 
