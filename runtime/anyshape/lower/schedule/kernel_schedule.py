@@ -67,6 +67,17 @@ class KernelSchedule:
         return self.serial or others or products or self.is_unbounded
 
     @property
+    def passes_numbers(self) -> bool:
+        """Whether numbers among the sizes are passed as if they were unknown, so that layers of several widths share the code: it is long,
+        as for windows and tiles, or a network has it in many widths, as for products in batches of constants."""
+        return any(
+            isinstance(p, Product)
+            and (p.windows is not None or p.gathered is not None or (p.packed is not None and bool(p.batch)))
+            or (isinstance(p, Scope) and p.tiled is not None)
+            for p in self.phases
+        )
+
+    @property
     def is_unbounded(self) -> bool:
         """Whether an element of a result may take any time, with memory for none of it."""
         return any(is_unbounded(n) for n in walk(r for s in self.stores for r in s.roots) if isinstance(n, Reduction))
