@@ -2462,7 +2462,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:185
+# specs/recurrent.yaml:187
 @called
 def gru(
     x: Operand,
@@ -2501,7 +2501,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:288
+# specs/recurrent.yaml:292
 @called
 def lstm(
     x: Operand,

@@ -14,7 +14,7 @@ from anyshape.dims import Size
 from anyshape.dtypes import F32, F64, I64
 from anyshape.equations import Tensor
 from anyshape.equations.expr import cast
-from anyshape.equations.functions import exp, maximum, reduce_, where
+from anyshape.equations.functions import exp, maximum, minimum, reduce_, where
 from anyshape.lower import Group, Packed, describe, host_target, lower_group
 from anyshape.lower.emit import elementwise
 from anyshape.lower.gemm import tiles_for
@@ -264,6 +264,32 @@ def test_constant_batched_operand() -> None:
     b.output(b.matmul(b.input([3, N, 20]), w))
     array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
     check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, given={w: array})
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_a_part_of_a_constant_is_packed(first: int, backward: bool) -> None:
+    """One gate's weights among those of all, in their order or from the last column back."""
+    b = Builder("gate")
+    x, w, y = b.input([N, 20]), b.input([3, 45, 20]), b.tensor([N, 45])
+    i, j = b.eqs.indices("i", y.shape)
+    at = 44 - j if backward else j
+    b.eqs.define(y[i, j], reduce_("sum", [20], lambda k: x[i, k] * w[first, at, k]))
+    b.output(y)
+    array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
+    native = check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, given={w: array})
+    assert [type(t) for t in native.kernel.inputs] == [Tensor, Packed]
+
+
+def test_a_part_of_a_constant_that_begins_anywhere_is_not_packed() -> None:
+    b = Builder("gate")
+    x, w, y = b.input([N, 20]), b.input([3, 45, 20]), b.tensor([N, 45])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], reduce_("sum", [20], lambda k: x[i, k] * w[minimum(K, 2), j, k]))
+    b.output(y)
+    array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
+    native = check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, given={w: array})
+    assert [type(t) for t in native.kernel.inputs] == [Tensor, Tensor]
 
 
 def test_computed_operand() -> None:

@@ -176,6 +176,47 @@ def test_what_is_apart_is_around_the_positions_and_shared_out(constant: bool, sh
     assert (before.startswith("for ") and before.endswith("in 2:")) == (not shared)
 
 
+def limited(by: str) -> tuple[Group, Equations]:
+    """Steps of a product up to the longest row, and beyond it what was given; the condition is one of positions, or another."""
+    x, r, n_ = tensor("x", "f32", T, N, H), tensor("r", "f32", H, H), tensor("most", "i64", N)
+    y, eqs = tensor("y", "f32", T + 1, N, H), Equations("limited", {}, {})
+    cell = eqs.scratch("cell", x.dtype, (T + 1, N, H))
+    for start in (y, cell):
+        n, j = eqs.index("n", N), eqs.index("j", H)
+        eqs.define(start[0, n, j], 0)
+    s, n, j = eqs.index("s", T), eqs.index("n", N), eqs.index("j", H)
+
+    def chosen(value: Any, s: Any, n: Any) -> Any:
+        return value if by == "nothing" else where(lt(s, n_[n] if by == "row" else n_[0]), lambda: value, -2)
+
+    fresh = tanh(x[s, n, j] + reduce_("sum", [H], lambda k: y[s, n, k] * r[j, k]))
+    eqs.step(cell[s + 1, n, j], chosen(cell[s, n, j] + fresh, s, n), s)
+    s, n, j = eqs.index("s", T), eqs.index("n", N), eqs.index("j", H)
+    eqs.step(y[s + 1, n, j], tanh(cell[s + 1, n, j]) if by == "one" else chosen(tanh(cell[s + 1, n, j]), s, n), s)
+    return Group("limited", tuple(eqs.equations), (x, r, n_), outputs=(y,)), eqs
+
+
+@pytest.mark.parametrize("by", ["position", "row", "nothing", "one"])
+def test_positions_beyond_all_rows_have_no_products(by: str) -> None:
+    """Where one condition of the position alone chooses every value; one that differs from row to row, or chooses some values only, is part
+    of the values."""
+    group, eqs = limited(by)
+    x, r, most = group.inputs
+    (y,) = group.outputs
+    kernel = Native(group)
+    text = describe(group)
+    assert ("if (" in text.split("steps position")[1].split("product")[0]) == ("else:" in text) == (by == "position")
+    for t, n, longest in ((4, 3, 2), (4, 20, 4), (3, 1, 0), (3, 2, 9), (0, 2, 1)):
+        arrays = {x: RNG.normal(size=(t, n, 5)).astype(np.float32), r: RNG.normal(size=(5, 5)).astype(np.float32)}
+        arrays[most] = np.maximum(longest - np.arange(n), 0)
+        sizes = {T: t, N: n, H: 5}
+        wanted = interpret(eqs.equations, arrays, sizes)[y]
+        for parts in (1, 2):
+            status, (got,) = kernel.run(arrays, sizes, parts)
+            assert status == 0
+            np.testing.assert_allclose(got, wanted, 1e-4, 1e-5)
+
+
 def _with_constant(weights: Any) -> tuple[Group, Equations]:
     global H
     outer, H = H, 5

@@ -6,7 +6,7 @@ In: a `Recurrence`. Out: instructions. The position is a symbol like those of di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from anyshape.equations import Tensor
@@ -29,11 +29,24 @@ def emit_recurrence(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor
         _rows(ctx, r.positions, r.form, split)
         return
 
+    form = r.form
+
+    def each(steps: Iterable[Step]) -> None:
+        for step in steps:
+            with ctx.levels.phase(written):
+                emit(step)
+
     def positions() -> None:
         with ctx.parts.undivided(), _positions(ctx, r.positions, ()):
-            for step in r.steps:
-                with ctx.levels.phase(written):
-                    emit(step)
+            if form.where is None:
+                each(form.steps)
+                return
+            with ctx.levels.phase(written):
+                holds = ctx.values.of(form.where)
+            with ctx.levels.when(holds):
+                each(form.steps)
+            with ctx.levels.when(ctx.f.not_(holds)):
+                each(form.otherwise)
 
     nest(ctx, r.around, positions, split=split)
 

@@ -538,9 +538,14 @@ def _is_free(b: DagNode) -> bool:
 
 
 def _covers(b: Access, array: NDArray[Any]) -> bool:
-    """Whether a constant is used as it is: known extents, no offset."""
-    return (
-        b.address.offset == 0
-        and all(isinstance(c, int) and isinstance(v.extent, int) for v, c in b.address.terms)
-        and array.ndim > 0
-    )
+    """Whether what is read of a constant is known: numbers as extents and steps, from a place on that is one too, all within it."""
+    offset = b.address.offset
+    if not isinstance(offset, int) or array.ndim == 0:
+        return False
+    least = most = offset
+    for v, c in b.address.terms:
+        if not isinstance(c, int) or not isinstance(v.extent, int):
+            return False
+        far = c * (v.extent - 1)
+        least, most = least + min(far, 0), most + max(far, 0)
+    return least >= 0 and most < array.size

@@ -3,7 +3,8 @@
 In: stores of the equations of one cycle, in the order stated, at the position that a symbol stands for. Out: a `Recurrence`, of one of two
 forms. *Rows of steps*: every element depends on earlier ones in its own row only, so that the loops over the rows are outside, and the
 previous values stay in registers. *Steps of phases*: the loop over positions is outside, and holds matrix products and rows; loops over
-variables of which the cycle computes each value independently, from operands of its own, are around it.
+variables of which the cycle computes each value independently, from operands of its own, are around it. Positions at which a condition
+says that all values are others than those of the products have no products.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from anyshape.dims import Dim, Size, substitute
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import along_stores
 from anyshape.lower.analyse.collapse import collapse
-from anyshape.lower.ir.dag import Access, Dag, Load, LoopVar, Reduction, walk
+from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.schedule.contraction import Product, Step, Unplanned, split_phases
 from anyshape.lower.schedule.tree import plan
@@ -57,14 +58,17 @@ class RowForm:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StepForm:
-    """`around`: variables whose loops are around the one over the positions, and can be shared out."""
+    """`around`: variables whose loops are around the one over the positions, and can be shared out. Positions at which `where` does not
+    hold have the steps `otherwise`."""
 
     steps: tuple[Step, ...]
     around: tuple[LoopVar, ...]
+    where: DagNode | None = None
+    otherwise: tuple[Step, ...] = ()
 
     @property
     def stores(self) -> tuple[Store, ...]:
-        return tuple(s for step in self.steps for s in step.stores)
+        return tuple(s for step in (*self.steps, *self.otherwise) for s in step.stores)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,7 +85,7 @@ class Recurrence:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        return self.form.steps if isinstance(self.form, StepForm) else ()
+        return (*self.form.steps, *self.form.otherwise) if isinstance(self.form, StepForm) else ()
 
     @property
     def around(self) -> tuple[LoopVar, ...]:
@@ -96,12 +100,40 @@ def plan_recurrence(
     rows = _as_rows(cycle, stages, outputs)
     if rows is not None:
         return Recurrence(cycle.positions, rows, cycle.temporaries)
+    where = _where(cycle, constants)
+    chosen = {} if where is None else {s: _choice(s, where) for stage in stages for s in stage}
+    if where is not None:
+        stages = [[replace(s, value=s.value if chosen[s] is None else chosen[s][0]) for s in stage] for stage in stages]
     parts = split_phases(dag, stages, constants, bytes_=False)
     items = [p for c in parts for p in c.items]
     if any(isinstance(p, Product) and not _is_around(p, around) for p in items):
         around = ()
-    steps = StepForm(tuple(_inside(p, around) for p in items), around)
+    others = [replace(s, value=c[1]) for s, c in chosen.items() if c is not None]
+    otherwise = tuple(plan([s], frozenset(around)) for s in others)
+    steps = StepForm(tuple(_inside(p, around) for p in items), around, where, otherwise)
     return Recurrence(cycle.positions, steps, (*cycle.temporaries, *(t for c in parts for t in c.temporaries)))
+
+
+def _where(cycle: CycleStores, constants: Mapping[Tensor, NDArray[Any]]) -> DagNode | None:
+    """The condition, of the position alone, under which every value that is kept is what a reduction is needed for. Where it does not hold,
+    what is only read at its own position is read by nobody."""
+    kept = [s for s in cycle.stores if s.access.tensor not in cycle.temporaries]
+    first = kept[0].value if kept else None
+    if not isinstance(first, Operation) or first.name != "select" or first.args[0].domain:
+        return None
+    where = first.args[0]
+    choices = [_choice(s, where) for s in kept]
+    others = [c[1] for c in choices if c is not None]
+    written = {s.access.tensor for s in cycle.stores}
+    read = {n.access.tensor for n in walk([where, *others]) if isinstance(n, Load)}
+    sums = any(isinstance(n, Reduction) for n in walk([where, *others]))
+    return where if len(others) == len(kept) and not sums and read.isdisjoint({*written, *constants}) else None
+
+
+def _choice(s: Store, where: DagNode) -> tuple[DagNode, DagNode] | None:
+    """What is stored where the condition holds, and where it does not."""
+    v = s.value
+    return (v.args[1], v.args[2]) if isinstance(v, Operation) and v.name == "select" and v.args[0] is where else None
 
 
 def _around(cycle: CycleStores) -> tuple[LoopVar, ...]:
