@@ -302,7 +302,7 @@ class _Splitter:
                 continue
             over = (*(v for v in reduction.variables if v is not along[0]), along[0])
             m, windows = self.counting(rows), None
-            seen = product_windows(self.dag, reduction, x, stores, stored_along=False)
+            seen = self.row_windows(reduction, x, stores, b)
             if seen is not None:  # its channels are not adjacent: a row of them is gathered for many places at once
                 windows, m = seen
                 over, rows = reduction.variables, tuple(p.position for p in windows.staged.moving)
@@ -334,7 +334,7 @@ class _Splitter:
                 continue
             over = (*(v for v in reduction.variables if v is not along[0]), along[0])
             m, windows = self.counting(rows), None
-            seen = product_windows(self.dag, reduction, x.stored, stores, stored_along=False)
+            seen = self.row_windows(reduction, x.stored, stores, b)
             if seen is not None:
                 if len(seen[0].staged.channels) > 1:
                     continue
@@ -351,6 +351,15 @@ class _Splitter:
                 windows=windows, codes=codes, ahead=ahead, known=known,
             )  # fmt: skip
         return None
+
+    def row_windows(
+        self, reduction: Reduction, x: DagNode, stores: list[Store], b: Access
+    ) -> tuple[Windows[DagNode], LoopVar] | None:
+        """The windows that rows are gathered from, whose positions the rows then count; None where b differs between those."""
+        seen = product_windows(self.dag, reduction, x, stores, stored_along=False)
+        if seen is None or {p.position for p in seen[0].staged.moving} & b.domain:
+            return None
+        return seen
 
     def counting(self, variables: Sequence[LoopVar]) -> LoopVar:
         """A variable with a value for each of those of several."""
