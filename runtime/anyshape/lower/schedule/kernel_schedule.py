@@ -71,8 +71,10 @@ class KernelSchedule:
         """Whether numbers among the sizes are passed as if they were unknown, so that layers of several widths share the code: it is long,
         as for windows and tiles, or a network has it in many widths, as for products in batches of constants."""
         return any(
-            isinstance(p, Product)
-            and (p.windows is not None or p.gathered is not None or (p.packed is not None and bool(p.batch)))
+            (
+                isinstance(p, Product)
+                and (p.windows is not None or p.gathered is not None or (p.packed is not None and bool(p.batch)))
+            )
             or (isinstance(p, Scope) and p.tiled is not None)
             for p in self.phases
         )
