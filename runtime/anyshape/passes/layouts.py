@@ -32,7 +32,7 @@ FASTER, FASTER_PLAIN = 8, 32
 """A product of gathered rows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one with a single tap,
 which is a product of the image as it lies, less."""
 LANES = 32
-TAPS = 16
+TAPS = 6
 """A window whose lanes are channels saves a cycle for so many of its products."""
 
 
