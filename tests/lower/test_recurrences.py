@@ -154,8 +154,8 @@ def test_what_is_apart_is_around_the_positions_and_shared_out(constant: bool, sh
     x, r, h0 = group.inputs
     (y,) = group.outputs
     kernel = Native(group)
-    assert kernel.kernel.pieces == (1 if shared else 2)
-    assert (kernel.kernel.work == 0) == shared
+    assert kernel.kernel.pieces == (N if shared else 2)
+    assert kernel.kernel.work != 0
     for t, n in ((4, 3), (1, 20), (0, 2), (3, 1), (3, 0)):
         arrays = {x: RNG.normal(size=(t, 2, n, 5)), r: weights, h0: RNG.normal(size=(2, n, 5))}
         arrays = {k: a.astype(np.float32) for k, a in arrays.items()}
@@ -174,6 +174,38 @@ def test_what_is_apart_is_around_the_positions_and_shared_out(constant: bool, sh
     lines = [line.strip() for line in describe(group).splitlines()]
     before = lines[lines.index(next(line for line in lines if line.startswith("steps position"))) - 1]
     assert (before.startswith("for ") and before.endswith("in 2:")) == (not shared)
+    assert (before.startswith("block of ") and before.endswith(" in n:")) == shared
+
+
+@pytest.mark.parametrize("along", ["direction", "row", "gate", "positions"])
+def test_what_reads_others_goes_through_the_positions_with_them(along: str) -> None:
+    """Directions that read each other's values are not apart, but rows are; rows that do, another gate, other positions leave directions
+    apart."""
+    x, y = tensor("x", "f32", T, 2, N, 3, H), tensor("y", "f32", T + 2, 2, N, 3, H)
+    r, eqs = tensor("r", "f32", 2, H, H), Equations("others", {}, {})
+    for k in range(2):
+        u, n, a, j = eqs.index("u", 2), eqs.index("n", N), eqs.index("a", 3), eqs.index("j", H)
+        eqs.define(y[k, u, n, a, j], 0)
+    s, u, n, a, j = eqs.index("s", T), eqs.index("u", 2), eqs.index("n", N), eqs.index("a", 3), eqs.index("j", H)
+    at = {
+        "direction": lambda k: where(lt(u, 1), lambda: y[s + 1, u + 1, n, a, k], 0),
+        "row": lambda k: where(lt(n, N - 1), lambda: y[s + 1, u, n + 1, a, k], 0),
+        "gate": lambda k: y[s + 1, u, n, 1, k],
+        "positions": lambda k: y[s, u, n, a, k],
+    }[along]
+    eqs.step(y[s + 2, u, n, a, j], tanh(x[s, u, n, a, j] + reduce_("sum", [H], lambda k: at(k) * r[u, j, k])), s)
+    group = Group("others", tuple(eqs.equations), (x, r), outputs=(y,))
+    kernel = Native(group)
+    assert kernel.kernel.pieces == (N if along == "direction" else 2)
+    for t, n in ((4, 3), (1, 20), (3, 1)):
+        arrays = {x: RNG.normal(size=(t, 2, n, 3, 5)), r: RNG.normal(size=(2, 5, 5))}
+        arrays = {k: a.astype(np.float32) for k, a in arrays.items()}
+        sizes = {T: t, N: n, H: 5}
+        wanted = interpret(eqs.equations, arrays, sizes)[y]
+        for parts in (1, 2, 3):
+            status, (got,) = kernel.run(arrays, sizes, parts)
+            assert status == 0
+            np.testing.assert_allclose(got, wanted, 1e-4, 1e-5)
 
 
 def limited(by: str) -> tuple[Group, Equations]:

@@ -89,6 +89,9 @@ class _Text:
         if around:
             self.line(0, f"for {_variables(around, vector)}:")
             self.depth += 1
+        if r.rows is not None:
+            self.line(0, f"block of {r.rows.count} rows from {r.rows.first} in {r.rows.all}:")
+            self.depth += 1
         self.line(0, f"steps {at.symbol} in {at.extent}{' backward' if at.backward else ''}:")
         self.depth += 1
         if isinstance(form, StepForm):
