@@ -3315,7 +3315,7 @@ def dft_of_rows(
     )[0]
 
 
-# specs/signal.yaml:358
+# specs/signal.yaml:360
 @called
 def dft(
     x: Operand,
@@ -3337,7 +3337,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:405
+# specs/signal.yaml:407
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3364,7 +3364,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:444
+# specs/signal.yaml:446
 @called
 def turning_waves(
     window: Operand,
@@ -3391,7 +3391,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:496
+# specs/signal.yaml:498
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3404,7 +3404,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:518
+# specs/signal.yaml:520
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3414,7 +3414,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:533
+# specs/signal.yaml:535
 @called
 def stft(
     x: Operand,
@@ -3438,7 +3438,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:573
+# specs/signal.yaml:587
 @called
 def mel_weight_matrix(
     lower: Operand,

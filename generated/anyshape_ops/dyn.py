@@ -1343,7 +1343,7 @@ def dft_of_rows(
     return call(DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:358
+# specs/signal.yaml:360
 @called
 def dft(
     x: Operand,
@@ -1363,7 +1363,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:405
+# specs/signal.yaml:407
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -1384,7 +1384,7 @@ def stft_of_long_parts(
     return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:444
+# specs/signal.yaml:446
 @called
 def turning_waves(
     window: Operand,
@@ -1410,7 +1410,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:496
+# specs/signal.yaml:498
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1423,7 +1423,7 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:533
+# specs/signal.yaml:535
 @called
 def stft(
     x: Operand,
@@ -1445,7 +1445,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:573
+# specs/signal.yaml:587
 @called
 def mel_weight_matrix(
     lower: Operand,

@@ -1424,7 +1424,7 @@ def dft_of_rows(
     return call(STATIC_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:358
+# specs/signal.yaml:360
 @called
 def dft(
     x: Operand,
@@ -1444,7 +1444,7 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:405
+# specs/signal.yaml:407
 @called
 def stft_of_long_parts(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1461,7 +1461,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:444
+# specs/signal.yaml:446
 @called
 def turning_waves(
     window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
@@ -1481,7 +1481,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:496
+# specs/signal.yaml:498
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1494,7 +1494,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") ->
     return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:533
+# specs/signal.yaml:535
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1510,7 +1510,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:573
+# specs/signal.yaml:587
 @called
 def mel_weight_matrix(
     lower: Operand,

@@ -120,26 +120,27 @@ def dft_of_rows_body(c: Composing) -> list[Any]:
             (y,) = c.if_(c.size("length <= 1024"), then3, other3)
             return [y]
 
-        (y,) = c.if_(api.greater(factor, 1, source=c.source), then2, other2)
+        (y,) = c.if_(api.greater(factor, c.size("few"), source=c.source), then2, other2)
         return [y]
 
-    (y,) = c.if_(c.size("length <= 128"), then1, other1)
+    (y,) = c.if_(c.size("work <= 112"), then1, other1)
     return [y]
 
 
 DFT_OF_ROWS = Composition(
     build=dft_of_rows_body,
     sizes={
-        "length <= 128": lambda rule, bound: rules.le(bound.length, 128),
+        "work <= 112": lambda rule, bound: rules.le(bound.work, 112),
         "length": lambda rule, bound: bound.length,
         "c": lambda rule, bound: bound.c,
+        "few": lambda rule, bound: bound.few,
         "length <= 1024": lambda rule, bound: rules.le(bound.length, 1024),
     },
-    truths=frozenset(("length <= 128", "length <= 1024")),
+    truths=frozenset(("work <= 112", "length <= 1024")),
 )
 
 
-# specs/signal.yaml:358
+# specs/signal.yaml:360
 def dft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -170,7 +171,7 @@ DFT = Composition(
 )
 
 
-# specs/signal.yaml:533
+# specs/signal.yaml:535
 def stft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -189,27 +190,65 @@ def stft_body(c: Composing) -> list[Any]:
         return [y]
 
     def other1() -> list[Any]:
-        y = api.stft_of_long_parts(
-            x,
-            (window if c.present("window") else None),
-            step=c.size("step"),
-            length=c.size("size"),
-            onesided=bound.onesided,
-            source=c.source,
-        )
+        factor = api.largest_factor(number=c.size("size"), source=c.source)
+
+        def then2() -> list[Any]:
+            steps = api.steps_of_parts(
+                x,
+                (window if c.present("window") else None),
+                step=c.size("step"),
+                size=c.size("size"),
+                each=factor,
+                source=c.source,
+            )
+            y = api.cast(
+                api.spectrum_of_steps(steps, onesided=bound.onesided, source=c.source), to=c.dtype("F"), source=c.source
+            )
+            return [y]
+
+        def other2() -> list[Any]:
+
+            def then3() -> list[Any]:
+                waves = api.turning_waves(
+                    (window if c.present("window") else api.cast(1, to=c.dtype("F"), source=c.source)),
+                    size=c.size("size"),
+                    channels=c.size("c"),
+                    onesided=bound.onesided,
+                    source=c.source,
+                )
+                y = api.sums_of_parts(x, waves, step=c.size("step"), source=c.source)
+                return [y]
+
+            def other3() -> list[Any]:
+                y = api.stft_of_long_parts(
+                    x,
+                    (window if c.present("window") else None),
+                    step=c.size("step"),
+                    length=c.size("size"),
+                    onesided=bound.onesided,
+                    source=c.source,
+                )
+                return [y]
+
+            (y,) = c.if_(c.size("size <= 2048"), then3, other3)
+            return [y]
+
+        (y,) = c.if_(api.greater(factor, c.size("few"), source=c.source), then2, other2)
         return [y]
 
-    (y,) = c.if_(c.size("size <= 2048"), then1, other1)
+    (y,) = c.if_(c.size("work <= 112"), then1, other1)
     return [y]
 
 
 STFT = Composition(
     build=stft_body,
     sizes={
-        "size <= 2048": lambda rule, bound: rules.le(bound.size, 2048),
+        "work <= 112": lambda rule, bound: rules.le(bound.work, 112),
         "size": lambda rule, bound: bound.size,
         "c": lambda rule, bound: bound.c,
         "step": lambda rule, bound: bound.step,
+        "few": lambda rule, bound: bound.few,
+        "size <= 2048": lambda rule, bound: rules.le(bound.size, 2048),
     },
-    truths=frozenset(("size <= 2048",)),
+    truths=frozenset(("work <= 112", "size <= 2048")),
 )

@@ -289,7 +289,7 @@ def laced_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*g, k * q + l, e], x[*g, k, e, l], "specs/signal.yaml:278")
 
 
-# specs/signal.yaml:405
+# specs/signal.yaml:407
 def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
     size = bound.size
     w = bound.w
@@ -304,22 +304,22 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:419",
+        "specs/signal.yaml:421",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:420",
+        "specs/signal.yaml:422",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((size,)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:421")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:423")
     if rules.eq(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:422")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:424")
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
         y[g, f, k, 0],
@@ -334,7 +334,7 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:424",
+        "specs/signal.yaml:426",
     )
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
@@ -352,11 +352,11 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:426",
+        "specs/signal.yaml:428",
     )
 
 
-# specs/signal.yaml:444
+# specs/signal.yaml:446
 def turning_waves_kernel(eqs: Equations, bound: Bound) -> None:
     inverse = bound.inverse
     n = bound.n
@@ -379,51 +379,51 @@ def turning_waves_kernel(eqs: Equations, bound: Bound) -> None:
         cast(
             where(and_(inverse, and_(onesided, and_(gt(t, 0), lt(2 * t, size)))), lambda: 2, lambda: 1), eqs.dtypes["U"]
         ) / cast(many, eqs.dtypes["U"]),
-        "specs/signal.yaml:467",
+        "specs/signal.yaml:469",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((n,)))
     parts = eqs.scratch("parts", eqs.dtypes["U"], rules.Vec((n, channels, 1 if inverse and onesided else 2, m)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", n)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:468")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:470")
     if rules.eq(len(w), 0):
         t = eqs.index("t", n)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:469")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:471")
     co = eqs.scratch("co", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:470",
+        "specs/signal.yaml:472",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:471",
+        "specs/signal.yaml:473",
     )
     t, p, k = eqs.index("t", n), eqs.index("p", channels), eqs.index("k", m)
     eqs.define(
         parts[t, p, 0, k],
         win[t] * turned(p, 0, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-        "specs/signal.yaml:472",
+        "specs/signal.yaml:474",
     )
     if not (inverse and onesided):
         t, p, k = eqs.index("t", n), eqs.index("p", channels), eqs.index("k", m)
         eqs.define(
             parts[t, p, 1, k],
             win[t] * turned(p, 1, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-            "specs/signal.yaml:474",
+            "specs/signal.yaml:476",
         )
     t = eqs.index("t", n)
     p = eqs.index("p", channels)
     k = eqs.index("k", m)
     e = eqs.index("e", 1 if inverse and onesided else 2)
-    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:475")
+    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:477")
 
 
-# specs/signal.yaml:496
+# specs/signal.yaml:498
 def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
     b, f_extent, m, v, size, c, step = bound.b, bound.f_extent, bound.m, bound.v, bound.size, bound.c, bound.step
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -438,11 +438,11 @@ def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:504",
+        "specs/signal.yaml:506",
     )
 
 
-# specs/signal.yaml:518
+# specs/signal.yaml:520
 def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, v, n, size, c = bound.a, bound.m, bound.v, bound.n, bound.size, bound.c
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -458,11 +458,11 @@ def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:523",
+        "specs/signal.yaml:525",
     )
 
 
-# specs/signal.yaml:573
+# specs/signal.yaml:587
 def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
     bins = bound.bins
     dft_length = bound.dft_length
@@ -480,7 +480,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         at_[e],
         mel(lower[()])
         + cast(e, parse_dtype("f64")) * (mel(upper[()]) - mel(lower[()])) / cast(bins + 2, parse_dtype("f64")),
-        "specs/signal.yaml:590",
+        "specs/signal.yaml:604",
     )
     edge = eqs.scratch("edge", parse_dtype("f64"), rules.Vec((bins + 2,)))
     e = eqs.index("e", bins + 2)
@@ -491,7 +491,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             * 700
             * (exp(at_[e] / 2595 * log(cast(10, parse_dtype("f64")))) - 1) / cast(sample_rate, parse_dtype("f64"))
         ),
-        "specs/signal.yaml:591",
+        "specs/signal.yaml:605",
     )
     up = eqs.scratch("up", parse_dtype("f64"), rules.Vec((rule.floordiv(dft_length, 2) + 1, bins)))
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
@@ -507,7 +507,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
                 and_(eq(edge[i], edge[i + 1]), eq(cast(j, parse_dtype("f64")), edge[i])), lambda: 1, lambda: 0
             ),
         ),
-        "specs/signal.yaml:592",
+        "specs/signal.yaml:606",
     )
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
     eqs.define(
@@ -520,5 +520,5 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             to,
         ),
-        "specs/signal.yaml:595",
+        "specs/signal.yaml:609",
     )

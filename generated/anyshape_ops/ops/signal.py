@@ -318,7 +318,7 @@ DYN_DFT_OF_ROWS = OpDef(
     traits=("finite",),
 )
 
-# specs/signal.yaml:358
+# specs/signal.yaml:360
 STATIC_DFT = OpDef(
     name="dft",
     variant="static",
@@ -335,7 +335,7 @@ STATIC_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:358",
+    source="specs/signal.yaml:360",
     traits=("finite",),
 )
 DYN_DFT = OpDef(
@@ -354,11 +354,11 @@ DYN_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:358",
+    source="specs/signal.yaml:360",
     traits=("finite",),
 )
 
-# specs/signal.yaml:405
+# specs/signal.yaml:407
 STATIC_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
     variant="static",
@@ -377,7 +377,7 @@ STATIC_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:405",
+    source="specs/signal.yaml:407",
 )
 DYN_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
@@ -397,10 +397,10 @@ DYN_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:405",
+    source="specs/signal.yaml:407",
 )
 
-# specs/signal.yaml:444
+# specs/signal.yaml:446
 STATIC_TURNING_WAVES = OpDef(
     name="turning_waves",
     variant="static",
@@ -417,7 +417,7 @@ STATIC_TURNING_WAVES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.turning_waves_kernel,
     summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
-    source="specs/signal.yaml:444",
+    source="specs/signal.yaml:446",
 )
 DYN_TURNING_WAVES = OpDef(
     name="turning_waves",
@@ -435,10 +435,10 @@ DYN_TURNING_WAVES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.turning_waves_kernel,
     summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
-    source="specs/signal.yaml:444",
+    source="specs/signal.yaml:446",
 )
 
-# specs/signal.yaml:496
+# specs/signal.yaml:498
 STATIC_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
     variant="static",
@@ -453,7 +453,7 @@ STATIC_SUMS_OF_PARTS = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
     summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
-    source="specs/signal.yaml:496",
+    source="specs/signal.yaml:498",
 )
 DYN_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
@@ -469,10 +469,10 @@ DYN_SUMS_OF_PARTS = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
     summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
-    source="specs/signal.yaml:496",
+    source="specs/signal.yaml:498",
 )
 
-# specs/signal.yaml:518
+# specs/signal.yaml:520
 # sums_of_samples: no dyn variant, it has no parameters
 SUMS_OF_SAMPLES = OpDef(
     name="sums_of_samples",
@@ -488,10 +488,10 @@ SUMS_OF_SAMPLES = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_samples_kernel,
     summary="The sums of the samples of a signal, each times what a table has for it, as many as there are in both.",
-    source="specs/signal.yaml:518",
+    source="specs/signal.yaml:520",
 )
 
-# specs/signal.yaml:533
+# specs/signal.yaml:535
 STATIC_STFT = OpDef(
     name="stft",
     variant="static",
@@ -510,7 +510,8 @@ STATIC_STFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:533",
+    source="specs/signal.yaml:535",
+    traits=("finite",),
 )
 DYN_STFT = OpDef(
     name="stft",
@@ -530,10 +531,11 @@ DYN_STFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:533",
+    source="specs/signal.yaml:535",
+    traits=("finite",),
 )
 
-# specs/signal.yaml:573
+# specs/signal.yaml:587
 STATIC_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
     variant="static",
@@ -552,7 +554,7 @@ STATIC_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:573",
+    source="specs/signal.yaml:587",
 )
 DYN_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
@@ -572,5 +574,5 @@ DYN_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:573",
+    source="specs/signal.yaml:587",
 )

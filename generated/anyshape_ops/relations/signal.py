@@ -195,16 +195,20 @@ def dft_of_rows_relation(rule: Rule, *, x: Vec, inverse: bool, onesided: bool, l
         lambda: f"expected at least one sample, of real or complex numbers; got {length} samples",
     )
     s = rule.floordiv(length, 2) + 1 if onesided and (not inverse) else length
+    work = rule.floordiv(c * s, 4 if onesided and inverse else 1)
+    few = rule.where(rule.and_(le(length, 1024), lambda: rule.and_(eq(c, 1), lambda: onesided)), lambda: 2, lambda: 1)
     return rule.bind(
         outputs={"y": Vec((*o, s, 1 if inverse and onesided else 2))},
+        work=work,
         length=length,
         c=c,
         onesided=onesided,
         inverse=inverse,
+        few=few,
     )
 
 
-# specs/signal.yaml:358
+# specs/signal.yaml:360
 def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool, length: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 2), lambda: f"x must have at least rank {axis + 2}, got rank {len(x)}")
@@ -234,7 +238,7 @@ def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool
     )
 
 
-# specs/signal.yaml:405
+# specs/signal.yaml:407
 def stft_of_long_parts_relation(
     rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool
 ) -> Bound:
@@ -280,7 +284,7 @@ def stft_of_long_parts_relation(
     )
 
 
-# specs/signal.yaml:444
+# specs/signal.yaml:446
 def turning_waves_relation(
     rule: Rule, *, window: Vec, size: Any, channels: Any, onesided: bool, inverse: bool
 ) -> Bound:
@@ -309,7 +313,7 @@ def turning_waves_relation(
     )
 
 
-# specs/signal.yaml:496
+# specs/signal.yaml:498
 def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -337,7 +341,7 @@ def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Boun
     )
 
 
-# specs/signal.yaml:518
+# specs/signal.yaml:520
 def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -351,7 +355,7 @@ def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*a, m, v))}, a=a, m=m, v=v, n=n, size=size, c=c)
 
 
-# specs/signal.yaml:533
+# specs/signal.yaml:535
 def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     b = x[0]
@@ -379,17 +383,21 @@ def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: 
         lambda: f"cannot take parts of {size} samples, {step} apart: expected at least 1, real or "
         f"complex numbers, and a window as long",
     )
+    work = c * (rule.floordiv(size, 2) + 1 if onesided else size)
+    few = rule.where(rule.and_(le(size, 2048), lambda: rule.and_(eq(c, 1), lambda: onesided)), lambda: 2, lambda: 1)
     return rule.bind(
         outputs={"y": Vec((b, rule.floordiv(n - size, step) + 1, rule.floordiv(size, 2) + 1 if onesided else size, 2))},
+        work=work,
         size=size,
         c=c,
         onesided=onesided,
         step=step,
+        few=few,
         length=length,
     )
 
 
-# specs/signal.yaml:573
+# specs/signal.yaml:587
 def mel_weight_matrix_relation(
     rule: Rule, *, lower: Vec, upper: Vec, bins: Any, dft_length: Any, sample_rate: Any, to: Any
 ) -> Bound:

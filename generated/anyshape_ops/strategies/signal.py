@@ -687,7 +687,7 @@ def dft_of_rows_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:347
+# specs/signal.yaml:349
 def dft_of_rows_reference(x: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, -2, length, inverse, onesided)
 
@@ -697,36 +697,36 @@ DFT_OF_ROWS = Property(
     dft_of_rows_case,
     dft_of_rows_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:349"),
-        Example({"x": Given((2, 140, 1))}, {"onesided": True}, {"y": Given((2, 71, 2))}, None, "specs/signal.yaml:350"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:351"),
+        Example({"x": Given((2, 140, 1))}, {"onesided": True}, {"y": Given((2, 71, 2))}, None, "specs/signal.yaml:352"),
         Example(
             {"x": Given((2, 71, 2))},
             {"onesided": True, "inverse": True},
             {"y": Given((2, 140, 1))},
             None,
-            "specs/signal.yaml:351",
+            "specs/signal.yaml:353",
         ),
-        Example({"x": Given((130, 1))}, {"length": 131}, {"y": Given((131, 2))}, None, "specs/signal.yaml:352"),
+        Example({"x": Given((130, 1))}, {"length": 131}, {"y": Given((131, 2))}, None, "specs/signal.yaml:354"),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:353",
+            "specs/signal.yaml:355",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:354"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:355"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:356"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:356"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:357"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:358"),
     ),
     "specs/signal.yaml:321",
     asserts=(
         Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:331"),
     ),
-    reference_source="specs/signal.yaml:347",
+    reference_source="specs/signal.yaml:349",
 )
 
 
-# specs/signal.yaml:358
+# specs/signal.yaml:360
 def dft_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -747,7 +747,7 @@ def dft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:380
+# specs/signal.yaml:382
 def dft_reference(x: Any, axis: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, axis, length, inverse, onesided)
 
@@ -757,91 +757,91 @@ DFT = Property(
     dft_case,
     dft_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:386"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:388"),
         Example(
             {"x": Given((6, 3, 2))},
             {"axis": 0, "length": 4, "inverse": True},
             {"y": Given((4, 3, 2))},
             None,
-            "specs/signal.yaml:387",
+            "specs/signal.yaml:389",
         ),
         Example(
             {"x": Given((2, 5, 1))},
             {"axis": 1, "onesided": True, "length": 7},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:388",
+            "specs/signal.yaml:390",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True},
             {"y": Given((2, 6, 1))},
             None,
-            "specs/signal.yaml:389",
+            "specs/signal.yaml:391",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True, "length": 5},
             {"y": Given((2, 5, 1))},
             None,
-            "specs/signal.yaml:390",
+            "specs/signal.yaml:392",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:391",
+            "specs/signal.yaml:393",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "inverse": True},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:392",
+            "specs/signal.yaml:394",
         ),
-        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:393"),
+        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:395"),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, -1.0), (0.0, 5.0)))},
             {},
             {"y": Given(value=((4.0, 6.0), (-5.696152423, -2.598076211), (4.696152423, 2.598076211)))},
             None,
-            "specs/signal.yaml:394",
+            "specs/signal.yaml:396",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True},
             {"y": Given(value=((2.666666667, 0.0), (-0.833333333, -0.288675135), (-0.833333333, 0.288675135)))},
             None,
-            "specs/signal.yaml:396",
+            "specs/signal.yaml:398",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True, "onesided": True},
             {"y": Given(value=((2.75,), (-0.75,), (-0.25,), (-0.75,)))},
             None,
-            "specs/signal.yaml:398",
+            "specs/signal.yaml:400",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:399"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:400"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:401"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:401"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:402"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:403"),
         Example(
             {"x": Given(value=((1.0,), (3.0,)))},
             {"inverse": True, "length": 3},
             {"y": Given(value=((1.333333333, 0.0), (-0.166666667, 0.866025404), (-0.166666667, -0.866025404)))},
             None,
-            "specs/signal.yaml:402",
+            "specs/signal.yaml:404",
         ),
     ),
-    "specs/signal.yaml:358",
+    "specs/signal.yaml:360",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:369"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:371"),
     ),
-    reference_source="specs/signal.yaml:380",
+    reference_source="specs/signal.yaml:382",
 )
 
 
-# specs/signal.yaml:405
+# specs/signal.yaml:407
 def stft_of_long_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -856,7 +856,7 @@ def stft_of_long_parts_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:428
+# specs/signal.yaml:430
 def stft_of_long_parts_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -867,69 +867,69 @@ STFT_OF_LONG_PARTS = Property(
     stft_of_long_parts_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:430"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:432"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:431",
+            "specs/signal.yaml:433",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:432"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:434"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:433",
+            "specs/signal.yaml:435",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:434",
+            "specs/signal.yaml:436",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:435",
+            "specs/signal.yaml:437",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:436",
+            "specs/signal.yaml:438",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:437",
+            "specs/signal.yaml:439",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:438"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:439"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:440"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:441"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:442"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:440"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:441"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:442"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:443"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:444"),
     ),
-    "specs/signal.yaml:405",
+    "specs/signal.yaml:407",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:416",
+            "specs/signal.yaml:418",
         ),
     ),
-    reference_source="specs/signal.yaml:428",
+    reference_source="specs/signal.yaml:430",
 )
 
 
-# specs/signal.yaml:444
+# specs/signal.yaml:446
 def turning_waves_case(d: Draw) -> Case:
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
     w = d.mostly(
@@ -944,7 +944,7 @@ def turning_waves_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:476
+# specs/signal.yaml:478
 def turning_waves_reference(window: Any, size: Any, channels: Any, onesided: Any, inverse: Any) -> Any:
     return wave_table(window, size, channels, onesided, inverse)
 
@@ -954,7 +954,7 @@ TURNING_WAVES = Property(
     turning_waves_case,
     turning_waves_reference,
     (
-        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:478"),
+        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:480"),
         Example(
             {"window": Given(value=(1.0, 0.5, 0.5))},
             {"size": 3},
@@ -968,14 +968,14 @@ TURNING_WAVES = Property(
                 )
             },
             None,
-            "specs/signal.yaml:479",
+            "specs/signal.yaml:481",
         ),
         Example(
             {"window": Given((4,))},
             {"size": 4, "channels": 2, "onesided": False},
             {"y": Given((4, 2, 4, 2))},
             None,
-            "specs/signal.yaml:481",
+            "specs/signal.yaml:483",
         ),
         Example(
             {"window": Given(value=1.0)},
@@ -996,21 +996,21 @@ TURNING_WAVES = Property(
                 )
             },
             None,
-            "specs/signal.yaml:482",
+            "specs/signal.yaml:484",
         ),
         Example(
             {"window": Given(value=(3.0, 6.0, 9.0))},
             {"size": 3, "channels": 2, "inverse": True},
             {"y": Given((3, 2, 2, 2))},
             None,
-            "specs/signal.yaml:486",
+            "specs/signal.yaml:488",
         ),
         Example(
             {"window": Given(value=(inf,))},
             {"size": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:487",
+            "specs/signal.yaml:489",
         ),
         Example(
             {"window": Given(value=1.0)},
@@ -1024,27 +1024,27 @@ TURNING_WAVES = Property(
                 )
             },
             None,
-            "specs/signal.yaml:488",
+            "specs/signal.yaml:490",
         ),
-        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:491"),
-        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:492"),
+        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:493"),
+        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:494"),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:493"
+            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:495"
         ),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:494"
+            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:496"
         ),
     ),
-    "specs/signal.yaml:444",
+    "specs/signal.yaml:446",
     asserts=(
-        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:460"),
-        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:461"),
+        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:462"),
+        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:463"),
     ),
-    reference_source="specs/signal.yaml:476",
+    reference_source="specs/signal.yaml:478",
 )
 
 
-# specs/signal.yaml:496
+# specs/signal.yaml:498
 def sums_of_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1056,7 +1056,7 @@ def sums_of_parts_case(d: Draw) -> Case:
     return Case({"x": Vec((b, n, c)), "table": Vec((size, c, m, v))}, {"step": step})
 
 
-# specs/signal.yaml:506
+# specs/signal.yaml:508
 def sums_of_parts_reference(x: Any, table: Any, step: Any) -> Any:
     return np.stack(
         [
@@ -1080,58 +1080,58 @@ SUMS_OF_PARTS = Property(
             {"step": 2},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:509",
+            "specs/signal.yaml:511",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {"step": 1},
             {"y": Given(value=((((3.0, 6.0),), ((6.0, 12.0),)),))},
             None,
-            "specs/signal.yaml:510",
+            "specs/signal.yaml:512",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "table": Given(value=((((1.0, 3.0),), ((2.0, 0.0),)),))},
             {"step": 5},
             {"y": Given(value=((((5.0, 3.0),),),))},
             None,
-            "specs/signal.yaml:512",
+            "specs/signal.yaml:514",
         ),
         Example(
             {"x": Given(value=(((0.0,),),)), "table": Given(value=((((1.0, inf),),),))},
             {"step": 1},
             {"y": Given(value=((((0.0, nan),),),))},
             None,
-            "specs/signal.yaml:513",
+            "specs/signal.yaml:515",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((4, 1, 3, 2))},
             {"step": 0},
             {},
             "cannot take parts",
-            "specs/signal.yaml:514",
+            "specs/signal.yaml:516",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((9, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:515",
+            "specs/signal.yaml:517",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((0, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:516",
+            "specs/signal.yaml:518",
         ),
     ),
-    "specs/signal.yaml:496",
-    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:503"),),
-    reference_source="specs/signal.yaml:506",
+    "specs/signal.yaml:498",
+    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:505"),),
+    reference_source="specs/signal.yaml:508",
 )
 
 
-# specs/signal.yaml:518
+# specs/signal.yaml:520
 def sums_of_samples_case(d: Draw) -> Case:
     a = d.run("a")
     n = d.dim("n")
@@ -1142,7 +1142,7 @@ def sums_of_samples_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, n, c)), "table": Vec((size, c, m, v))}, {})
 
 
-# specs/signal.yaml:525
+# specs/signal.yaml:527
 def sums_of_samples_reference(x: Any, table: Any) -> Any:
     return tabled(
         x[..., :len(table), :].astype(np.promote_types(np.promote_types(x.dtype, np.float32), table.dtype)),
@@ -1160,36 +1160,36 @@ SUMS_OF_SAMPLES = Property(
             {},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:528",
+            "specs/signal.yaml:530",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,))), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((3.0, 6.0),))},
             None,
-            "specs/signal.yaml:529",
+            "specs/signal.yaml:531",
         ),
         Example(
             {"x": Given(value=((1.0,),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((1.0, 0.0),))},
             None,
-            "specs/signal.yaml:530",
+            "specs/signal.yaml:532",
         ),
         Example(
             {"x": Given(value=((0.0,),)), "table": Given(value=((((1.0, inf),),),))},
             {},
             {"y": Given(value=((0.0, nan),))},
             None,
-            "specs/signal.yaml:531",
+            "specs/signal.yaml:533",
         ),
     ),
-    "specs/signal.yaml:518",
-    reference_source="specs/signal.yaml:525",
+    "specs/signal.yaml:520",
+    reference_source="specs/signal.yaml:527",
 )
 
 
-# specs/signal.yaml:533
+# specs/signal.yaml:535
 def stft_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1204,7 +1204,7 @@ def stft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:554
+# specs/signal.yaml:568
 def stft_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -1215,69 +1215,69 @@ STFT = Property(
     stft_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:559"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:573"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:560",
+            "specs/signal.yaml:574",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:561"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:575"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:562",
+            "specs/signal.yaml:576",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:563",
+            "specs/signal.yaml:577",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:564",
+            "specs/signal.yaml:578",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:565",
+            "specs/signal.yaml:579",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:566",
+            "specs/signal.yaml:580",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:567"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:568"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:569"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:570"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:571"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:581"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:582"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:583"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:584"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:585"),
     ),
-    "specs/signal.yaml:533",
+    "specs/signal.yaml:535",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:544",
+            "specs/signal.yaml:546",
         ),
     ),
-    reference_source="specs/signal.yaml:554",
+    reference_source="specs/signal.yaml:568",
 )
 
 
-# specs/signal.yaml:573
+# specs/signal.yaml:587
 def mel_weight_matrix_case(d: Draw) -> Case:
     bins = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     dft_length = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -1289,7 +1289,7 @@ def mel_weight_matrix_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:597
+# specs/signal.yaml:611
 def mel_weight_matrix_reference(lower: Any, upper: Any, bins: Any, dft_length: Any, sample_rate: Any, to: Any) -> Any:
     return triangles(lower, upper, bins, dft_length, sample_rate, to)
 
@@ -1304,76 +1304,76 @@ MEL_WEIGHT_MATRIX = Property(
             {"bins": 4, "dft_length": 16, "sample_rate": 8000},
             {"y": Given((9, 4))},
             None,
-            "specs/signal.yaml:605",
+            "specs/signal.yaml:619",
         ),
         Example(
             {"lower": Given(value=300.0), "upper": Given(value=700.0)},
             {"bins": 3, "dft_length": 20, "sample_rate": 4000, "to": "f64"},
             {"y": Given((11, 3))},
             None,
-            "specs/signal.yaml:606",
+            "specs/signal.yaml:620",
         ),
         Example(
             {"lower": Given(value=4.0), "upper": Given(value=2363.0)},
             {"bins": 1, "dft_length": 20, "sample_rate": 84},
             {"y": Given((11, 1))},
             None,
-            "specs/signal.yaml:607",
+            "specs/signal.yaml:621",
         ),
         Example(
             {"lower": Given(value=11.0), "upper": Given(value=991.0)},
             {"bins": 1, "dft_length": 223, "sample_rate": 308},
             {"y": Given((112, 1))},
             None,
-            "specs/signal.yaml:608",
+            "specs/signal.yaml:622",
         ),
         Example(
             {"lower": Given(value=25.0), "upper": Given(value=792.0)},
             {"bins": 1, "dft_length": 27, "sample_rate": 100},
             {"y": Given((14, 1))},
             None,
-            "specs/signal.yaml:609",
+            "specs/signal.yaml:623",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1.0)},
             {"bins": 0, "dft_length": 0, "sample_rate": 1},
             {"y": Given((1, 0))},
             None,
-            "specs/signal.yaml:610",
+            "specs/signal.yaml:624",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": -1, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:611",
+            "specs/signal.yaml:625",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": -1, "dft_length": 16, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:612",
+            "specs/signal.yaml:626",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": 16, "sample_rate": 0},
             {},
             "a sample a second",
-            "specs/signal.yaml:613",
+            "specs/signal.yaml:627",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=4000.0)},
             {"bins": 2, "dft_length": 10, "sample_rate": 8000},
             {"y": Given(value=((1, 0), (0, 1), (0, 0.5), (0, 0), (0, 0), (0, 0)))},
             None,
-            "specs/signal.yaml:614",
+            "specs/signal.yaml:628",
         ),
     ),
-    "specs/signal.yaml:573",
+    "specs/signal.yaml:587",
     asserts=(
-        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:587"),
-        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:588"),
+        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:601"),
+        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:602"),
     ),
-    reference_source="specs/signal.yaml:597",
+    reference_source="specs/signal.yaml:611",
 )
