@@ -17,7 +17,11 @@ from anyshape.passes import optimise
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(11)
-DTYPES = {np.dtype(np.uint8): TensorProto.UINT8, np.dtype(np.int8): TensorProto.INT8, np.dtype(np.int16): TensorProto.INT16}
+DTYPES = {
+    np.dtype(np.uint8): TensorProto.UINT8,
+    np.dtype(np.int8): TensorProto.INT8,
+    np.dtype(np.int16): TensorProto.INT16,
+}
 
 
 @dataclass
@@ -54,7 +58,11 @@ class Form:
         operands = ["xf", "wf"]
         if self.bias:
             width = self.weights[0] if self.op == "Conv" or self.attributes.get("transB") else self.weights[-1]
-            known |= {"b": RNG.integers(-9000, 9000, width).astype(np.int32), "sb": np.resize(0.02 * scales, width), "zb": np.zeros(width, np.int32)}
+            known |= {
+                "b": RNG.integers(-9000, 9000, width).astype(np.int32),
+                "sb": np.resize(0.02 * scales, width),
+                "zb": np.zeros(width, np.int32),
+            }
             nodes.append(helper.make_node("DequantizeLinear", ["b", "sb", "zb"], ["bf"], axis=0))
             operands.append("bf")
         nodes += [
@@ -144,7 +152,9 @@ def test_others_stay_floats(name: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["avx2", "sse"])
-@pytest.mark.parametrize("name", ["3 x 3, pads of an asymmetric zero point", "depthwise", "weights without a sign", "a product of batches"])
+@pytest.mark.parametrize(
+    "name", ["3 x 3, pads of an asymmetric zero point", "depthwise", "weights without a sign", "a product of batches"]
+)
 def test_other_processors(name: str, target: Any) -> None:
     compare(FORMS[name], target=target)
 
@@ -169,5 +179,7 @@ def test_scales_that_only_the_run_knows_stay_floats() -> None:
     x, s = anyshape.input("x", "u8[n, 4]"), anyshape.input("s", "f32[]")
     y = ops.matmul(ops.dequantize_linear(x, s), ops.dequantize_linear(np.ones((4, 3), np.int8), np.float32(0.5)))
     assert "matmul" in {n.op.name for n in optimise(anyshape.function([x, s], y)).nodes}
-    y = ops.matmul(ops.dequantize_linear(x, np.float32(np.inf)), ops.dequantize_linear(np.ones((4, 3), np.int8), np.float32(0.5)))
+    y = ops.matmul(
+        ops.dequantize_linear(x, np.float32(np.inf)), ops.dequantize_linear(np.ones((4, 3), np.int8), np.float32(0.5))
+    )
     assert "matmul" in {n.op.name for n in optimise(anyshape.function([x], y)).nodes}

@@ -51,6 +51,7 @@ WRONG = {
         "matmul",
         "matmul(a, mul(b, r)) as y >> matmul(a, b) if finite(r) and prod(shape(r)) == 1 and rank(r) <= min(rank(b), rank(y))",
         "in place of",
+    ),
     "zero points left out": (
         "matmul",
         "matmul(dequantize_linear(a, sa, _, axis=_), dequantize_linear(b, sb, zb, axis=_))"

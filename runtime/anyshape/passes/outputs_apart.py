@@ -1,7 +1,7 @@
 """Nodes of several outputs, before fusion: one that only moves elements becomes a node for each output.
 
-In: a function. Out: one in which each part of a split, say, is computed where it is read, as a slice is. A node of which several outputs are
-read is a kernel of its own otherwise, that copies all of its operand.
+In: a function. Out: one in which each part of a split, say, is computed where it is read, as a slice is. Otherwise a node of which several
+outputs are read is a kernel of its own, which copies all of its operand.
 """
 
 from __future__ import annotations
