@@ -167,7 +167,7 @@ class Instance:
                     reject()
                 operands.append(inner[i.name])
             else:
-                operands.append(self._leaf(parts.get(i.name), drawn, c.recipe.seed))
+                operands.append(self._leaf(parts.get(i.name), drawn, c.recipe.seed, free=not op.params))
             operand = operands[-1]
             if operand is not None and operand.type.dtype != input_dtype(i, c.dtypes):
                 reject()
@@ -179,14 +179,15 @@ class Instance:
         self.symbolic[result] = call(op, [v if v is None else self.symbolic[v] for v in operands], params)[0]
         return result
 
-    def _leaf(self, part: ast.expr | None, drawn: Array | None, seed: int) -> Value | None:
-        """Makes an operand, or returns that of the same name; None where the pattern or the draw leaves it out."""
+    def _leaf(self, part: ast.expr | None, drawn: Array | None, seed: int, free: bool) -> Value | None:
+        """Makes an operand, or returns that of the same name; None where the pattern or the draw leaves it out. `free`: no parameter says
+        what shape it has."""
         if part is None or drawn is None:
             return None
         assert isinstance(part, ast.Name)
         if part.id in self.bound:
             return self.bound[part.id]
-        if part.id in self.single and seed % 2:
+        if free and part.id in self.single and seed % 2:
             drawn = np.resize(drawn, (1,) * drawn.ndim)
         if part.id in self.known:
             choices = [drawn, *(np.full_like(drawn, number) for number in (0, 1, *self.numbers))]
