@@ -172,3 +172,11 @@ def test_the_page_lists_what_is_slow_and_replaces_only_its_section() -> None:
     again = performance_page.with_section(page, text)
     assert again == page.replace("## Every operator, 1 thread\n\nold\n", text.strip() + "\n")
     assert performance_page.with_section("# P\n\n## A\n\na\n", text) == "# P\n\n## A\n\na\n\n" + text.strip() + "\n"
+
+
+def test_a_peer_that_computes_something_else_counts_only_if_all_do() -> None:
+    medians = {"onnxruntime": 2.0, "openvino": 1.0}
+    assert op_audit.best_of(medians, {}) == "openvino"
+    assert op_audit.best_of(medians, {"openvino": "y: by 7e-7"}) == "onnxruntime"
+    assert op_audit.best_of(medians, {"openvino": "y: by 7e-7", "onnxruntime": "y: by 1"}) == "openvino"
+    assert op_audit.best_of({}, {}) is None
