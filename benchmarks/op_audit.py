@@ -1,4 +1,4 @@
-"""Every ONNX operator in its usual variants beside onnxruntime and OpenVINO: in turns, at three sizes of one compiled model.
+"""Every ONNX operator in its usual variants beside onnxruntime and OpenVINO: in turns, at three sizes or more of one compiled model.
 
     PYTHONPATH=runtime:generated:. python -m benchmarks.op_audit [--operator Conv] [--cases depthwise] [--threads 2] [--json rows.json]
 

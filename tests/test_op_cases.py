@@ -61,10 +61,10 @@ def test_what_is_said_to_have_no_kernel_has_none() -> None:
     assert found and not kernels & set(found)
 
 
-def test_names_are_unique_and_every_case_has_three_sizes() -> None:
+def test_names_are_unique_and_every_case_has_three_sizes_or_more() -> None:
     names = Counter((c.operator, c.name) for c in cases())
     assert [n for n, count in names.items() if count > 1] == []
-    assert {len(c.at) for c in cases()} == {3}
+    assert min(len(c.at) for c in cases()) == 3
 
 
 def one_of_each() -> list[op_cases.Case]:
