@@ -207,6 +207,7 @@ from anyshape_ops.ops.normalisation import (
 from anyshape_ops.ops.quantisation import (
     DEQUANTIZE_LINEAR,
     MATMUL_INTEGER,
+    MATMUL_INTEGER_TO_FLOAT,
     MATMUL_NBITS,
     QLINEAR_MATMUL,
     QUANTIZE_LINEAR,
@@ -347,6 +348,7 @@ from anyshape_ops.ops.window import (
     DYN_CONV_BY_2,
     DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
+    DYN_CONV_INTEGER_TO_FLOAT,
     DYN_CONV_TRANSPOSE,
     DYN_CONV_TRANSPOSE_BY_PHASE,
     DYN_INTERLEAVE_PHASES,
@@ -368,6 +370,7 @@ from anyshape_ops.ops.window import (
     STATIC_CONV_BY_2,
     STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
+    STATIC_CONV_INTEGER_TO_FLOAT,
     STATIC_CONV_TRANSPOSE,
     STATIC_CONV_TRANSPOSE_BY_PHASE,
     STATIC_INTERLEAVE_PHASES,
@@ -819,7 +822,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:69
+# specs/contraction.yaml:79
 @called
 def gemm(
     a: Operand,
@@ -839,7 +842,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:141
+# specs/contraction.yaml:162
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -851,7 +854,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:195
+# specs/contraction.yaml:216
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -2244,7 +2247,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:66
+# specs/quantisation.yaml:71
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -2256,7 +2259,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:132
+# specs/quantisation.yaml:137
 @called
 def quantize_linear(
     x: Operand,
@@ -2278,7 +2281,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:216
+# specs/quantisation.yaml:221
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2289,7 +2292,29 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:253
+# specs/quantisation.yaml:258
+@called
+def matmul_integer_to_float(
+    a: Operand,
+    sa: Operand,
+    za: Operand = None,
+    *,
+    b: Operand,
+    sb: Operand,
+    zb: Operand = None,
+    bias: Operand = None,
+    source: str = "",
+) -> Value:
+    """Products of matrices of narrow integers less their zero points, times their scales, plus a bias; scales and
+    bias are floats.
+
+    (a: A[*p, m?, k], sa: F[*e], za: A[*u] = 0, b: B[*q, k, n?], sb: F[*v], zb: B[*w] = 0, bias: F[*r] = 0) ->
+    (y: F[*broadcast(p, q), m?, n?])
+    """
+    return call(MATMUL_INTEGER_TO_FLOAT, [a, sa, za, b, sb, zb, bias], {}, source)[0]
+
+
+# specs/quantisation.yaml:306
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2311,7 +2336,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:306
+# specs/quantisation.yaml:359
 @called
 def matmul_nbits(
     a: Operand,
@@ -2332,7 +2357,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:369
+# specs/quantisation.yaml:422
 @called
 def unpack_nbits(
     codes: Operand,
@@ -2477,7 +2502,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:185
+# specs/recurrent.yaml:187
 @called
 def gru(
     x: Operand,
@@ -2516,7 +2541,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:288
+# specs/recurrent.yaml:292
 @called
 def lstm(
     x: Operand,
@@ -3915,7 +3940,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:286
+# specs/window.yaml:293
 @called
 def max_pool(
     x: Operand,
@@ -3953,7 +3978,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:323
+# specs/window.yaml:330
 @called
 def average_pool(
     x: Operand,
@@ -3991,7 +4016,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:359
+# specs/window.yaml:366
 @called
 def lp_pool(
     x: Operand,
@@ -4029,7 +4054,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:393
+# specs/window.yaml:400
 @called
 def tile_windows(
     x: Operand,
@@ -4058,7 +4083,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:421
+# specs/window.yaml:428
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -4070,7 +4095,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:437
+# specs/window.yaml:444
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -4080,7 +4105,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:448
+# specs/window.yaml:455
 @called
 def tile_results(
     x: Operand,
@@ -4103,7 +4128,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:469
+# specs/window.yaml:476
 @called
 def conv_by_2(
     x: Operand,
@@ -4128,7 +4153,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:481
+# specs/window.yaml:488
 @called
 def conv_by_4(
     x: Operand,
@@ -4153,7 +4178,7 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:496
+# specs/window.yaml:503
 @called
 def conv_transpose(
     x: Operand,
@@ -4195,7 +4220,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:536
+# specs/window.yaml:543
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4236,7 +4261,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:579
+# specs/window.yaml:586
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4249,7 +4274,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:600
+# specs/window.yaml:607
 @called
 def overlap_add(
     x: Operand,
@@ -4277,7 +4302,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:636
+# specs/window.yaml:643
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4304,7 +4329,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:665
+# specs/window.yaml:672
 @called
 def phase_sums(
     x: Operand,
@@ -4326,7 +4351,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:694
+# specs/window.yaml:701
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4340,7 +4365,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:717
+# specs/window.yaml:724
 @called
 def interleave_phases(
     x: Operand,
@@ -4358,7 +4383,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:742
+# specs/window.yaml:749
 @called
 def conv_integer(
     x: Operand,
@@ -4391,7 +4416,43 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:779
+# specs/window.yaml:786
+@called
+def conv_integer_to_float(
+    x: Operand,
+    x_scale: Operand,
+    x_zero: Operand = None,
+    *,
+    w: Operand,
+    w_scale: Operand,
+    w_zero: Operand = None,
+    bias: Operand = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    source: str = "",
+) -> Value:
+    """A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias
+    are floats.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, groups.
+
+    (x: A[b, (groups, c), *d], x_scale: F[*t], x_zero: A[*u] = 0, w: B[(groups, m), c, *k:len(d)], w_scale:
+    F[*v], w_zero: B[*z] = 0, bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_INTEGER_TO_FLOAT,
+        DYN_CONV_INTEGER_TO_FLOAT,
+        [x, x_scale, x_zero, w, w_scale, w_zero, bias],
+        {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:838
 @called
 def qlinear_conv(
     x: Operand,
@@ -4430,7 +4491,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:852
+# specs/window.yaml:911
 @called
 def max_unpool(
     x: Operand,
@@ -4459,7 +4520,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:893
+# specs/window.yaml:952
 @called
 def col2im(
     x: Operand,
@@ -4537,6 +4598,7 @@ __all__ = [
     "conv_by_2",
     "conv_by_4",
     "conv_integer",
+    "conv_integer_to_float",
     "conv_transpose",
     "conv_transpose_by_phase",
     "cos",
@@ -4618,6 +4680,7 @@ __all__ = [
     "lstm",
     "matmul",
     "matmul_integer",
+    "matmul_integer_to_float",
     "matmul_nbits",
     "max",
     "max_pool",

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms in steps, beside NumPy's in f64: of all lengths, known or not when a model is compiled, for each processor."""
+"""Discrete Fourier transforms in steps, beside NumPy's in f64: of all lengths, known or not when a model is compiled."""
 
 import math
 

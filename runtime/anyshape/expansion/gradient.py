@@ -20,6 +20,7 @@ from anyshape.equations.accumulation import accumulate, reading_others
 from anyshape.equations.adjoint import NotDifferentiable, state_adjoint
 from anyshape.equations.expr import const
 from anyshape.equations.program import StepProgram
+from anyshape.equations.undefined import define_the_rest
 from anyshape.errors import ShapeError, UnsupportedError
 from anyshape.expansion.composition import expand
 from anyshape.graph.control import IF
@@ -318,6 +319,7 @@ class _Call:
         stated = _Stated(node.op.full_name, ins, outs, node.dtypes)
         assert node.op.kernel is not None
         node.op.kernel(stated, forward)
+        define_the_rest(stated)
         accumulate(stated)
         seeds = {results[k]: eqs.tensor(f"{self.seed}{k}") for k in self.floats}
         targets = {data[self.name(v)]: eqs.tensor(f"gradient{k}") for k, v in enumerate(self.differentiated)}
