@@ -14,10 +14,6 @@ from anyshape.dims import Size
 from anyshape.dtypes import F32, F64, I64, parse_dtype
 from anyshape.equations import Tensor
 from anyshape.equations.expr import cast
-from anyshape.equations.functions import maximum, reduce_, where
-from anyshape.lower import Group, Packed, host_target, lower_group
-
-
 from anyshape.equations.functions import exp, maximum, minimum, reduce_, where
 from anyshape.lower import Group, Packed, describe, host_target, lower_group
 from anyshape.lower.emit import elementwise
