@@ -99,10 +99,12 @@ from anyshape_ops.ops.elementwise import (
     DIV,
     ERF,
     EXP,
+    EXPM1,
     FLOOR,
     GELU,
     IDENTITY,
     LOG,
+    LOG1P,
     MAXIMUM,
     MINIMUM,
     MOD,
@@ -502,7 +504,7 @@ def mish(x: Operand, *, source: str = "") -> Value:
     return call(MISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:161
+# specs/activation.yaml:165
 @called
 def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element times the logistic function of alpha times it.
@@ -512,7 +514,7 @@ def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(SWISH, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:176
+# specs/activation.yaml:180
 @called
 def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element above alpha, and zero in place of the others.
@@ -522,7 +524,7 @@ def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Val
     return call(THRESHOLDED_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:189
+# specs/activation.yaml:193
 @called
 def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "") -> Value:
     """Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.
@@ -1323,6 +1325,26 @@ def log(x: Operand, *, source: str = "") -> Value:
 
 # specs/elementwise.yaml:229
 @called
+def expm1(x: Operand, *, source: str = "") -> Value:
+    """e to the power of every element, less one, without losing the digits of an element near zero.
+
+    (x: T[*d]) -> (y: T[*d])
+    """
+    return call(EXPM1, [x], {}, source)[0]
+
+
+# specs/elementwise.yaml:239
+@called
+def log1p(x: Operand, *, source: str = "") -> Value:
+    """The natural logarithm of one plus every element, without losing the digits of an element near zero.
+
+    (x: T[*d]) -> (y: T[*d])
+    """
+    return call(LOG1P, [x], {}, source)[0]
+
+
+# specs/elementwise.yaml:249
+@called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
 
@@ -1331,7 +1353,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:241
+# specs/elementwise.yaml:261
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1341,7 +1363,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:253
+# specs/elementwise.yaml:273
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1351,7 +1373,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:266
+# specs/elementwise.yaml:286
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1361,7 +1383,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:283
+# specs/elementwise.yaml:303
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1371,7 +1393,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:294
+# specs/elementwise.yaml:314
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1381,7 +1403,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:305
+# specs/elementwise.yaml:325
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1391,7 +1413,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:316
+# specs/elementwise.yaml:336
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1401,7 +1423,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:328
+# specs/elementwise.yaml:348
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1411,7 +1433,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:339
+# specs/elementwise.yaml:359
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1421,7 +1443,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:355
+# specs/elementwise.yaml:375
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1431,7 +1453,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:377
+# specs/elementwise.yaml:397
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1441,7 +1463,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:391
+# specs/elementwise.yaml:411
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1451,7 +1473,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:437
+# specs/elementwise.yaml:457
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
@@ -4625,6 +4647,7 @@ __all__ = [
     "erf",
     "exp",
     "expand_dims",
+    "expm1",
     "eye_like",
     "flatten",
     "flip",
@@ -4666,6 +4689,7 @@ __all__ = [
     "less_equal",
     "linear_attention",
     "log",
+    "log1p",
     "log_softmax",
     "log_sum",
     "log_sum_exp",
