@@ -807,7 +807,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:75
+# specs/contraction.yaml:78
 @called
 def gemm(
     a: Operand,
@@ -827,7 +827,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:158
+# specs/contraction.yaml:167
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -839,7 +839,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:212
+# specs/contraction.yaml:221
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -3776,7 +3776,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:293
+# specs/window.yaml:297
 @called
 def max_pool(
     x: Operand,
@@ -3814,7 +3814,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:330
+# specs/window.yaml:334
 @called
 def average_pool(
     x: Operand,
@@ -3852,7 +3852,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:366
+# specs/window.yaml:370
 @called
 def lp_pool(
     x: Operand,
@@ -3890,7 +3890,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:400
+# specs/window.yaml:404
 @called
 def tile_windows(
     x: Operand,
@@ -3919,7 +3919,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:428
+# specs/window.yaml:432
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -3931,7 +3931,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:444
+# specs/window.yaml:448
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -3941,7 +3941,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:455
+# specs/window.yaml:459
 @called
 def tile_results(
     x: Operand,
@@ -3964,7 +3964,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:476
+# specs/window.yaml:480
 @called
 def conv_by_2(
     x: Operand,
@@ -3989,7 +3989,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:488
+# specs/window.yaml:492
 @called
 def conv_by_4(
     x: Operand,
@@ -4014,7 +4014,7 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:503
+# specs/window.yaml:507
 @called
 def conv_transpose(
     x: Operand,
@@ -4056,7 +4056,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:543
+# specs/window.yaml:547
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4097,7 +4097,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:586
+# specs/window.yaml:590
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4110,7 +4110,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:607
+# specs/window.yaml:611
 @called
 def overlap_add(
     x: Operand,
@@ -4138,7 +4138,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:643
+# specs/window.yaml:647
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4165,7 +4165,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:672
+# specs/window.yaml:676
 @called
 def phase_sums(
     x: Operand,
@@ -4187,7 +4187,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:701
+# specs/window.yaml:705
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4201,7 +4201,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:724
+# specs/window.yaml:728
 @called
 def interleave_phases(
     x: Operand,
@@ -4219,7 +4219,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:749
+# specs/window.yaml:753
 @called
 def conv_integer(
     x: Operand,
@@ -4252,7 +4252,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:786
+# specs/window.yaml:790
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -4288,7 +4288,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:838
+# specs/window.yaml:842
 @called
 def qlinear_conv(
     x: Operand,
@@ -4327,7 +4327,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:911
+# specs/window.yaml:915
 @called
 def max_unpool(
     x: Operand,
@@ -4356,7 +4356,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:952
+# specs/window.yaml:956
 @called
 def col2im(
     x: Operand,

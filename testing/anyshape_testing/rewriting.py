@@ -29,10 +29,20 @@ from anyshape.errors import AnyshapeError
 from anyshape.graph.call import call
 from anyshape.graph.opdef import InputDef, RewriteDef
 from anyshape.graph.value import Value, constant
-from anyshape.properties import Case
+from anyshape.properties import Case, Property
 from anyshape.rules import Vec
 from anyshape_testing.accounting import Tally, required_calls, settle
-from anyshape_testing.calls import Call, Recipe, Symbols, build_call, computed, input_dtype, random_call, typed, variants
+from anyshape_testing.calls import (
+    Call,
+    Recipe,
+    Symbols,
+    build_call,
+    computed,
+    input_dtype,
+    random_call,
+    typed,
+    variants,
+)
 from anyshape_testing.corpus import FEW, Enough
 from anyshape_testing.draws import Choosing, HypothesisDraw, choosing
 from anyshape_testing.enlarging import enlarged
@@ -43,16 +53,24 @@ from anyshape_testing.tolerance import is_float
 Array = NDArray[Any]
 Record = Callable[[str, Any], None]
 LAW = "5 rewrites keep values and types"
+DRAWS = 4
+"""of one call until its parameters fit the pattern"""
 ENOUGH = 100
 """Instances after which a rewrite that has not fired fails"""
 
 
 class Following(HypothesisDraw):
-    """Draws a call whose first shape is a given one, as far as its signature allows it."""
+    """Draws a call whose first shape is a given one, as far as its signature allows it. Its other sizes are mostly sizes of that shape, and
+    its integers those that a condition compares with."""
 
-    def __init__(self, draw: Any, shape: Sequence[int]) -> None:
+    def __init__(self, draw: Any, shape: Sequence[int], numbers: Sequence[int] = ()) -> None:
         super().__init__(draw)
         self.rest = list(shape)
+        self.pool = [*shape, *self.pool[len(shape) :]]
+        self.numbers = numbers
+
+    def integer(self) -> int:
+        return self._among(super().integer(), 0, 1, *self.numbers)
 
     def dim(self, name: str) -> int:
         return self.rest.pop(0) if self.rest else super().dim(name)
@@ -83,7 +101,7 @@ class Instance:
     again: list[Recipe] = field(default_factory=list)
     """recipes to use in place of random calls"""
     known: frozenset[str] = frozenset()
-    """operands whose elements the condition reads: they are constants, often 0, 1 or one of `numbers`, those that the condition has"""
+    """operands whose elements the condition reads: they are constants, often 0, 1 or one of `numbers`, with which the condition compares"""
     numbers: tuple[int, ...] = ()
     first: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """dtypes from which those of innermost calls are drawn"""
@@ -99,7 +117,9 @@ class Instance:
         calls = {i: a for i in op.inputs if isinstance(a := parts.get(i.name), ast.Call)}
         if len(calls) > 1:
             return self._around(p, calls, parts)
-        fixed = {} if self.again else {v: choosing(self.draw).among(ts) for v, ts in self.first.items() if v in op.dtypes}
+        fixed = (
+            {} if self.again else {v: choosing(self.draw).among(ts) for v, ts in self.first.items() if v in op.dtypes}
+        )
         if like is not None:
             fixed[op.outputs[0].dtype] = from_numpy(like.dtype).name
         inner = {i.name: self.of(a) for i, a in calls.items()}
@@ -108,10 +128,21 @@ class Instance:
             c = build_call(p, self.again.pop(0))
         else:
             first = like.shape if like is not None else next(map(_shape, inner.values()), None)
-            follow = None if first is None else Following(self.draw, first)
-            c = random_call(p, self.draw, dtypes if inner else fixed, follow)
+            c = self._drawn(p, parts, dtypes if inner else fixed, first)
         self.recipes += [c.recipe] if c.recipe is not None else []
         return self._called(p, c, parts, inner)
+
+    def _drawn(
+        self, p: Property, parts: Mapping[str, Any], dtypes: Mapping[str, str], shape: Sequence[int] | None = None
+    ) -> Call:
+        """Draws a call of an op, of a first shape if one is given, that has parameters at their defaults which the pattern does not
+        mention: shapes may depend on them."""
+        for _ in range(DRAWS):
+            c = random_call(p, self.draw, dtypes, None if shape is None else Following(self.draw, shape, self.numbers))
+            others = [q for q in variants(p.op)[0].params if q.name not in parts]
+            if all(c.params.get(q.name) is None or c.params[q.name] == q.default for q in others):
+                return c
+        return reject()
 
     def _around(self, p: Property, calls: Mapping[InputDef, ast.Call], parts: Mapping[str, ast.expr]) -> Value:
         """Builds a call of several calls. Their shapes have to fit each other, so it is drawn first, and each of them with the shape and
@@ -119,9 +150,11 @@ class Instance:
         if self.again:
             c = build_call(p, self.again.pop(0))
         else:
-            results = {i: variants(a.func.id)[0].outputs[0].dtype for i, a in calls.items() if isinstance(a.func, ast.Name)}
+            results = {
+                i: variants(a.func.id)[0].outputs[0].dtype for i, a in calls.items() if isinstance(a.func, ast.Name)
+            }
             among = {i.dtype: self.first[v] for i, v in results.items() if v in self.first}
-            c = random_call(p, self.draw, {v: choosing(self.draw).among(ts) for v, ts in among.items()})
+            c = self._drawn(p, parts, {v: choosing(self.draw).among(ts) for v, ts in among.items()})
         self.recipes += [c.recipe] if c.recipe is not None else []
         inner = {i.name: self.of(a, drawn) for i, a in calls.items() if (drawn := c.inputs[i.name]) is not None}
         if len(inner) < len(calls):
@@ -184,8 +217,8 @@ def elements_read(rewrite: RewriteDef) -> frozenset[str]:
 
 
 def numbers_of(rewrite: RewriteDef) -> tuple[int, ...]:
-    """Lists the numbers but 0 and 1 that the condition compares such an element with."""
-    return tuple(sorted({int(n) for n in re.findall(r"\[\(\)\] == (\d+)", rewrite.text)} - {0, 1}))
+    """Lists the numbers but 0 and 1 that the condition says something is equal to."""
+    return tuple(sorted({int(n) for n in re.findall(r" == (-?\d+)", rewrite.text)} - {0, 1}))
 
 
 def pattern_of(rewrite: RewriteDef) -> ast.Call:
@@ -194,6 +227,11 @@ def pattern_of(rewrite: RewriteDef) -> ast.Call:
     pattern = ast.parse(left, mode="eval").body
     assert isinstance(pattern, ast.Call)
     return pattern
+
+
+def term_of(rewrite: RewriteDef) -> ast.expr:
+    """Parses the right side of a rewrite, without its condition."""
+    return ast.parse(rewrite.text.split(">>")[1].split(" if ")[0].strip(), mode="eval").body
 
 
 def test_rewrites(rewriting_op: str, record_property: Record) -> None:
@@ -235,16 +273,12 @@ def fires(op: str, number: int) -> tuple[int, int]:
 
     try:
         search(settings().max_examples, {})
-        firing: dict[str, list[str]] = {}
         for var, dtype in first_dtypes(rewrite):
-            before = counts[0]
             with suppress(Unsatisfiable):  # a call of that dtype may fit no pattern
                 search(FEW, {var: (dtype,)})
-            if counts[0] > before:
-                firing.setdefault(var, []).append(dtype)
         if counts[0] < (least := required_calls(settings().max_examples)):
             with suppress(Enough):
-                search(MORE * settings().max_examples, firing, least)
+                search(MORE * settings().max_examples, dtypes_of_term(rewrite), least)
     except AssertionError as e:
         if failing:
             e.add_note(report(op, number, failing[-1]))
@@ -258,7 +292,23 @@ def first_dtypes(rewrite: RewriteDef) -> list[tuple[str, str]]:
     inner = {a for c in calls for a in (*c.args, *(k.value for k in c.keywords)) if isinstance(a, ast.Call)}
     innermost = [c for c in calls if inner.isdisjoint((*c.args, *(k.value for k in c.keywords)))]
     names = [c.func.id for c in innermost if isinstance(c.func, ast.Name)]
-    return list(dict.fromkeys((v, d) for name in names for v, allowed in variants(name)[0].dtypes.items() for d in computed(allowed)))
+    return list(
+        dict.fromkeys(
+            (v, d) for name in names for v, allowed in variants(name)[0].dtypes.items() for d in computed(allowed)
+        )
+    )
+
+
+def dtypes_of_term(rewrite: RewriteDef) -> dict[str, list[str]]:
+    """Lists, for each dtype variable of innermost calls, the dtypes that calls of the term take; nothing where it has no calls."""
+    calls = [n for n in ast.walk(term_of(rewrite)) if isinstance(n, ast.Call)]
+    names = [c.func.id for c in calls if isinstance(c.func, ast.Name)]
+    taken = {d for name in names for allowed in variants(name)[0].dtypes.values() for d in computed(allowed)}
+    some: dict[str, list[str]] = {}
+    for v, d in first_dtypes(rewrite):
+        if d in taken:
+            some.setdefault(v, []).append(d)
+    return some
 
 
 def applied(rewrite: RewriteDef, instance: Instance) -> bool:

@@ -24,7 +24,8 @@ from anyshape_gen.traverse import free_names, rebuild, walk
 KNOWN = {
     **RULE_NAMES,
     **dict.fromkeys(
-        ("element_of", "given", "is_default", "is_finite", "make", "producer", "shape_of", "takes"), "anyshape.graph.matching"
+        ("element_of", "given", "is_default", "is_finite", "make", "producer", "shape_of", "takes"),
+        "anyshape.graph.matching",
     ),
     "RewriteDef": "anyshape.graph.opdef",
     "GraphNode": "anyshape.graph.value",
@@ -227,8 +228,12 @@ class _Rewriter:
     def _takes(self, call: Call) -> None:
         """Emits the test that a call of the term takes the dtypes of its operands, if the pattern allows others."""
         inputs = self.specs[call.func].inputs
-        names = [part.id if isinstance(part, Name) else "" for part in _arguments(self.specs[call.func], call)[: len(inputs)]]
-        if all(self.scope.dtypes.get(n, frozenset()) <= _allowed(self.specs[call.func], k) for k, n in enumerate(names)):
+        names = [
+            part.id if isinstance(part, Name) else "" for part in _arguments(self.specs[call.func], call)[: len(inputs)]
+        ]
+        if all(
+            self.scope.dtypes.get(n, frozenset()) <= _allowed(self.specs[call.func], k) for k, n in enumerate(names)
+        ):
             return
         values = [self.scope.values.get(n, "None") for n in names]
         self._leave(f"not {use('takes')}({quoted(call.func)}, [{', '.join(values)}])")
