@@ -70,7 +70,8 @@ class Following(HypothesisDraw):
         self.numbers = numbers
 
     def integer(self) -> int:
-        return self._among(super().integer(), 0, 1, *self.numbers)
+        drawn: int = self._among(super().integer(), 0, 1, *self.numbers)
+        return drawn
 
     def dim(self, name: str) -> int:
         return self.rest.pop(0) if self.rest else super().dim(name)
@@ -248,7 +249,8 @@ def test_rewrites(rewriting_op: str, record_property: Record) -> None:
 
 
 def fires(op: str, number: int) -> tuple[int, int]:
-    """Returns how often the op's rewrite of that number fired, and on how many instances. Raises AssertionError where it is wrong."""
+    """Returns how often the op's rewrite of that number fired and was compared, and on how many instances. Raises AssertionError where it is
+    wrong."""
     rewrite = variants(op)[0].rewrites[number]
     counts = [0, 0]
     failing: list[Instance] = []
@@ -312,7 +314,8 @@ def dtypes_of_term(rewrite: RewriteDef) -> dict[str, list[str]]:
 
 
 def applied(rewrite: RewriteDef, instance: Instance) -> bool:
-    """Applies a rewrite to an instance and compares; returns whether it fired. Rejects an instance that is no valid call."""
+    """Applies a rewrite to an instance and compares; returns whether it fired, and there was something to compare. Rejects an instance that
+    is no valid call."""
     try:
         before = instance.of(pattern_of(rewrite))
     except AnyshapeError:
@@ -320,9 +323,7 @@ def applied(rewrite: RewriteDef, instance: Instance) -> bool:
     after = rewrite.apply(before.node)
     general = instance.symbolic[before]
     compare_on_symbols(rewrite, instance, general, rewrite.apply(general.node), after is not None)
-    if after is not None:
-        compare(rewrite, instance, before, after[0])
-    return after is not None
+    return after is not None and compare(rewrite, instance, before, after[0])
 
 
 def report(op: str, number: int, instance: Instance) -> str:
@@ -364,7 +365,8 @@ def rerun(package: str, op: str, number: int, calls: Sequence[Mapping[str, Any]]
     print(f"{rewrite.text} {'holds for' if fired else 'does not fire on'} these calls")
 
 
-def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value) -> None:
+def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value) -> bool:
+    """Compares what a rewrite makes with what was there; returns whether there is an element other than zero."""
     where = f"{rewrite.source}: {rewrite.text}\n  on " + "; ".join(instance.called)
     assert after.type == before.type, f"{where}: type {after.type} in place of {before.type}"
     with np.errstate(all="ignore"):
@@ -381,6 +383,7 @@ def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value
         with np.errstate(all="ignore"):
             close = _are_close(got, want, *enlarged(read, beside=False, reductions=True))
     assert close, f"{where}: {got!r} in place of {want!r}"
+    return bool(np.any(want))
 
 
 def _are_close(got: Array, want: Array, spread: Array) -> bool:

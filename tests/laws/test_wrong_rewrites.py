@@ -49,13 +49,6 @@ WRONG = {
         " if finite(sa) and finite(sb) and prod(shape(sa)) == 1 and prod(shape(sb)) == 1",
         "in place of",
     ),
-    "the scale of another operand": (
-        "matmul",
-        "matmul(dequantize_linear(a, sa, za, axis=_), dequantize_linear(b, sb, zb, axis=_))"
-        " >> matmul_integer_to_float(a, sa, za, b, sa, zb)"
-        " if finite(sa) and finite(sb) and prod(shape(sa)) == 1 and prod(shape(sb)) == 1",
-        "in place of",
-    ),
     "no condition that ever holds": ("relu", "relu(relu(x)) >> x if len(shape(x)) < 0", "never fired"),
 }
 
