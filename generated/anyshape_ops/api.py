@@ -824,7 +824,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:79
+# specs/contraction.yaml:82
 @called
 def gemm(
     a: Operand,
@@ -844,7 +844,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:162
+# specs/contraction.yaml:171
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -856,7 +856,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:216
+# specs/contraction.yaml:225
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -3962,7 +3962,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:293
+# specs/window.yaml:297
 @called
 def max_pool(
     x: Operand,
@@ -4000,7 +4000,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:330
+# specs/window.yaml:334
 @called
 def average_pool(
     x: Operand,
@@ -4038,7 +4038,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:366
+# specs/window.yaml:370
 @called
 def lp_pool(
     x: Operand,
@@ -4076,7 +4076,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:400
+# specs/window.yaml:404
 @called
 def tile_windows(
     x: Operand,
@@ -4105,7 +4105,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:428
+# specs/window.yaml:432
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -4117,7 +4117,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:444
+# specs/window.yaml:448
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -4127,7 +4127,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:455
+# specs/window.yaml:459
 @called
 def tile_results(
     x: Operand,
@@ -4150,7 +4150,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:476
+# specs/window.yaml:480
 @called
 def conv_by_2(
     x: Operand,
@@ -4175,7 +4175,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:488
+# specs/window.yaml:492
 @called
 def conv_by_4(
     x: Operand,
@@ -4200,7 +4200,7 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:503
+# specs/window.yaml:507
 @called
 def conv_transpose(
     x: Operand,
@@ -4242,7 +4242,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:543
+# specs/window.yaml:547
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4283,7 +4283,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:586
+# specs/window.yaml:590
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4296,7 +4296,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:607
+# specs/window.yaml:611
 @called
 def overlap_add(
     x: Operand,
@@ -4324,7 +4324,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:643
+# specs/window.yaml:647
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4351,7 +4351,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:672
+# specs/window.yaml:676
 @called
 def phase_sums(
     x: Operand,
@@ -4373,7 +4373,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:701
+# specs/window.yaml:705
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4387,7 +4387,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:724
+# specs/window.yaml:728
 @called
 def interleave_phases(
     x: Operand,
@@ -4405,7 +4405,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:749
+# specs/window.yaml:753
 @called
 def conv_integer(
     x: Operand,
@@ -4438,7 +4438,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:786
+# specs/window.yaml:790
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -4474,7 +4474,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:838
+# specs/window.yaml:842
 @called
 def qlinear_conv(
     x: Operand,
@@ -4513,7 +4513,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:911
+# specs/window.yaml:915
 @called
 def max_unpool(
     x: Operand,
@@ -4542,7 +4542,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:952
+# specs/window.yaml:956
 @called
 def col2im(
     x: Operand,

@@ -1566,7 +1566,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:293
+# specs/window.yaml:297
 @called
 def max_pool(
     x: Operand,
@@ -1602,7 +1602,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:330
+# specs/window.yaml:334
 @called
 def average_pool(
     x: Operand,
@@ -1638,7 +1638,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:366
+# specs/window.yaml:370
 @called
 def lp_pool(
     x: Operand,
@@ -1674,7 +1674,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:400
+# specs/window.yaml:404
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1689,7 +1689,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:428
+# specs/window.yaml:432
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1701,7 +1701,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:455
+# specs/window.yaml:459
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1716,7 +1716,7 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:476
+# specs/window.yaml:480
 @called
 def conv_by_2(
     x: Operand,
@@ -1739,7 +1739,7 @@ def conv_by_2(
     return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:488
+# specs/window.yaml:492
 @called
 def conv_by_4(
     x: Operand,
@@ -1762,7 +1762,7 @@ def conv_by_4(
     return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:503
+# specs/window.yaml:507
 @called
 def conv_transpose(
     x: Operand,
@@ -1802,7 +1802,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:543
+# specs/window.yaml:547
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1841,7 +1841,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:586
+# specs/window.yaml:590
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1854,7 +1854,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:607
+# specs/window.yaml:611
 @called
 def overlap_add(
     x: Operand,
@@ -1877,7 +1877,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:643
+# specs/window.yaml:647
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -1892,7 +1892,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:672
+# specs/window.yaml:676
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -1904,7 +1904,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:701
+# specs/window.yaml:705
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1916,7 +1916,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:724
+# specs/window.yaml:728
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -1928,7 +1928,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:749
+# specs/window.yaml:753
 @called
 def conv_integer(
     x: Operand,
@@ -1959,7 +1959,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:786
+# specs/window.yaml:790
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -1993,7 +1993,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:838
+# specs/window.yaml:842
 @called
 def qlinear_conv(
     x: Operand,
@@ -2030,7 +2030,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:911
+# specs/window.yaml:915
 @called
 def max_unpool(
     x: Operand,
@@ -2057,7 +2057,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:952
+# specs/window.yaml:956
 @called
 def col2im(
     x: Operand,

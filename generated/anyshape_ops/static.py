@@ -1631,7 +1631,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:293
+# specs/window.yaml:297
 @called
 def max_pool(
     x: Operand,
@@ -1667,7 +1667,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:330
+# specs/window.yaml:334
 @called
 def average_pool(
     x: Operand,
@@ -1703,7 +1703,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:366
+# specs/window.yaml:370
 @called
 def lp_pool(
     x: Operand,
@@ -1739,7 +1739,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:400
+# specs/window.yaml:404
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
@@ -1756,7 +1756,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:428
+# specs/window.yaml:432
 @called
 def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1768,7 +1768,7 @@ def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -
     return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:455
+# specs/window.yaml:459
 @called
 def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
     """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
@@ -1781,7 +1781,7 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:476
+# specs/window.yaml:480
 @called
 def conv_by_2(
     x: Operand,
@@ -1804,7 +1804,7 @@ def conv_by_2(
     return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:488
+# specs/window.yaml:492
 @called
 def conv_by_4(
     x: Operand,
@@ -1827,7 +1827,7 @@ def conv_by_4(
     return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:503
+# specs/window.yaml:507
 @called
 def conv_transpose(
     x: Operand,
@@ -1867,7 +1867,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:543
+# specs/window.yaml:547
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1906,7 +1906,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:586
+# specs/window.yaml:590
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1919,7 +1919,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:607
+# specs/window.yaml:611
 @called
 def overlap_add(
     x: Operand,
@@ -1942,7 +1942,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:643
+# specs/window.yaml:647
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -1962,7 +1962,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:672
+# specs/window.yaml:676
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -1976,7 +1976,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:701
+# specs/window.yaml:705
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1988,7 +1988,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:724
+# specs/window.yaml:728
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -2002,7 +2002,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:749
+# specs/window.yaml:753
 @called
 def conv_integer(
     x: Operand,
@@ -2033,7 +2033,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:786
+# specs/window.yaml:790
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2067,7 +2067,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:838
+# specs/window.yaml:842
 @called
 def qlinear_conv(
     x: Operand,
@@ -2104,7 +2104,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:911
+# specs/window.yaml:915
 @called
 def max_unpool(
     x: Operand,
@@ -2131,7 +2131,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:952
+# specs/window.yaml:956
 @called
 def col2im(
     x: Operand,

@@ -41,7 +41,7 @@ CONV_ALGORITHMS = (
 )
 
 
-# specs/window.yaml:476
+# specs/window.yaml:480
 def conv_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -86,7 +86,7 @@ CONV_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:488
+# specs/window.yaml:492
 def conv_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -156,7 +156,7 @@ CONV_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:503
+# specs/window.yaml:507
 def conv_transpose_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -201,7 +201,7 @@ CONV_TRANSPOSE = Composition(
 )
 
 
-# specs/window.yaml:543
+# specs/window.yaml:547
 def conv_transpose_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -273,7 +273,7 @@ CONV_TRANSPOSE_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:643
+# specs/window.yaml:647
 def overlap_add_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -303,7 +303,7 @@ OVERLAP_ADD_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:724
+# specs/window.yaml:728
 def interleave_phases_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -335,7 +335,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:952
+# specs/window.yaml:956
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -72,7 +72,7 @@ def conv_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/window.yaml:293
+# specs/window.yaml:297
 def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -102,14 +102,14 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ],
         ),
-        "specs/window.yaml:301",
+        "specs/window.yaml:305",
     )
     seen = eqs.scratch("seen", parse_dtype("i64"), s)
     p = eqs.indices("p", s)
     eqs.define(
         seen[*p],
         fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-        "specs/window.yaml:302",
+        "specs/window.yaml:306",
     )
     first = eqs.scratch("first", parse_dtype("i64"), rules.Vec((b, c, *s)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
@@ -134,7 +134,7 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 d,
             ),
         ),
-        "specs/window.yaml:303",
+        "specs/window.yaml:307",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -161,11 +161,11 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/window.yaml:305",
+        "specs/window.yaml:309",
     )
 
 
-# specs/window.yaml:330
+# specs/window.yaml:334
 def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     count_include_pad = bound.count_include_pad
@@ -187,14 +187,14 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, 0) for u, m, k, t, r in zip(p, (d + both), kernel, strides, dilations))),
-            "specs/window.yaml:338",
+            "specs/window.yaml:342",
         )
     else:
         p = eqs.indices("p", s)
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-            "specs/window.yaml:340",
+            "specs/window.yaml:344",
         )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -214,11 +214,11 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 eqs.dtypes["U"],
             ),
         ) / cast(maximum(seen[*p], 1), eqs.dtypes["U"]),
-        "specs/window.yaml:342",
+        "specs/window.yaml:346",
     )
 
 
-# specs/window.yaml:366
+# specs/window.yaml:370
 def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -249,11 +249,11 @@ def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ) ** cast(p, eqs.dtypes["U"]),
         ) ** cast(as_expr(1) / p, eqs.dtypes["U"]),
-        "specs/window.yaml:375",
+        "specs/window.yaml:379",
     )
 
 
-# specs/window.yaml:400
+# specs/window.yaml:404
 def tile_windows_kernel(eqs: Equations, bound: Bound) -> None:
     groups = bound.groups
     c = bound.c
@@ -279,11 +279,11 @@ def tile_windows_kernel(eqs: Equations, bound: Bound) -> None:
             * t[i, q]
             * t[j, r],
         ),
-        "specs/window.yaml:416",
+        "specs/window.yaml:420",
     )
 
 
-# specs/window.yaml:428
+# specs/window.yaml:432
 def tile_weights_kernel(eqs: Equations, bound: Bound) -> None:
     u, groups, m, c, v = bound.u, bound.groups, bound.m, bound.c, bound.v
     w, t, y = eqs.tensor("w"), eqs.tensor("t"), eqs.tensor("y")
@@ -291,11 +291,11 @@ def tile_weights_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[i, j, h, o, k],
         reduce_("sum", [v, v], lambda q, r: w[h * m + o, k, q, r] * t[i, q] * t[j, r]),
-        "specs/window.yaml:437",
+        "specs/window.yaml:441",
     )
 
 
-# specs/window.yaml:444
+# specs/window.yaml:448
 def tile_products_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, u, v, b, p, q, c = bound.groups, bound.m, bound.u, bound.v, bound.b, bound.p, bound.q, bound.c
     w, x, y = eqs.tensor("w"), eqs.tensor("x"), eqs.tensor("y")
@@ -309,11 +309,11 @@ def tile_products_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, o, i, j, n, r, s],
         reduce_("sum", [c], lambda k: w[i, j, h, o, k] * x[h, k, i, j, n, r, s]),
-        "specs/window.yaml:449",
+        "specs/window.yaml:453",
     )
 
 
-# specs/window.yaml:455
+# specs/window.yaml:459
 def tile_results_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, height, width, u, v = bound.b, bound.groups, bound.m, bound.height, bound.width, bound.u, bound.v
     x, t, bias, y = eqs.tensor("x"), eqs.tensor("t"), eqs.tensor("bias"), eqs.tensor("y")
@@ -332,11 +332,11 @@ def tile_results_kernel(eqs: Equations, bound: Bound) -> None:
             * t[remainder(s, v), j],
         )
         + bias[h * m + o],
-        "specs/window.yaml:468",
+        "specs/window.yaml:472",
     )
 
 
-# specs/window.yaml:586
+# specs/window.yaml:590
 def window_products_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, k, d, c = bound.b, bound.groups, bound.m, bound.k, bound.d, bound.c
     x, w, y = eqs.tensor("x"), eqs.tensor("w"), eqs.tensor("y")
@@ -352,11 +352,11 @@ def window_products_kernel(eqs: Equations, bound: Bound) -> None:
             [c],
             lambda j: cast(x[n, h * c + j, *p], eqs.dtypes["U"]) * cast(w[h * c + j, i, *q], eqs.dtypes["U"]),
         ),
-        "specs/window.yaml:595",
+        "specs/window.yaml:599",
     )
 
 
-# specs/window.yaml:607
+# specs/window.yaml:611
 def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -370,7 +370,7 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     x, y = eqs.tensor("x"), eqs.tensor("y")
     full = eqs.scratch("full", eqs.dtypes["T"], rules.Vec((b, c, *room)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", room)
-    eqs.define(full[n, h, *p], 0, "specs/window.yaml:625")
+    eqs.define(full[n, h, *p], 0, "specs/window.yaml:629")
     n, h, p, q = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d), eqs.indices("q", k)
     eqs.update(
         full[
@@ -378,13 +378,13 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "add",
         x[n, h, *q, *p],
-        "specs/window.yaml:626",
+        "specs/window.yaml:630",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", size)
-    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:627")
+    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:631")
 
 
-# specs/window.yaml:672
+# specs/window.yaml:676
 def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, strides, count, k, first = bound.b, bound.c, bound.strides, bound.count, bound.k, bound.first
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -402,11 +402,11 @@ def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
                 *(p_ + first_ - q_ for p_, first_, q_ in zip(p, first, q)),
             ],
         ),
-        "specs/window.yaml:687",
+        "specs/window.yaml:691",
     )
 
 
-# specs/window.yaml:701
+# specs/window.yaml:705
 def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, strides, c, taps = bound.groups, bound.m, bound.strides, bound.c, bound.taps
     w, y = eqs.tensor("w"), eqs.tensor("y")
@@ -418,11 +418,11 @@ def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, i, *a, j, *q],
         w[h * c + j, i, *((taps_ - 1 - q_) * strides_ + a_ for taps_, q_, strides_, a_ in zip(taps, q, strides, a))],
-        "specs/window.yaml:713",
+        "specs/window.yaml:717",
     )
 
 
-# specs/window.yaml:749
+# specs/window.yaml:753
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -461,11 +461,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:759",
+        "specs/window.yaml:763",
     )
 
 
-# specs/window.yaml:786
+# specs/window.yaml:790
 def conv_integer_to_float_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -523,11 +523,11 @@ def conv_integer_to_float_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(bias[h * m + i], parse_dtype("f32")),
             eqs.dtypes["F"],
         ),
-        "specs/window.yaml:804",
+        "specs/window.yaml:808",
     )
 
 
-# specs/window.yaml:838
+# specs/window.yaml:842
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -590,11 +590,11 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:859",
+        "specs/window.yaml:863",
     )
 
 
-# specs/window.yaml:911
+# specs/window.yaml:915
 def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     b = bound.b
@@ -606,7 +606,7 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     inner = bound.inner
     x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:931")
+    eqs.define(y[*i], 0, "specs/window.yaml:935")
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
     eqs.update(
         checked(y)[
@@ -617,6 +617,6 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:932: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
+        "specs/window.yaml:936: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
         "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )

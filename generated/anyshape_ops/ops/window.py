@@ -70,7 +70,7 @@ DYN_CONV = OpDef(
     rewrites=rewrites.CONV,
 )
 
-# specs/window.yaml:293
+# specs/window.yaml:297
 STATIC_MAX_POOL = OpDef(
     name="max_pool",
     variant="static",
@@ -94,7 +94,7 @@ STATIC_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:293",
+    source="specs/window.yaml:297",
 )
 DYN_MAX_POOL = OpDef(
     name="max_pool",
@@ -119,10 +119,10 @@ DYN_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:293",
+    source="specs/window.yaml:297",
 )
 
-# specs/window.yaml:330
+# specs/window.yaml:334
 STATIC_AVERAGE_POOL = OpDef(
     name="average_pool",
     variant="static",
@@ -144,7 +144,7 @@ STATIC_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:330",
+    source="specs/window.yaml:334",
 )
 DYN_AVERAGE_POOL = OpDef(
     name="average_pool",
@@ -167,10 +167,10 @@ DYN_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:330",
+    source="specs/window.yaml:334",
 )
 
-# specs/window.yaml:366
+# specs/window.yaml:370
 STATIC_LP_POOL = OpDef(
     name="lp_pool",
     variant="static",
@@ -192,7 +192,7 @@ STATIC_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:366",
+    source="specs/window.yaml:370",
 )
 DYN_LP_POOL = OpDef(
     name="lp_pool",
@@ -215,10 +215,10 @@ DYN_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:366",
+    source="specs/window.yaml:370",
 )
 
-# specs/window.yaml:400
+# specs/window.yaml:404
 STATIC_TILE_WINDOWS = OpDef(
     name="tile_windows",
     variant="static",
@@ -237,7 +237,7 @@ STATIC_TILE_WINDOWS = OpDef(
     relation=relations.tile_windows_relation,
     kernel=kernels.tile_windows_kernel,
     summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:400",
+    source="specs/window.yaml:404",
 )
 DYN_TILE_WINDOWS = OpDef(
     name="tile_windows",
@@ -257,11 +257,11 @@ DYN_TILE_WINDOWS = OpDef(
     relation=relations.tile_windows_relation,
     kernel=kernels.tile_windows_kernel,
     summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:400",
+    source="specs/window.yaml:404",
     shaping=("groups", "count"),
 )
 
-# specs/window.yaml:428
+# specs/window.yaml:432
 STATIC_TILE_WEIGHTS = OpDef(
     name="tile_weights",
     variant="static",
@@ -275,7 +275,7 @@ STATIC_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:428",
+    source="specs/window.yaml:432",
 )
 DYN_TILE_WEIGHTS = OpDef(
     name="tile_weights",
@@ -290,11 +290,11 @@ DYN_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:428",
+    source="specs/window.yaml:432",
     shaping=("groups",),
 )
 
-# specs/window.yaml:444
+# specs/window.yaml:448
 # tile_products: no dyn variant, it has no parameters
 TILE_PRODUCTS = OpDef(
     name="tile_products",
@@ -309,10 +309,10 @@ TILE_PRODUCTS = OpDef(
     relation=relations.tile_products_relation,
     kernel=kernels.tile_products_kernel,
     summary="The matrix products of transformed weights with transformed windows.",
-    source="specs/window.yaml:444",
+    source="specs/window.yaml:448",
 )
 
-# specs/window.yaml:455
+# specs/window.yaml:459
 STATIC_TILE_RESULTS = OpDef(
     name="tile_results",
     variant="static",
@@ -330,7 +330,7 @@ STATIC_TILE_RESULTS = OpDef(
     relation=relations.tile_results_relation,
     kernel=kernels.tile_results_kernel,
     summary="Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.",
-    source="specs/window.yaml:455",
+    source="specs/window.yaml:459",
 )
 DYN_TILE_RESULTS = OpDef(
     name="tile_results",
@@ -349,11 +349,11 @@ DYN_TILE_RESULTS = OpDef(
     relation=relations.tile_results_relation,
     kernel=kernels.tile_results_kernel,
     summary="Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.",
-    source="specs/window.yaml:455",
+    source="specs/window.yaml:459",
     shaping=("height", "width"),
 )
 
-# specs/window.yaml:476
+# specs/window.yaml:480
 STATIC_CONV_BY_2 = OpDef(
     name="conv_by_2",
     variant="static",
@@ -374,7 +374,7 @@ STATIC_CONV_BY_2 = OpDef(
     relation=relations.conv_by_2_relation,
     composition=compositions.CONV_BY_2,
     summary="A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead of 36.",
-    source="specs/window.yaml:476",
+    source="specs/window.yaml:480",
     traits=("finite",),
 )
 DYN_CONV_BY_2 = OpDef(
@@ -397,11 +397,11 @@ DYN_CONV_BY_2 = OpDef(
     relation=relations.conv_by_2_relation,
     composition=compositions.CONV_BY_2,
     summary="A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead of 36.",
-    source="specs/window.yaml:476",
+    source="specs/window.yaml:480",
     traits=("finite",),
 )
 
-# specs/window.yaml:488
+# specs/window.yaml:492
 STATIC_CONV_BY_4 = OpDef(
     name="conv_by_4",
     variant="static",
@@ -422,7 +422,7 @@ STATIC_CONV_BY_4 = OpDef(
     relation=relations.conv_by_4_relation,
     composition=compositions.CONV_BY_4,
     summary="A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead of 144.",
-    source="specs/window.yaml:488",
+    source="specs/window.yaml:492",
     traits=("finite",),
 )
 DYN_CONV_BY_4 = OpDef(
@@ -445,11 +445,11 @@ DYN_CONV_BY_4 = OpDef(
     relation=relations.conv_by_4_relation,
     composition=compositions.CONV_BY_4,
     summary="A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead of 144.",
-    source="specs/window.yaml:488",
+    source="specs/window.yaml:492",
     traits=("finite",),
 )
 
-# specs/window.yaml:503
+# specs/window.yaml:507
 STATIC_CONV_TRANSPOSE = OpDef(
     name="conv_transpose",
     variant="static",
@@ -475,7 +475,7 @@ STATIC_CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:503",
+    source="specs/window.yaml:507",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 DYN_CONV_TRANSPOSE = OpDef(
@@ -503,11 +503,11 @@ DYN_CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:503",
+    source="specs/window.yaml:507",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 
-# specs/window.yaml:543
+# specs/window.yaml:547
 STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
     variant="static",
@@ -533,7 +533,7 @@ STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE_BY_PHASE,
     summary="A transposed convolution as a convolution for each position modulo the strides, which divide the windows.",
-    source="specs/window.yaml:543",
+    source="specs/window.yaml:547",
 )
 DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
@@ -560,10 +560,10 @@ DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE_BY_PHASE,
     summary="A transposed convolution as a convolution for each position modulo the strides, which divide the windows.",
-    source="specs/window.yaml:543",
+    source="specs/window.yaml:547",
 )
 
-# specs/window.yaml:586
+# specs/window.yaml:590
 STATIC_WINDOW_PRODUCTS = OpDef(
     name="window_products",
     variant="static",
@@ -578,7 +578,7 @@ STATIC_WINDOW_PRODUCTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
     summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
-    source="specs/window.yaml:586",
+    source="specs/window.yaml:590",
 )
 DYN_WINDOW_PRODUCTS = OpDef(
     name="window_products",
@@ -594,11 +594,11 @@ DYN_WINDOW_PRODUCTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
     summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
-    source="specs/window.yaml:586",
+    source="specs/window.yaml:590",
     shaping=("groups",),
 )
 
-# specs/window.yaml:607
+# specs/window.yaml:611
 STATIC_OVERLAP_ADD = OpDef(
     name="overlap_add",
     variant="static",
@@ -614,7 +614,7 @@ STATIC_OVERLAP_ADD = OpDef(
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
-    source="specs/window.yaml:607",
+    source="specs/window.yaml:611",
     rewrites=rewrites.OVERLAP_ADD,
 )
 DYN_OVERLAP_ADD = OpDef(
@@ -632,12 +632,12 @@ DYN_OVERLAP_ADD = OpDef(
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
-    source="specs/window.yaml:607",
+    source="specs/window.yaml:611",
     shaping=("size",),
     rewrites=rewrites.OVERLAP_ADD,
 )
 
-# specs/window.yaml:643
+# specs/window.yaml:647
 STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
     variant="static",
@@ -652,7 +652,7 @@ STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
-    source="specs/window.yaml:643",
+    source="specs/window.yaml:647",
 )
 DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
@@ -668,10 +668,10 @@ DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
-    source="specs/window.yaml:643",
+    source="specs/window.yaml:647",
 )
 
-# specs/window.yaml:672
+# specs/window.yaml:676
 STATIC_PHASE_SUMS = OpDef(
     name="phase_sums",
     variant="static",
@@ -686,7 +686,7 @@ STATIC_PHASE_SUMS = OpDef(
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
     summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
-    source="specs/window.yaml:672",
+    source="specs/window.yaml:676",
 )
 DYN_PHASE_SUMS = OpDef(
     name="phase_sums",
@@ -702,11 +702,11 @@ DYN_PHASE_SUMS = OpDef(
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
     summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
-    source="specs/window.yaml:672",
+    source="specs/window.yaml:676",
     shaping=("count",),
 )
 
-# specs/window.yaml:701
+# specs/window.yaml:705
 STATIC_PHASE_FILTERS = OpDef(
     name="phase_filters",
     variant="static",
@@ -720,7 +720,7 @@ STATIC_PHASE_FILTERS = OpDef(
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
     summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
-    source="specs/window.yaml:701",
+    source="specs/window.yaml:705",
     moves=("F",),
 )
 DYN_PHASE_FILTERS = OpDef(
@@ -736,12 +736,12 @@ DYN_PHASE_FILTERS = OpDef(
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
     summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
-    source="specs/window.yaml:701",
+    source="specs/window.yaml:705",
     shaping=("groups",),
     moves=("F",),
 )
 
-# specs/window.yaml:724
+# specs/window.yaml:728
 STATIC_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
     variant="static",
@@ -755,7 +755,7 @@ STATIC_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:724",
+    source="specs/window.yaml:728",
     moves=("T",),
 )
 DYN_INTERLEAVE_PHASES = OpDef(
@@ -771,11 +771,11 @@ DYN_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:724",
+    source="specs/window.yaml:728",
     moves=("T",),
 )
 
-# specs/window.yaml:749
+# specs/window.yaml:753
 STATIC_CONV_INTEGER = OpDef(
     name="conv_integer",
     variant="static",
@@ -799,7 +799,7 @@ STATIC_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:749",
+    source="specs/window.yaml:753",
 )
 DYN_CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -824,11 +824,11 @@ DYN_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:749",
+    source="specs/window.yaml:753",
     shaping=("groups",),
 )
 
-# specs/window.yaml:786
+# specs/window.yaml:790
 STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
     name="conv_integer_to_float",
     variant="static",
@@ -855,7 +855,7 @@ STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
     relation=relations.conv_integer_to_float_relation,
     kernel=kernels.conv_integer_to_float_kernel,
     summary="A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias are floats.",
-    source="specs/window.yaml:786",
+    source="specs/window.yaml:790",
 )
 DYN_CONV_INTEGER_TO_FLOAT = OpDef(
     name="conv_integer_to_float",
@@ -883,11 +883,11 @@ DYN_CONV_INTEGER_TO_FLOAT = OpDef(
     relation=relations.conv_integer_to_float_relation,
     kernel=kernels.conv_integer_to_float_kernel,
     summary="A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias are floats.",
-    source="specs/window.yaml:786",
+    source="specs/window.yaml:790",
     shaping=("groups",),
 )
 
-# specs/window.yaml:838
+# specs/window.yaml:842
 STATIC_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
     variant="static",
@@ -916,7 +916,7 @@ STATIC_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:838",
+    source="specs/window.yaml:842",
 )
 DYN_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -946,11 +946,11 @@ DYN_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:838",
+    source="specs/window.yaml:842",
     shaping=("groups",),
 )
 
-# specs/window.yaml:911
+# specs/window.yaml:915
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -969,7 +969,7 @@ STATIC_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:911",
+    source="specs/window.yaml:915",
     moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
@@ -990,12 +990,12 @@ DYN_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:911",
+    source="specs/window.yaml:915",
     shaping=("output_shape",),
     moves=("T",),
 )
 
-# specs/window.yaml:952
+# specs/window.yaml:956
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -1012,7 +1012,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:952",
+    source="specs/window.yaml:956",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -1030,5 +1030,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:952",
+    source="specs/window.yaml:956",
 )

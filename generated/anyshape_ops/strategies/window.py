@@ -257,106 +257,106 @@ CONV = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/window.yaml:274",
+            "specs/window.yaml:278",
         ),
         Example(
             {"x": Given((2, 4, 5)), "w": Given((2, 2, 2)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0)},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/window.yaml:275",
+            "specs/window.yaml:279",
         ),
         Example(
             {"x": Given((1, 1, 5, 4, 3)), "w": Given((1, 1, 2, 2, 2))},
             {"dilations": (2, 1, 1)},
             {"y": Given((1, 1, 3, 3, 2))},
             None,
-            "specs/window.yaml:276",
+            "specs/window.yaml:280",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:277",
+            "specs/window.yaml:281",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:278",
+            "specs/window.yaml:282",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:279",
+            "specs/window.yaml:283",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:280",
+            "specs/window.yaml:284",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:281"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:285"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:282",
+            "specs/window.yaml:286",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:283",
+            "specs/window.yaml:287",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:284",
+            "specs/window.yaml:288",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:285"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:289"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:286"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:290"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:287",
+            "specs/window.yaml:291",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:288"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:292"
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((21.5, 42.5),),))},
             None,
-            "specs/window.yaml:289",
+            "specs/window.yaml:293",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"pads": (1, 0), "strides": (2,)},
             {"y": Given(value=(((10, 42),),))},
             None,
-            "specs/window.yaml:290",
+            "specs/window.yaml:294",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"dilations": (2,)},
             {"y": Given(value=(((41,),),))},
             None,
-            "specs/window.yaml:291",
+            "specs/window.yaml:295",
         ),
     ),
     "specs/window.yaml:250",
@@ -372,7 +372,7 @@ CONV = Property(
 )
 
 
-# specs/window.yaml:293
+# specs/window.yaml:297
 def max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -398,7 +398,7 @@ def max_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:309
+# specs/window.yaml:313
 def max_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, column_major: Any
 ) -> Any:
@@ -415,90 +415,90 @@ MAX_POOL = Property(
             {"kernel": (3, 2)},
             {"y": Given((1, 2, 3, 5)), "indices": Given((1, 2, 3, 5))},
             None,
-            "specs/window.yaml:314",
+            "specs/window.yaml:318",
         ),
         Example(
             {"x": Given((1, 2, 5, 6))},
             {"kernel": (3, 3), "pads": (1, 1, 1, 1), "column_major": True},
             {"y": Given((1, 2, 5, 6)), "indices": Given((1, 2, 5, 6))},
             None,
-            "specs/window.yaml:315",
+            "specs/window.yaml:319",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:316",
+            "specs/window.yaml:320",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given(value=(((3, 3, 2),),)), "indices": Given(value=(((1, 1, 2),),))},
             None,
-            "specs/window.yaml:317",
+            "specs/window.yaml:321",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given(value=(((1, 3, 3),),)), "indices": Given(value=(((0, 1, 1),),))},
             None,
-            "specs/window.yaml:318",
+            "specs/window.yaml:322",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:319",
+            "specs/window.yaml:323",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:320"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:324"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:321",
+            "specs/window.yaml:325",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:322",
+            "specs/window.yaml:326",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:323",
+            "specs/window.yaml:327",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:324"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:328"),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:325",
+            "specs/window.yaml:329",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),))},
             {"kernel": (1, 1)},
             {"y": Given(value=((((1, 2), (3, 4)),),)), "indices": Given(value=((((0, 1), (2, 3)),),))},
             None,
-            "specs/window.yaml:326",
+            "specs/window.yaml:330",
         ),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:327"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:331"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:328",
+            "specs/window.yaml:332",
         ),
     ),
-    "specs/window.yaml:293",
+    "specs/window.yaml:297",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:158"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:159"),
@@ -506,11 +506,11 @@ MAX_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:161"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:164"),
     ),
-    reference_source="specs/window.yaml:309",
+    reference_source="specs/window.yaml:313",
 )
 
 
-# specs/window.yaml:330
+# specs/window.yaml:334
 def average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -536,7 +536,7 @@ def average_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:344
+# specs/window.yaml:348
 def average_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, count_include_pad: Any
 ) -> Any:
@@ -567,90 +567,90 @@ AVERAGE_POOL = Property(
     average_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:350"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:354"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1)},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:351",
+            "specs/window.yaml:355",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:352",
+            "specs/window.yaml:356",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:353",
+            "specs/window.yaml:357",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:354",
+            "specs/window.yaml:358",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:355",
+            "specs/window.yaml:359",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:356"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:360"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:357",
+            "specs/window.yaml:361",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:358",
+            "specs/window.yaml:362",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:359",
+            "specs/window.yaml:363",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:360"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:361"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:364"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:365"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:362",
+            "specs/window.yaml:366",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:363",
+            "specs/window.yaml:367",
         ),
         Example(
             {"x": Given(value=(((2.0, 4.0),),))},
             {"kernel": (2,), "pads": (1, 0)},
             {"y": Given(value=(((2.0, 3.0),),))},
             None,
-            "specs/window.yaml:364",
+            "specs/window.yaml:368",
         ),
     ),
-    "specs/window.yaml:330",
+    "specs/window.yaml:334",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:158"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:159"),
@@ -658,11 +658,11 @@ AVERAGE_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:161"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:164"),
     ),
-    reference_source="specs/window.yaml:344",
+    reference_source="specs/window.yaml:348",
 )
 
 
-# specs/window.yaml:366
+# specs/window.yaml:370
 def lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -688,7 +688,7 @@ def lp_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:377
+# specs/window.yaml:381
 def lp_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, p: Any
 ) -> Any:
@@ -704,104 +704,104 @@ LP_POOL = Property(
     lp_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:383"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:387"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1), "p": 1.0},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:384",
+            "specs/window.yaml:388",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True, "p": 3.0},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:385",
+            "specs/window.yaml:389",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:386",
+            "specs/window.yaml:390",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:387",
+            "specs/window.yaml:391",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:388",
+            "specs/window.yaml:392",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:389"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:393"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:390",
+            "specs/window.yaml:394",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:391",
+            "specs/window.yaml:395",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:392",
+            "specs/window.yaml:396",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:393"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:394"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:397"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:398"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:395",
+            "specs/window.yaml:399",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:396",
+            "specs/window.yaml:400",
         ),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/window.yaml:397",
+            "specs/window.yaml:401",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:398"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:402"),
     ),
-    "specs/window.yaml:366",
+    "specs/window.yaml:370",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:158"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:159"),
         Refusal(r"dilations must be positive, got .*", "specs/window.yaml:160"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:161"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:164"),
-        Refusal(r"p must be positive, got .*", "specs/window.yaml:373"),
+        Refusal(r"p must be positive, got .*", "specs/window.yaml:377"),
     ),
-    reference_source="specs/window.yaml:377",
+    reference_source="specs/window.yaml:381",
 )
 
 
-# specs/window.yaml:400
+# specs/window.yaml:404
 def tile_windows_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -820,7 +820,7 @@ def tile_windows_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:418
+# specs/window.yaml:422
 def tile_windows_reference(x: Any, t: Any, groups: Any, step: Any, first: Any, count: Any) -> Any:
     return tiles(x, t, groups, step, first, count)
 
@@ -835,65 +835,65 @@ TILE_WINDOWS = Property(
             {"step": 2, "first": (0, 0), "count": (2, 2)},
             {"y": Given((1, 2, 4, 4, 1, 2, 2))},
             None,
-            "specs/window.yaml:420",
+            "specs/window.yaml:424",
         ),
         Example(
             {"x": Given((2, 4, 5, 3)), "t": Given((4, 3))},
             {"groups": 2, "step": 2, "first": (1, 1), "count": (3, 2)},
             {"y": Given((2, 2, 4, 4, 2, 3, 2))},
             None,
-            "specs/window.yaml:421",
+            "specs/window.yaml:425",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),)), "t": Given(value=((1, 1),))},
             {"step": 1, "first": (1, 0), "count": (2, 1)},
             {"y": Given(value=(((((((3,), (10,)),),),),),))},
             None,
-            "specs/window.yaml:422",
+            "specs/window.yaml:426",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"groups": -1, "step": 1, "first": (0, 0), "count": (1, 1)},
             {},
             "at least one group",
-            "specs/window.yaml:423",
+            "specs/window.yaml:427",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 0, "first": (0, 0), "count": (1, 1)},
             {},
             "the step must be positive",
-            "specs/window.yaml:424",
+            "specs/window.yaml:428",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 1, "first": (-1, 0), "count": (1, 1)},
             {},
             "the first window",
-            "specs/window.yaml:425",
+            "specs/window.yaml:429",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 1, "first": (0, 0), "count": (-1, 1)},
             {},
             "the numbers of windows",
-            "specs/window.yaml:426",
+            "specs/window.yaml:430",
         ),
     ),
-    "specs/window.yaml:400",
+    "specs/window.yaml:404",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:411"),
-        Refusal(r"the step must be positive, got .*", "specs/window.yaml:412"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:415"),
+        Refusal(r"the step must be positive, got .*", "specs/window.yaml:416"),
         Refusal(
-            r"the first window must begin in the picture or before it, got .* elements before", "specs/window.yaml:413"
+            r"the first window must begin in the picture or before it, got .* elements before", "specs/window.yaml:417"
         ),
-        Refusal(r"the numbers of windows must not be negative, got .*", "specs/window.yaml:414"),
+        Refusal(r"the numbers of windows must not be negative, got .*", "specs/window.yaml:418"),
     ),
-    reference_source="specs/window.yaml:418",
+    reference_source="specs/window.yaml:422",
 )
 
 
-# specs/window.yaml:428
+# specs/window.yaml:432
 def tile_weights_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -904,7 +904,7 @@ def tile_weights_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * m, c, v, v)), "t": Vec((u, v))}, {"groups": groups_given})
 
 
-# specs/window.yaml:438
+# specs/window.yaml:442
 def tile_weights_reference(w: Any, t: Any, groups: Any) -> Any:
     return np.einsum("hmcqr,iq,jr->ijhmc", np.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:])), t, t)
 
@@ -919,30 +919,30 @@ TILE_WEIGHTS = Property(
             {"groups": 2},
             {"y": Given((4, 4, 2, 2, 2))},
             None,
-            "specs/window.yaml:440",
+            "specs/window.yaml:444",
         ),
         Example(
             {"w": Given(value=((((1, 2), (3, 4)),),)), "t": Given(value=((1, 1), (1, 0)))},
             {},
             {"y": Given(value=(((((10,),),), (((4,),),)), ((((3,),),), (((1,),),))))},
             None,
-            "specs/window.yaml:441",
+            "specs/window.yaml:445",
         ),
         Example(
             {"w": Given((1, 1, 2, 2)), "t": Given((1, 2))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:442",
+            "specs/window.yaml:446",
         ),
     ),
-    "specs/window.yaml:428",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:436"),),
-    reference_source="specs/window.yaml:438",
+    "specs/window.yaml:432",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:440"),),
+    reference_source="specs/window.yaml:442",
 )
 
 
-# specs/window.yaml:444
+# specs/window.yaml:448
 def tile_products_case(d: Draw) -> Case:
     u = d.dim("u")
     v = d.dim("v")
@@ -955,7 +955,7 @@ def tile_products_case(d: Draw) -> Case:
     return Case({"w": Vec((u, v, groups, m, c)), "x": Vec((groups, c, u, v, b, p, q))}, {})
 
 
-# specs/window.yaml:450
+# specs/window.yaml:454
 def tile_products_reference(w: Any, x: Any) -> Any:
     return np.einsum("ijhmc,hcijnpq->hmijnpq", w, x)
 
@@ -970,22 +970,22 @@ TILE_PRODUCTS = Property(
             {},
             {"y": Given((1, 3, 2, 2, 1, 2, 3))},
             None,
-            "specs/window.yaml:452",
+            "specs/window.yaml:456",
         ),
         Example(
             {"w": Given(value=(((((2, 3),),),),)), "x": Given(value=(((((((1, 2),),),),), (((((10, 20),),),),)),))},
             {},
             {"y": Given(value=(((((((32, 64),),),),),),))},
             None,
-            "specs/window.yaml:453",
+            "specs/window.yaml:457",
         ),
     ),
-    "specs/window.yaml:444",
-    reference_source="specs/window.yaml:450",
+    "specs/window.yaml:448",
+    reference_source="specs/window.yaml:454",
 )
 
 
-# specs/window.yaml:455
+# specs/window.yaml:459
 def tile_results_case(d: Draw) -> Case:
     rule = Rule("tile_results")
     groups = d.dim("groups")
@@ -1012,7 +1012,7 @@ def tile_results_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:469
+# specs/window.yaml:473
 def tile_results_reference(x: Any, t: Any, bias: Any, height: Any, width: Any) -> Any:
     return untiled(x, t, bias, height, width)
 
@@ -1027,40 +1027,40 @@ TILE_RESULTS = Property(
             {"height": 3, "width": 4},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/window.yaml:471",
+            "specs/window.yaml:475",
         ),
         Example(
             {"x": Given(value=(((((((1, 2),),),),),),)), "t": Given(value=((1,), (3,)))},
             {"height": 2, "width": 3},
             {"y": Given(value=((((1, 3, 2), (3, 9, 6)),),))},
             None,
-            "specs/window.yaml:472",
+            "specs/window.yaml:476",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"height": 3, "width": 1},
             {},
             "are less than",
-            "specs/window.yaml:473",
+            "specs/window.yaml:477",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"height": -1, "width": 1},
             {},
             "must not be negative",
-            "specs/window.yaml:474",
+            "specs/window.yaml:478",
         ),
     ),
-    "specs/window.yaml:455",
+    "specs/window.yaml:459",
     asserts=(
-        Refusal(r"sizes must not be negative, got .* and .*", "specs/window.yaml:465"),
-        Refusal(r".* by .* tiles of .* are less than .* by .*", "specs/window.yaml:466"),
+        Refusal(r"sizes must not be negative, got .* and .*", "specs/window.yaml:469"),
+        Refusal(r".* by .* tiles of .* are less than .* by .*", "specs/window.yaml:470"),
     ),
-    reference_source="specs/window.yaml:469",
+    reference_source="specs/window.yaml:473",
 )
 
 
-# specs/window.yaml:476
+# specs/window.yaml:480
 def conv_by_2_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1154,7 +1154,7 @@ CONV_BY_2 = Property(
             {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:218"
         ),
     ),
-    "specs/window.yaml:476",
+    "specs/window.yaml:480",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:198"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:199"),
@@ -1164,7 +1164,7 @@ CONV_BY_2 = Property(
 )
 
 
-# specs/window.yaml:488
+# specs/window.yaml:492
 def conv_by_4_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1258,7 +1258,7 @@ CONV_BY_4 = Property(
             {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:218"
         ),
     ),
-    "specs/window.yaml:488",
+    "specs/window.yaml:492",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:198"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:199"),
@@ -1268,7 +1268,7 @@ CONV_BY_4 = Property(
 )
 
 
-# specs/window.yaml:503
+# specs/window.yaml:507
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1297,7 +1297,7 @@ def conv_transpose_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:517
+# specs/window.yaml:521
 def conv_transpose_reference(
     x: Any,
     w: Any,
@@ -1333,119 +1333,119 @@ CONV_TRANSPOSE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:523",
+            "specs/window.yaml:527",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 3)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 7))},
             None,
-            "specs/window.yaml:524",
+            "specs/window.yaml:528",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 2, 2))},
             {"dilations": (2, 1)},
             {"y": Given((1, 1, 5, 3))},
             None,
-            "specs/window.yaml:525",
+            "specs/window.yaml:529",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "output_shape": (8,)},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:526",
+            "specs/window.yaml:530",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:527",
+            "specs/window.yaml:531",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:528",
+            "specs/window.yaml:532",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:529",
+            "specs/window.yaml:533",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:530",
+            "specs/window.yaml:534",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:531"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:535"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:532",
+            "specs/window.yaml:536",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:533",
+            "specs/window.yaml:537",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:534",
+            "specs/window.yaml:538",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:535",
+            "specs/window.yaml:539",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:536",
+            "specs/window.yaml:540",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:537"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:541"
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:538",
+            "specs/window.yaml:542",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:539",
+            "specs/window.yaml:543",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:540",
+            "specs/window.yaml:544",
         ),
     ),
-    "specs/window.yaml:503",
+    "specs/window.yaml:507",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:233"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:234"),
@@ -1455,11 +1455,11 @@ CONV_TRANSPOSE = Property(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:238"),
         Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:247"),
     ),
-    reference_source="specs/window.yaml:517",
+    reference_source="specs/window.yaml:521",
 )
 
 
-# specs/window.yaml:543
+# specs/window.yaml:547
 def conv_transpose_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1488,7 +1488,7 @@ def conv_transpose_by_phase_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:561
+# specs/window.yaml:565
 def conv_transpose_by_phase_reference(
     x: Any,
     w: Any,
@@ -1524,140 +1524,140 @@ CONV_TRANSPOSE_BY_PHASE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:564",
+            "specs/window.yaml:568",
         ),
         Example(
             {"x": Given((1, 2, 3, 3)), "w": Given((2, 3, 4, 2)), "bias": Given((3,))},
             {"strides": (2, 1), "pads": (1, 0, 1, 0)},
             {"y": Given((1, 3, 6, 4))},
             None,
-            "specs/window.yaml:565",
+            "specs/window.yaml:569",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 4)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 8))},
             None,
-            "specs/window.yaml:566",
+            "specs/window.yaml:570",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"dilations": (2,)},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:567",
+            "specs/window.yaml:571",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "output_shape": (9,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:568",
+            "specs/window.yaml:572",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:569"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:573"
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:570",
+            "specs/window.yaml:574",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:571",
+            "specs/window.yaml:575",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:572",
+            "specs/window.yaml:576",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:573",
+            "specs/window.yaml:577",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:574"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:578"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:575",
+            "specs/window.yaml:579",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:576",
+            "specs/window.yaml:580",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:577",
+            "specs/window.yaml:581",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:578",
+            "specs/window.yaml:582",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:579",
+            "specs/window.yaml:583",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 3))},
             {"strides": (2,)},
             {},
             "no multiples of the strides",
-            "specs/window.yaml:580",
+            "specs/window.yaml:584",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "w": Given((1, 1, 2, 2))},
             {"strides": (2, 1), "dilations": (2, 2)},
             {},
             "with dilations",
-            "specs/window.yaml:581",
+            "specs/window.yaml:585",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:582",
+            "specs/window.yaml:586",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:583",
+            "specs/window.yaml:587",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:584",
+            "specs/window.yaml:588",
         ),
     ),
-    "specs/window.yaml:543",
+    "specs/window.yaml:547",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:233"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:234"),
@@ -1666,14 +1666,14 @@ CONV_TRANSPOSE_BY_PHASE = Property(
         Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:237"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:238"),
         Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:247"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:547"),
-        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:548"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:551"),
+        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:552"),
     ),
-    reference_source="specs/window.yaml:561",
+    reference_source="specs/window.yaml:565",
 )
 
 
-# specs/window.yaml:586
+# specs/window.yaml:590
 def window_products_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1685,7 +1685,7 @@ def window_products_case(d: Draw) -> Case:
     return Case({"x": Vec((b, groups * c, *d_)), "w": Vec((groups * c, m, *k))}, {"groups": groups_given})
 
 
-# specs/window.yaml:597
+# specs/window.yaml:601
 def window_products_reference(x: Any, w: Any, groups: Any) -> Any:
     return np.einsum(
         "bgcd,gcmk->bgmkd",
@@ -1704,37 +1704,37 @@ WINDOW_PRODUCTS = Property(
             {},
             {"y": Given((1, 4, 2, 3))},
             None,
-            "specs/window.yaml:601",
+            "specs/window.yaml:605",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {},
             {"y": Given(value=((((21, 42), (43, 86)),),))},
             None,
-            "specs/window.yaml:602",
+            "specs/window.yaml:606",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {"groups": 2},
             {"y": Given(value=((((1, 2), (3, 6)), ((20, 40), (40, 80))),))},
             None,
-            "specs/window.yaml:603",
+            "specs/window.yaml:607",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:605",
+            "specs/window.yaml:609",
         ),
     ),
-    "specs/window.yaml:586",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:594"),),
-    reference_source="specs/window.yaml:597",
+    "specs/window.yaml:590",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:598"),),
+    reference_source="specs/window.yaml:601",
 )
 
 
-# specs/window.yaml:607
+# specs/window.yaml:611
 def overlap_add_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1751,7 +1751,7 @@ def overlap_add_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:630
+# specs/window.yaml:634
 def overlap_add_reference(x: Any, size: Any, strides: Any, dilations: Any, begin: Any) -> Any:
     return laid(x, size, strides, dilations, begin)
 
@@ -1761,66 +1761,66 @@ OVERLAP_ADD = Property(
     overlap_add_case,
     overlap_add_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:632"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:636"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:633",
+            "specs/window.yaml:637",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "dilations": (2,), "begin": (1,)},
             {"y": Given(value=(((2, 13, 20, 30),),))},
             None,
-            "specs/window.yaml:634",
+            "specs/window.yaml:638",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:635"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:639"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:636",
+            "specs/window.yaml:640",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:637"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:638"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:641"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:642"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:639",
+            "specs/window.yaml:643",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:640",
+            "specs/window.yaml:644",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:641",
+            "specs/window.yaml:645",
         ),
     ),
-    "specs/window.yaml:607",
+    "specs/window.yaml:611",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:618"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:619"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:620"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:621"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:622"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:622"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:623"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:624"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:625"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:626"),
     ),
-    reference_source="specs/window.yaml:630",
+    reference_source="specs/window.yaml:634",
 )
 
 
-# specs/window.yaml:643
+# specs/window.yaml:647
 def overlap_add_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1833,7 +1833,7 @@ def overlap_add_by_phase_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"size": size, "strides": d.default(strides), "begin": d.default(begin)})
 
 
-# specs/window.yaml:661
+# specs/window.yaml:665
 def overlap_add_by_phase_reference(x: Any, size: Any, strides: Any, begin: Any) -> Any:
     return laid(x, size, strides, [1] * len(size), begin)
 
@@ -1843,51 +1843,51 @@ OVERLAP_ADD_BY_PHASE = Property(
     overlap_add_by_phase_case,
     overlap_add_by_phase_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:663"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:667"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:664",
+            "specs/window.yaml:668",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:665",
+            "specs/window.yaml:669",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:666"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:667"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:668"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:670"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:671"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:672"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:669",
+            "specs/window.yaml:673",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:670",
+            "specs/window.yaml:674",
         ),
     ),
-    "specs/window.yaml:643",
+    "specs/window.yaml:647",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:653"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:654"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:655"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:656"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:657"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:658"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:659"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:660"),
     ),
-    reference_source="specs/window.yaml:661",
+    reference_source="specs/window.yaml:665",
 )
 
 
-# specs/window.yaml:672
+# specs/window.yaml:676
 def phase_sums_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1900,7 +1900,7 @@ def phase_sums_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"strides": strides, "count": count, "first": d.default(first)})
 
 
-# specs/window.yaml:689
+# specs/window.yaml:693
 def phase_sums_reference(x: Any, strides: Any, count: Any, first: Any) -> Any:
     return apart(
         laid(
@@ -1925,66 +1925,66 @@ PHASE_SUMS = Property(
             {"strides": (2,), "count": (3,)},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/window.yaml:692",
+            "specs/window.yaml:696",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (3,)},
             {"y": Given(value=((((1, 102, 200), (10, 20, 0)),),))},
             None,
-            "specs/window.yaml:693",
+            "specs/window.yaml:697",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (1,), "first": (1,)},
             {"y": Given(value=((((102,), (20,)),),))},
             None,
-            "specs/window.yaml:694",
+            "specs/window.yaml:698",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (0,)},
             {"y": Given((1, 1, 1, 0))},
             None,
-            "specs/window.yaml:695",
+            "specs/window.yaml:699",
         ),
         Example(
-            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:696"
+            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:700"
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (0,), "count": (1,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:697",
+            "specs/window.yaml:701",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (-1,)},
             {},
             "count must not be negative",
-            "specs/window.yaml:698",
+            "specs/window.yaml:702",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (1,), "first": (-1,)},
             {},
             "first stride must not be negative",
-            "specs/window.yaml:699",
+            "specs/window.yaml:703",
         ),
     ),
-    "specs/window.yaml:672",
+    "specs/window.yaml:676",
     asserts=(
-        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:682"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:683"),
-        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:684"),
-        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:685"),
+        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:686"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:687"),
+        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:688"),
+        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:689"),
     ),
-    reference_source="specs/window.yaml:689",
+    reference_source="specs/window.yaml:693",
 )
 
 
-# specs/window.yaml:701
+# specs/window.yaml:705
 def phase_filters_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -1995,7 +1995,7 @@ def phase_filters_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * c, m, *k))}, {"strides": strides, "groups": groups_given})
 
 
-# specs/window.yaml:715
+# specs/window.yaml:719
 def phase_filters_reference(w: Any, strides: Any, groups: Any) -> Any:
     return (
         lambda y, r: np.flip(
@@ -2014,32 +2014,32 @@ PHASE_FILTERS = Property(
             {"strides": (2, 1), "groups": 2},
             {"y": Given((2, 3, 2, 1, 2, 2, 2))},
             None,
-            "specs/window.yaml:718",
+            "specs/window.yaml:722",
         ),
         Example(
             {"w": Given(value=(((1, 2, 3, 4),),))},
             {"strides": (2,)},
             {"y": Given(value=(((((3, 1),), ((4, 2),)),),))},
             None,
-            "specs/window.yaml:719",
+            "specs/window.yaml:723",
         ),
         Example(
-            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:720"
+            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:724"
         ),
-        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:721"),
-        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:722"),
+        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:725"),
+        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:726"),
     ),
-    "specs/window.yaml:701",
+    "specs/window.yaml:705",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:709"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:710"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:711"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:713"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:714"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:715"),
     ),
-    reference_source="specs/window.yaml:715",
+    reference_source="specs/window.yaml:719",
 )
 
 
-# specs/window.yaml:724
+# specs/window.yaml:728
 def interleave_phases_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2051,7 +2051,7 @@ def interleave_phases_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *a, *u))}, {"size": size, "begin": d.default(begin)})
 
 
-# specs/window.yaml:739
+# specs/window.yaml:743
 def interleave_phases_reference(x: Any, size: Any, begin: Any) -> Any:
     return together(x, len(size))[slice(None), slice(None), *[slice(c, c + n) for c, n in zip(begin, size)]]
 
@@ -2061,37 +2061,37 @@ INTERLEAVE_PHASES = Property(
     interleave_phases_case,
     interleave_phases_reference,
     (
-        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:741"),
+        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:745"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "begin": (1,)},
             {"y": Given(value=(((10, 2, 20, 3),),))},
             None,
-            "specs/window.yaml:742",
+            "specs/window.yaml:746",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20)),),))},
             {"size": (4,)},
             {"y": Given(value=(((1, 10, 2, 20),),))},
             None,
-            "specs/window.yaml:743",
+            "specs/window.yaml:747",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:744"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:745"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:746"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:747"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:748"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:749"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:750"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:751"),
     ),
-    "specs/window.yaml:724",
+    "specs/window.yaml:728",
     asserts=(
-        Refusal(r"phases .* of .* for .*", "specs/window.yaml:732"),
-        Refusal(r".* places from .* on", "specs/window.yaml:733"),
-        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:734"),
+        Refusal(r"phases .* of .* for .*", "specs/window.yaml:736"),
+        Refusal(r".* places from .* on", "specs/window.yaml:737"),
+        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:738"),
     ),
-    reference_source="specs/window.yaml:739",
+    reference_source="specs/window.yaml:743",
 )
 
 
-# specs/window.yaml:749
+# specs/window.yaml:753
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2118,7 +2118,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:762
+# specs/window.yaml:766
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -2145,113 +2145,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:767"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:771"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:768",
+            "specs/window.yaml:772",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:769",
+            "specs/window.yaml:773",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:770",
+            "specs/window.yaml:774",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:771",
+            "specs/window.yaml:775",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:772",
+            "specs/window.yaml:776",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:773"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:777"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:774",
+            "specs/window.yaml:778",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:775",
+            "specs/window.yaml:779",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:776",
+            "specs/window.yaml:780",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:777"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:781"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:778"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:782"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:779",
+            "specs/window.yaml:783",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:780",
+            "specs/window.yaml:784",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:781",
+            "specs/window.yaml:785",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:782",
+            "specs/window.yaml:786",
         ),
         Example(
             {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
             {"pads": (1, 0)},
             {"y": Given(value=(((-4, -2, 4),),))},
             None,
-            "specs/window.yaml:783",
+            "specs/window.yaml:787",
         ),
         Example(
             {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
             {},
             {"y": Given(value=(((4, 6), (-4, -6)),))},
             None,
-            "specs/window.yaml:784",
+            "specs/window.yaml:788",
         ),
     ),
-    "specs/window.yaml:749",
+    "specs/window.yaml:753",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:177"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:178"),
@@ -2259,14 +2259,14 @@ CONV_INTEGER = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:180"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:181"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:184"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:756"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:757"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:760"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:761"),
     ),
-    reference_source="specs/window.yaml:762",
+    reference_source="specs/window.yaml:766",
 )
 
 
-# specs/window.yaml:786
+# specs/window.yaml:790
 def conv_integer_to_float_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2303,7 +2303,7 @@ def conv_integer_to_float_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:809
+# specs/window.yaml:813
 def conv_integer_to_float_reference(
     x: Any,
     x_scale: Any,
@@ -2348,7 +2348,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:814",
+            "specs/window.yaml:818",
         ),
         Example(
             {
@@ -2363,7 +2363,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:815",
+            "specs/window.yaml:819",
         ),
         Example(
             {
@@ -2376,77 +2376,77 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:817",
+            "specs/window.yaml:821",
         ),
         Example(
             {"x": Given((1, 1, 6)), "x_scale": Given(()), "w": Given((1, 1, 4)), "w_scale": Given(())},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:818",
+            "specs/window.yaml:822",
         ),
         Example(
             {"x": Given((1, 1, 6)), "x_scale": Given(()), "w": Given((1, 1, 4)), "w_scale": Given(())},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:819",
+            "specs/window.yaml:823",
         ),
         Example(
             {"x": Given((1, 0, 2)), "x_scale": Given(()), "w": Given((1, 0, 1)), "w_scale": Given(())},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:820",
+            "specs/window.yaml:824",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 0)), "w_scale": Given(())},
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:821",
+            "specs/window.yaml:825",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:822",
+            "specs/window.yaml:826",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:823",
+            "specs/window.yaml:827",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 2)), "w_scale": Given(())},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:824",
+            "specs/window.yaml:828",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {},
             {},
             "is larger than",
-            "specs/window.yaml:825",
+            "specs/window.yaml:829",
         ),
         Example(
             {"x": Given((1, 1, 3)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:826",
+            "specs/window.yaml:830",
         ),
         Example(
             {"x": Given((1, 1, 1)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:827",
+            "specs/window.yaml:831",
         ),
         Example(
             {
@@ -2459,14 +2459,14 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:828",
+            "specs/window.yaml:832",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given((2,)), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:829",
+            "specs/window.yaml:833",
         ),
         Example(
             {
@@ -2479,14 +2479,14 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:830",
+            "specs/window.yaml:834",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((3, 1, 1)), "w_scale": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:831",
+            "specs/window.yaml:835",
         ),
         Example(
             {
@@ -2499,7 +2499,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:832",
+            "specs/window.yaml:836",
         ),
         Example(
             {
@@ -2513,7 +2513,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"pads": (1, 0)},
             {"y": Given(value=(((99.5, 99.75, 100.5),),))},
             None,
-            "specs/window.yaml:833",
+            "specs/window.yaml:837",
         ),
         Example(
             {
@@ -2526,10 +2526,10 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given(value=(((-65025.0,),),))},
             None,
-            "specs/window.yaml:835",
+            "specs/window.yaml:839",
         ),
     ),
-    "specs/window.yaml:786",
+    "specs/window.yaml:790",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:177"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:178"),
@@ -2537,17 +2537,17 @@ CONV_INTEGER_TO_FLOAT = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:180"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:181"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:184"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:800"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:804"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:801",
+            "specs/window.yaml:805",
         ),
     ),
-    reference_source="specs/window.yaml:809",
+    reference_source="specs/window.yaml:813",
 )
 
 
-# specs/window.yaml:838
+# specs/window.yaml:842
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2588,7 +2588,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:864
+# specs/window.yaml:868
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -2654,7 +2654,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:875",
+            "specs/window.yaml:879",
         ),
         Example(
             {
@@ -2671,7 +2671,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:876",
+            "specs/window.yaml:880",
         ),
         Example(
             {
@@ -2687,7 +2687,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:878",
+            "specs/window.yaml:882",
         ),
         Example(
             {
@@ -2703,7 +2703,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:880",
+            "specs/window.yaml:884",
         ),
         Example(
             {
@@ -2719,7 +2719,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:882",
+            "specs/window.yaml:886",
         ),
         Example(
             {
@@ -2735,7 +2735,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:884",
+            "specs/window.yaml:888",
         ),
         Example(
             {
@@ -2751,7 +2751,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:886",
+            "specs/window.yaml:890",
         ),
         Example(
             {
@@ -2767,7 +2767,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:887",
+            "specs/window.yaml:891",
         ),
         Example(
             {
@@ -2783,7 +2783,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:889",
+            "specs/window.yaml:893",
         ),
         Example(
             {
@@ -2799,7 +2799,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:891",
+            "specs/window.yaml:895",
         ),
         Example(
             {
@@ -2815,7 +2815,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:893",
+            "specs/window.yaml:897",
         ),
         Example(
             {
@@ -2831,7 +2831,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:894",
+            "specs/window.yaml:898",
         ),
         Example(
             {
@@ -2847,7 +2847,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:895",
+            "specs/window.yaml:899",
         ),
         Example(
             {
@@ -2863,7 +2863,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:896",
+            "specs/window.yaml:900",
         ),
         Example(
             {
@@ -2879,61 +2879,13 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:897",
+            "specs/window.yaml:901",
         ),
         Example(
             {
                 "x": Given((1, 1, 2)),
                 "x_scale": Given(()),
                 "x_zero": Given((2,)),
-                "w": Given((1, 1, 1)),
-                "w_scale": Given(()),
-                "w_zero": Given(()),
-                "y_scale": Given(()),
-                "y_zero": Given(()),
-            },
-            {},
-            {},
-            "x has one scale",
-            "specs/window.yaml:898",
-        ),
-        Example(
-            {
-                "x": Given((1, 1, 2)),
-                "x_scale": Given(()),
-                "x_zero": Given(()),
-                "w": Given((1, 1, 1)),
-                "w_scale": Given(()),
-                "w_zero": Given(()),
-                "y_scale": Given(()),
-                "y_zero": Given((2,)),
-            },
-            {},
-            {},
-            "the result has one scale",
-            "specs/window.yaml:899",
-        ),
-        Example(
-            {
-                "x": Given((1, 1, 2)),
-                "x_scale": Given(()),
-                "x_zero": Given(()),
-                "w": Given((3, 1, 1)),
-                "w_scale": Given(()),
-                "w_zero": Given((2,)),
-                "y_scale": Given(()),
-                "y_zero": Given(()),
-            },
-            {},
-            {},
-            "for all or for each",
-            "specs/window.yaml:901",
-        ),
-        Example(
-            {
-                "x": Given((1, 1, 2)),
-                "x_scale": Given((2,)),
-                "x_zero": Given(()),
                 "w": Given((1, 1, 1)),
                 "w_scale": Given(()),
                 "w_zero": Given(()),
@@ -2953,13 +2905,61 @@ QLINEAR_CONV = Property(
                 "w": Given((1, 1, 1)),
                 "w_scale": Given(()),
                 "w_zero": Given(()),
+                "y_scale": Given(()),
+                "y_zero": Given((2,)),
+            },
+            {},
+            {},
+            "the result has one scale",
+            "specs/window.yaml:903",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 2)),
+                "x_scale": Given(()),
+                "x_zero": Given(()),
+                "w": Given((3, 1, 1)),
+                "w_scale": Given(()),
+                "w_zero": Given((2,)),
+                "y_scale": Given(()),
+                "y_zero": Given(()),
+            },
+            {},
+            {},
+            "for all or for each",
+            "specs/window.yaml:905",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 2)),
+                "x_scale": Given((2,)),
+                "x_zero": Given(()),
+                "w": Given((1, 1, 1)),
+                "w_scale": Given(()),
+                "w_zero": Given(()),
+                "y_scale": Given(()),
+                "y_zero": Given(()),
+            },
+            {},
+            {},
+            "x has one scale",
+            "specs/window.yaml:906",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 2)),
+                "x_scale": Given(()),
+                "x_zero": Given(()),
+                "w": Given((1, 1, 1)),
+                "w_scale": Given(()),
+                "w_zero": Given(()),
                 "y_scale": Given((2,)),
                 "y_zero": Given(()),
             },
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:903",
+            "specs/window.yaml:907",
         ),
         Example(
             {
@@ -2975,7 +2975,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:905",
+            "specs/window.yaml:909",
         ),
         Example(
             {
@@ -2992,7 +2992,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:906",
+            "specs/window.yaml:910",
         ),
         Example(
             {
@@ -3008,10 +3008,10 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:908",
+            "specs/window.yaml:912",
         ),
     ),
-    "specs/window.yaml:838",
+    "specs/window.yaml:842",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:177"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:178"),
@@ -3019,18 +3019,18 @@ QLINEAR_CONV = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:180"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:181"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:184"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:854"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:855"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:858"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:859"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:856",
+            "specs/window.yaml:860",
         ),
     ),
-    reference_source="specs/window.yaml:864",
+    reference_source="specs/window.yaml:868",
 )
 
 
-# specs/window.yaml:911
+# specs/window.yaml:915
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -3055,7 +3055,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:933
+# specs/window.yaml:937
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -3070,107 +3070,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:936",
+            "specs/window.yaml:940",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:938",
+            "specs/window.yaml:942",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:940",
+            "specs/window.yaml:944",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:941",
+            "specs/window.yaml:945",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:942",
+            "specs/window.yaml:946",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:943",
+            "specs/window.yaml:947",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:944",
+            "specs/window.yaml:948",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:945",
+            "specs/window.yaml:949",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:946",
+            "specs/window.yaml:950",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:947",
+            "specs/window.yaml:951",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:948",
+            "specs/window.yaml:952",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:949",
+            "specs/window.yaml:953",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:950",
+            "specs/window.yaml:954",
         ),
     ),
-    "specs/window.yaml:911",
+    "specs/window.yaml:915",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:922"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:923"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:924"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:926"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:927"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:929"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:926"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:927"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:928"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:930"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:931"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:933"),
     ),
-    reference_source="specs/window.yaml:933",
+    reference_source="specs/window.yaml:937",
 )
 
 
-# specs/window.yaml:952
+# specs/window.yaml:956
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -3204,7 +3204,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:974
+# specs/window.yaml:978
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -3219,108 +3219,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:977",
+            "specs/window.yaml:981",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:978",
+            "specs/window.yaml:982",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:979",
+            "specs/window.yaml:983",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:980",
+            "specs/window.yaml:984",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:981",
+            "specs/window.yaml:985",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:982",
+            "specs/window.yaml:986",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:983",
+            "specs/window.yaml:987",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:984",
+            "specs/window.yaml:988",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:985",
+            "specs/window.yaml:989",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:986",
+            "specs/window.yaml:990",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:987",
+            "specs/window.yaml:991",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:988",
+            "specs/window.yaml:992",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:989"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:993"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:990",
+            "specs/window.yaml:994",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:991"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:995"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:992"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:996"),
     ),
-    "specs/window.yaml:952",
+    "specs/window.yaml:956",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:964"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:965"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:966"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:967"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:969"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:970"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:968"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:969"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:970"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:971"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:973"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:974"),
     ),
-    reference_source="specs/window.yaml:974",
+    reference_source="specs/window.yaml:978",
 )
