@@ -80,6 +80,14 @@ def test_parameters_that_only_the_run_tells() -> None:
     assert got.shape == (1, 32, 5, 5)
 
 
+@pytest.mark.parametrize("groups, faster", [(1, True), (2, True), (16, False)])
+def test_transforms_of_groups_cost_more(groups: int, faster: bool) -> None:
+    """Channels of several groups do not lie side by side, and small groups have few products."""
+    x, w = anyshape.input("x", "f32[1, 256, 28, 28]"), np.ones((256, 256 // groups, 3, 3), np.float32)
+    f = anyshape.function([x], ops.conv(x, w, groups=groups, pads=(1, 1, 1, 1)))
+    assert ("conv" not in names(chosen(f))) is faster
+
+
 def test_few_products_stay_as_they_are() -> None:
     """Transforms of one place take longer than the sums."""
     x = anyshape.input("x", "f32[1, 32, 3, 3]")
