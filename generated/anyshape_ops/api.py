@@ -332,6 +332,9 @@ from anyshape_ops.ops.window import (
     DYN_CONV_BY_2,
     DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
+    DYN_CONV_RUN_BY_2,
+    DYN_CONV_RUN_BY_4,
+    DYN_CONV_RUN_OF_5,
     DYN_CONV_TRANSPOSE,
     DYN_CONV_TRANSPOSE_BY_PHASE,
     DYN_INTERLEAVE_PHASES,
@@ -343,16 +346,23 @@ from anyshape_ops.ops.window import (
     DYN_PHASE_FILTERS,
     DYN_PHASE_SUMS,
     DYN_QLINEAR_CONV,
+    DYN_RUN_RESULTS,
+    DYN_RUN_WEIGHTS,
+    DYN_RUN_WINDOWS,
     DYN_TILE_RESULTS,
     DYN_TILE_WEIGHTS,
     DYN_TILE_WINDOWS,
     DYN_WINDOW_PRODUCTS,
+    RUN_PRODUCTS,
     STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
     STATIC_CONV,
     STATIC_CONV_BY_2,
     STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
+    STATIC_CONV_RUN_BY_2,
+    STATIC_CONV_RUN_BY_4,
+    STATIC_CONV_RUN_OF_5,
     STATIC_CONV_TRANSPOSE,
     STATIC_CONV_TRANSPOSE_BY_PHASE,
     STATIC_INTERLEAVE_PHASES,
@@ -364,6 +374,9 @@ from anyshape_ops.ops.window import (
     STATIC_PHASE_FILTERS,
     STATIC_PHASE_SUMS,
     STATIC_QLINEAR_CONV,
+    STATIC_RUN_RESULTS,
+    STATIC_RUN_WEIGHTS,
+    STATIC_RUN_WINDOWS,
     STATIC_TILE_RESULTS,
     STATIC_TILE_WEIGHTS,
     STATIC_TILE_WINDOWS,
@@ -3719,7 +3732,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:250
+# specs/window.yaml:293
 @called
 def conv(
     x: Operand,
@@ -3751,7 +3764,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:286
+# specs/window.yaml:332
 @called
 def max_pool(
     x: Operand,
@@ -3789,7 +3802,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:323
+# specs/window.yaml:369
 @called
 def average_pool(
     x: Operand,
@@ -3827,7 +3840,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:359
+# specs/window.yaml:405
 @called
 def lp_pool(
     x: Operand,
@@ -3865,7 +3878,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:393
+# specs/window.yaml:439
 @called
 def tile_windows(
     x: Operand,
@@ -3894,7 +3907,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:421
+# specs/window.yaml:467
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -3906,7 +3919,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:437
+# specs/window.yaml:483
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -3916,7 +3929,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:448
+# specs/window.yaml:494
 @called
 def tile_results(
     x: Operand,
@@ -3939,7 +3952,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:469
+# specs/window.yaml:515
 @called
 def conv_by_2(
     x: Operand,
@@ -3964,7 +3977,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:481
+# specs/window.yaml:527
 @called
 def conv_by_4(
     x: Operand,
@@ -3989,7 +4002,150 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:496
+# specs/window.yaml:542
+@called
+def run_windows(
+    x: Operand,
+    t: Operand,
+    groups: int | Dim | Value | None = 1,
+    *,
+    step: int | Dim | Value,
+    first: int | Dim | Value,
+    count: int | Dim | Value,
+    source: str = "",
+) -> Value:
+    """Overlapping windows of rows, `step` apart, each multiplied by a matrix.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups, step,
+    first, count.
+
+    (x: F[b, (groups, c), e], t: F[u, v]) -> (y: F[groups, c, u, b, count])
+    """
+    return call_alias(
+        STATIC_RUN_WINDOWS,
+        DYN_RUN_WINDOWS,
+        [x, t],
+        {"groups": groups, "step": step, "first": first, "count": count},
+        source,
+    )[0]
+
+
+# specs/window.yaml:568
+@called
+def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
+    """Rows of weights, each multiplied by a matrix.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups.
+
+    (w: F[(groups, m), c, v], t: F[u, v]) -> (y: F[u, groups, m, c])
+    """
+    return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:584
+@called
+def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
+    """The matrix products of transformed weights with transformed windows of rows.
+
+    (w: F[u, groups, m, c], x: F[groups, c, u, b, p]) -> (y: F[groups, m, u, b, p])
+    """
+    return call(RUN_PRODUCTS, [w, x], {}, source)[0]
+
+
+# specs/window.yaml:595
+@called
+def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
+    """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: length.
+
+    (x: F[groups, m, u, b, p], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), length])
+    """
+    return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
+
+
+# specs/window.yaml:613
+@called
+def conv_run_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_RUN_BY_2,
+        DYN_CONV_RUN_BY_2,
+        [x, w, bias],
+        {"pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:625
+@called
+def conv_run_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_RUN_BY_4,
+        DYN_CONV_RUN_BY_4,
+        [x, w, bias],
+        {"pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:640
+@called
+def conv_run_of_5(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_RUN_OF_5,
+        DYN_CONV_RUN_OF_5,
+        [x, w, bias],
+        {"pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:682
 @called
 def conv_transpose(
     x: Operand,
@@ -4031,7 +4187,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:536
+# specs/window.yaml:722
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4072,7 +4228,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:579
+# specs/window.yaml:765
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4085,7 +4241,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:600
+# specs/window.yaml:786
 @called
 def overlap_add(
     x: Operand,
@@ -4113,7 +4269,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:636
+# specs/window.yaml:822
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4140,7 +4296,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:665
+# specs/window.yaml:851
 @called
 def phase_sums(
     x: Operand,
@@ -4162,7 +4318,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:694
+# specs/window.yaml:880
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4176,7 +4332,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:717
+# specs/window.yaml:903
 @called
 def interleave_phases(
     x: Operand,
@@ -4194,7 +4350,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:742
+# specs/window.yaml:928
 @called
 def conv_integer(
     x: Operand,
@@ -4227,7 +4383,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:779
+# specs/window.yaml:965
 @called
 def qlinear_conv(
     x: Operand,
@@ -4266,7 +4422,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:852
+# specs/window.yaml:1038
 @called
 def max_unpool(
     x: Operand,
@@ -4295,7 +4451,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:893
+# specs/window.yaml:1079
 @called
 def col2im(
     x: Operand,
@@ -4373,6 +4529,9 @@ __all__ = [
     "conv_by_2",
     "conv_by_4",
     "conv_integer",
+    "conv_run_by_2",
+    "conv_run_by_4",
+    "conv_run_of_5",
     "conv_transpose",
     "conv_transpose_by_phase",
     "cos",
@@ -4508,6 +4667,10 @@ __all__ = [
     "roll",
     "rotate",
     "round",
+    "run_products",
+    "run_results",
+    "run_weights",
+    "run_windows",
     "scaled_size",
     "scatter_elements",
     "scatter_nd",

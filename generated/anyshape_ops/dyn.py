@@ -90,6 +90,9 @@ from anyshape_ops.ops.window import (
     DYN_CONV_BY_2,
     DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
+    DYN_CONV_RUN_BY_2,
+    DYN_CONV_RUN_BY_4,
+    DYN_CONV_RUN_OF_5,
     DYN_CONV_TRANSPOSE,
     DYN_CONV_TRANSPOSE_BY_PHASE,
     DYN_INTERLEAVE_PHASES,
@@ -101,6 +104,9 @@ from anyshape_ops.ops.window import (
     DYN_PHASE_FILTERS,
     DYN_PHASE_SUMS,
     DYN_QLINEAR_CONV,
+    DYN_RUN_RESULTS,
+    DYN_RUN_WEIGHTS,
+    DYN_RUN_WINDOWS,
     DYN_TILE_RESULTS,
     DYN_TILE_WEIGHTS,
     DYN_TILE_WINDOWS,
@@ -1462,7 +1468,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:250
+# specs/window.yaml:293
 @called
 def conv(
     x: Operand,
@@ -1492,7 +1498,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:286
+# specs/window.yaml:332
 @called
 def max_pool(
     x: Operand,
@@ -1528,7 +1534,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:323
+# specs/window.yaml:369
 @called
 def average_pool(
     x: Operand,
@@ -1564,7 +1570,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:359
+# specs/window.yaml:405
 @called
 def lp_pool(
     x: Operand,
@@ -1600,7 +1606,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:393
+# specs/window.yaml:439
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1615,7 +1621,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:421
+# specs/window.yaml:467
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1627,7 +1633,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:448
+# specs/window.yaml:494
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1642,7 +1648,7 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:469
+# specs/window.yaml:515
 @called
 def conv_by_2(
     x: Operand,
@@ -1665,7 +1671,7 @@ def conv_by_2(
     return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:481
+# specs/window.yaml:527
 @called
 def conv_by_4(
     x: Operand,
@@ -1688,7 +1694,108 @@ def conv_by_4(
     return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:496
+# specs/window.yaml:542
+@called
+def run_windows(
+    x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
+) -> Value:
+    """Overlapping windows of rows, `step` apart, each multiplied by a matrix.
+
+    Operands, which may be computed at run time: groups, step, first, count.
+
+    (x: F[b, (groups, c), e], t: F[u, v]) -> (y: F[groups, c, u, b, count])
+    """
+    return call(DYN_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
+
+
+# specs/window.yaml:568
+@called
+def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
+    """Rows of weights, each multiplied by a matrix.
+
+    Operands, which may be computed at run time: groups.
+
+    (w: F[(groups, m), c, v], t: F[u, v]) -> (y: F[u, groups, m, c])
+    """
+    return call(DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:595
+@called
+def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand, source: str = "") -> Value:
+    """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
+
+    Operands, which may be computed at run time: length.
+
+    (x: F[groups, m, u, b, p], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), length])
+    """
+    return call(DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
+
+
+# specs/window.yaml:613
+@called
+def conv_run_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(DYN_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:625
+@called
+def conv_run_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(DYN_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:640
+@called
+def conv_run_of_5(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(DYN_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:682
 @called
 def conv_transpose(
     x: Operand,
@@ -1728,7 +1835,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:536
+# specs/window.yaml:722
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1767,7 +1874,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:579
+# specs/window.yaml:765
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1780,7 +1887,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:600
+# specs/window.yaml:786
 @called
 def overlap_add(
     x: Operand,
@@ -1803,7 +1910,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:636
+# specs/window.yaml:822
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -1818,7 +1925,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:665
+# specs/window.yaml:851
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -1830,7 +1937,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:694
+# specs/window.yaml:880
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1842,7 +1949,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:717
+# specs/window.yaml:903
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -1854,7 +1961,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:742
+# specs/window.yaml:928
 @called
 def conv_integer(
     x: Operand,
@@ -1885,7 +1992,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:779
+# specs/window.yaml:965
 @called
 def qlinear_conv(
     x: Operand,
@@ -1922,7 +2029,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:852
+# specs/window.yaml:1038
 @called
 def max_unpool(
     x: Operand,
@@ -1949,7 +2056,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:893
+# specs/window.yaml:1079
 @called
 def col2im(
     x: Operand,
@@ -1993,6 +2100,9 @@ __all__ = [
     "conv_by_2",
     "conv_by_4",
     "conv_integer",
+    "conv_run_by_2",
+    "conv_run_by_4",
+    "conv_run_of_5",
     "conv_transpose",
     "conv_transpose_by_phase",
     "count_grams",
@@ -2051,6 +2161,9 @@ __all__ = [
     "resize",
     "roi_align",
     "roll",
+    "run_results",
+    "run_weights",
+    "run_windows",
     "slice",
     "space_to_depth",
     "sparse_fill_empty_rows",

@@ -95,6 +95,9 @@ from anyshape_ops.ops.window import (
     STATIC_CONV_BY_2,
     STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
+    STATIC_CONV_RUN_BY_2,
+    STATIC_CONV_RUN_BY_4,
+    STATIC_CONV_RUN_OF_5,
     STATIC_CONV_TRANSPOSE,
     STATIC_CONV_TRANSPOSE_BY_PHASE,
     STATIC_INTERLEAVE_PHASES,
@@ -106,6 +109,9 @@ from anyshape_ops.ops.window import (
     STATIC_PHASE_FILTERS,
     STATIC_PHASE_SUMS,
     STATIC_QLINEAR_CONV,
+    STATIC_RUN_RESULTS,
+    STATIC_RUN_WEIGHTS,
+    STATIC_RUN_WINDOWS,
     STATIC_TILE_RESULTS,
     STATIC_TILE_WEIGHTS,
     STATIC_TILE_WINDOWS,
@@ -1531,7 +1537,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:250
+# specs/window.yaml:293
 @called
 def conv(
     x: Operand,
@@ -1561,7 +1567,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:286
+# specs/window.yaml:332
 @called
 def max_pool(
     x: Operand,
@@ -1597,7 +1603,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:323
+# specs/window.yaml:369
 @called
 def average_pool(
     x: Operand,
@@ -1633,7 +1639,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:359
+# specs/window.yaml:405
 @called
 def lp_pool(
     x: Operand,
@@ -1669,7 +1675,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:393
+# specs/window.yaml:439
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
@@ -1686,7 +1692,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:421
+# specs/window.yaml:467
 @called
 def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1698,7 +1704,7 @@ def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -
     return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:448
+# specs/window.yaml:494
 @called
 def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
     """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
@@ -1711,7 +1717,7 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:469
+# specs/window.yaml:515
 @called
 def conv_by_2(
     x: Operand,
@@ -1734,7 +1740,7 @@ def conv_by_2(
     return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:481
+# specs/window.yaml:527
 @called
 def conv_by_4(
     x: Operand,
@@ -1757,7 +1763,108 @@ def conv_by_4(
     return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:496
+# specs/window.yaml:542
+@called
+def run_windows(
+    x: Operand, t: Operand, groups: int = 1, *, step: int, first: int, count: int, source: str = ""
+) -> Value:
+    """Overlapping windows of rows, `step` apart, each multiplied by a matrix.
+
+    Attributes, known when the call is built: groups, step, first, count.
+
+    (x: F[b, (groups, c), e], t: F[u, v]) -> (y: F[groups, c, u, b, count])
+    """
+    return call(STATIC_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
+
+
+# specs/window.yaml:568
+@called
+def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
+    """Rows of weights, each multiplied by a matrix.
+
+    Attributes, known when the call is built: groups.
+
+    (w: F[(groups, m), c, v], t: F[u, v]) -> (y: F[u, groups, m, c])
+    """
+    return call(STATIC_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:595
+@called
+def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, source: str = "") -> Value:
+    """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
+
+    Attributes, known when the call is built: length.
+
+    (x: F[groups, m, u, b, p], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), length])
+    """
+    return call(STATIC_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
+
+
+# specs/window.yaml:613
+@called
+def conv_run_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(STATIC_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:625
+@called
+def conv_run_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(STATIC_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:640
+@called
+def conv_run_of_5(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(STATIC_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:682
 @called
 def conv_transpose(
     x: Operand,
@@ -1797,7 +1904,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:536
+# specs/window.yaml:722
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1836,7 +1943,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:579
+# specs/window.yaml:765
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1849,7 +1956,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:600
+# specs/window.yaml:786
 @called
 def overlap_add(
     x: Operand,
@@ -1872,7 +1979,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:636
+# specs/window.yaml:822
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -1892,7 +1999,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:665
+# specs/window.yaml:851
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -1906,7 +2013,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:694
+# specs/window.yaml:880
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1918,7 +2025,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:717
+# specs/window.yaml:903
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -1932,7 +2039,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:742
+# specs/window.yaml:928
 @called
 def conv_integer(
     x: Operand,
@@ -1963,7 +2070,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:779
+# specs/window.yaml:965
 @called
 def qlinear_conv(
     x: Operand,
@@ -2000,7 +2107,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:852
+# specs/window.yaml:1038
 @called
 def max_unpool(
     x: Operand,
@@ -2027,7 +2134,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:893
+# specs/window.yaml:1079
 @called
 def col2im(
     x: Operand,
@@ -2071,6 +2178,9 @@ __all__ = [
     "conv_by_2",
     "conv_by_4",
     "conv_integer",
+    "conv_run_by_2",
+    "conv_run_by_4",
+    "conv_run_of_5",
     "conv_transpose",
     "conv_transpose_by_phase",
     "count_grams",
@@ -2129,6 +2239,9 @@ __all__ = [
     "resize",
     "roi_align",
     "roll",
+    "run_results",
+    "run_weights",
+    "run_windows",
     "slice",
     "space_to_depth",
     "sparse_fill_empty_rows",
