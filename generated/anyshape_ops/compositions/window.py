@@ -25,7 +25,7 @@ CONV_ALGORITHMS = (
             ),
         ),
         "w",
-        4.0,
+        16.0,
     ),
     AlgorithmDef(
         "conv_by_4",
@@ -37,7 +37,7 @@ CONV_ALGORITHMS = (
             ),
         ),
         "w",
-        13.244481792717087,
+        175.41629795761443,
     ),
     AlgorithmDef(
         "conv_run_by_2",
