@@ -207,6 +207,7 @@ from anyshape_ops.ops.normalisation import (
 from anyshape_ops.ops.quantisation import (
     DEQUANTIZE_LINEAR,
     MATMUL_INTEGER,
+    MATMUL_INTEGER_TO_FLOAT,
     MATMUL_NBITS,
     QLINEAR_MATMUL,
     QUANTIZE_LINEAR,
@@ -282,19 +283,34 @@ from anyshape_ops.ops.shapes import (
 from anyshape_ops.ops.signal import (
     DYN_DFT,
     DYN_DFT_ALONG,
+    DYN_DFT_OF_ROWS,
+    DYN_LARGEST_FACTOR,
     DYN_MEL_WEIGHT_MATRIX,
+    DYN_STEPS_OF_PARTS,
+    DYN_STEPS_OF_SIGNAL,
     DYN_STFT,
     DYN_STFT_OF_LONG_PARTS,
     DYN_SUMS_OF_PARTS,
     DYN_TURNING_WAVES,
+    DYN_TWISTS,
+    LACED,
+    SPECTRUM_OF_STEPS,
     STATIC_DFT,
     STATIC_DFT_ALONG,
+    STATIC_DFT_OF_ROWS,
+    STATIC_LARGEST_FACTOR,
     STATIC_MEL_WEIGHT_MATRIX,
+    STATIC_STEPS_OF_PARTS,
+    STATIC_STEPS_OF_SIGNAL,
     STATIC_STFT,
     STATIC_STFT_OF_LONG_PARTS,
     STATIC_SUMS_OF_PARTS,
     STATIC_TURNING_WAVES,
+    STATIC_TWISTS,
+    SUMS_ACROSS_STEPS,
     SUMS_OF_SAMPLES,
+    SUMS_WITHIN_STEPS,
+    TWISTED,
 )
 from anyshape_ops.ops.sorting import ARGSORT, DYN_TOPK, SEARCHSORTED, SORT, STATIC_TOPK, UNIQUE, UNIQUE_SLICES
 from anyshape_ops.ops.sparse import (
@@ -332,6 +348,7 @@ from anyshape_ops.ops.window import (
     DYN_CONV_BY_2,
     DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
+    DYN_CONV_INTEGER_TO_FLOAT,
     DYN_CONV_RUN_BY_2,
     DYN_CONV_RUN_BY_4,
     DYN_CONV_RUN_OF_5,
@@ -360,6 +377,7 @@ from anyshape_ops.ops.window import (
     STATIC_CONV_BY_2,
     STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
+    STATIC_CONV_INTEGER_TO_FLOAT,
     STATIC_CONV_RUN_BY_2,
     STATIC_CONV_RUN_BY_4,
     STATIC_CONV_RUN_OF_5,
@@ -817,7 +835,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:69
+# specs/contraction.yaml:79
 @called
 def gemm(
     a: Operand,
@@ -837,7 +855,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:141
+# specs/contraction.yaml:162
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -849,7 +867,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:195
+# specs/contraction.yaml:216
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -2242,7 +2260,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:66
+# specs/quantisation.yaml:71
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -2254,7 +2272,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:132
+# specs/quantisation.yaml:137
 @called
 def quantize_linear(
     x: Operand,
@@ -2276,7 +2294,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:216
+# specs/quantisation.yaml:221
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2287,7 +2305,29 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:253
+# specs/quantisation.yaml:258
+@called
+def matmul_integer_to_float(
+    a: Operand,
+    sa: Operand,
+    za: Operand = None,
+    *,
+    b: Operand,
+    sb: Operand,
+    zb: Operand = None,
+    bias: Operand = None,
+    source: str = "",
+) -> Value:
+    """Products of matrices of narrow integers less their zero points, times their scales, plus a bias; scales and
+    bias are floats.
+
+    (a: A[*p, m?, k], sa: F[*e], za: A[*u] = 0, b: B[*q, k, n?], sb: F[*v], zb: B[*w] = 0, bias: F[*r] = 0) ->
+    (y: F[*broadcast(p, q), m?, n?])
+    """
+    return call(MATMUL_INTEGER_TO_FLOAT, [a, sa, za, b, sb, zb, bias], {}, source)[0]
+
+
+# specs/quantisation.yaml:306
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2309,7 +2349,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:306
+# specs/quantisation.yaml:359
 @called
 def matmul_nbits(
     a: Operand,
@@ -2330,7 +2370,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:369
+# specs/quantisation.yaml:422
 @called
 def unpack_nbits(
     codes: Operand,
@@ -2475,7 +2515,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:185
+# specs/recurrent.yaml:187
 @called
 def gru(
     x: Operand,
@@ -2514,7 +2554,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:288
+# specs/recurrent.yaml:292
 @called
 def lstm(
     x: Operand,
@@ -3113,7 +3153,7 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
     return call(EYE_LIKE, [x], {"k": k, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:51
+# specs/signal.yaml:69
 @called
 def dft_along(
     x: Operand,
@@ -3139,7 +3179,156 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:101
+# specs/signal.yaml:119
+@called
+def largest_factor(number: int | Dim | Value, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than 256.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: number.
+
+    () -> (y: i64[])
+    """
+    return call_alias(STATIC_LARGEST_FACTOR, DYN_LARGEST_FACTOR, [], {"number": number}, source)[0]
+
+
+# specs/signal.yaml:135
+@called
+def steps_of_signal(
+    x: Operand, each: int | Dim | Value, length: int | Dim | Value, half: bool = False, *, source: str = ""
+) -> Value:
+    """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
+    spectrum whose second half mirrors the one that is given.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: each, length.
+
+    (x: F[*a, n, c]) -> (y: U[*a, count, d, each])
+    """
+    return call_alias(
+        STATIC_STEPS_OF_SIGNAL, DYN_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source
+    )[0]
+
+
+# specs/signal.yaml:168
+@called
+def steps_of_parts(
+    x: Operand,
+    window: Operand = None,
+    *,
+    step: int | Dim | Value,
+    size: int | Dim | Value,
+    each: int | Dim | Value,
+    source: str = "",
+) -> Value:
+    """The samples of the parts of a signal that start every so many samples, each times a window, by remainder as
+    in steps_of_signal.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step, size, each.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: U[b, (n - size) // step + 1, count, c, each])
+    """
+    return call_alias(
+        STATIC_STEPS_OF_PARTS, DYN_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source
+    )[0]
+
+
+# specs/signal.yaml:199
+@called
+def twists(
+    like: Operand,
+    rows: int | Dim | Value,
+    columns: int | Dim | Value,
+    size: int | Dim | Value,
+    inverse: bool = False,
+    *,
+    source: str = "",
+) -> Value:
+    """Cosine and sine of row times column parts of the circle, clockwise without `inverse`.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: rows, columns,
+    size.
+
+    (like: F[]) -> (y: F[rows, 2, columns])
+    """
+    return call_alias(
+        STATIC_TWISTS, DYN_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source
+    )[0]
+
+
+# specs/signal.yaml:226
+@called
+def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
+    """The sums of the samples of one remainder, each times what a table has for it.
+
+    (x: F[*a, p, c, q], table: F[c, q, v, m]) -> (y: F[*a, p, v, m])
+    """
+    return call(SUMS_WITHIN_STEPS, [x, table], {}, source)[0]
+
+
+# specs/signal.yaml:237
+@called
+def twisted(x: Operand, table: Operand, parts: int = 2, *, source: str = "") -> Value:
+    """Complex numbers times those of a table, and behind them the same times the imaginary unit; of both the real
+    part or both parts.
+
+    (x: F[*a, p, 2, m], table: F[p, 2, m]) -> (y: F[*a, 2, p, parts, m])
+    """
+    return call(TWISTED, [x, table], {"parts": parts}, source)[0]
+
+
+# specs/signal.yaml:262
+@called
+def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
+    """The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table
+    has for it.
+
+    (x: F[*a, d, p, v, q], table: F[m, d, p, 1]) -> (y: F[*a, m, v, q])
+    """
+    return call(SUMS_ACROSS_STEPS, [x, table], {}, source)[0]
+
+
+# specs/signal.yaml:273
+@called
+def laced(x: Operand, *, source: str = "") -> Value:
+    """Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.
+
+    (x: F[*a, m, v, q]) -> (y: F[*a, (m, q), v])
+    """
+    return call(LACED, [x], {}, source)[0]
+
+
+# specs/signal.yaml:284
+@called
+def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False, *, source: str = "") -> Value:
+    """The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q
+    samples and q of p.
+
+    (x: F[*a, p, c, q]) -> (y: F[*a, s, v])
+    """
+    return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
+
+
+# specs/signal.yaml:321
+@called
+def dft_of_rows(
+    x: Operand,
+    inverse: bool = False,
+    onesided: bool = False,
+    length: int | Dim | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What dft gives along the last axis but one, in the form that takes the least time for the length.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: length.
+
+    (x: F[*o, n, c]) -> (y: F[*o, s, 1 if inverse and onesided else 2])
+    """
+    return call_alias(
+        STATIC_DFT_OF_ROWS, DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source
+    )[0]
+
+
+# specs/signal.yaml:360
 @called
 def dft(
     x: Operand,
@@ -3161,7 +3350,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:407
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3188,7 +3377,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:184
+# specs/signal.yaml:446
 @called
 def turning_waves(
     window: Operand,
@@ -3204,7 +3393,7 @@ def turning_waves(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, channels.
 
-    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    (window: F[*w]) -> (y: U[n, channels, m, 1 if inverse and onesided else 2])
     """
     return call_alias(
         STATIC_TURNING_WAVES,
@@ -3215,7 +3404,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:233
+# specs/signal.yaml:498
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3223,22 +3412,22 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step.
 
-    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    (x: F[b, n, c], table: G[size, c, m, v]) -> (y: F[b, (n - size) // step + 1, m, v])
     """
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:255
+# specs/signal.yaml:520
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
 
-    (x: F[*a, n, c], table: G[size, c, m, 2]) -> (y: F[*a, m, 2])
+    (x: F[*a, n, c], table: G[size, c, m, v]) -> (y: F[*a, m, v])
     """
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:270
+# specs/signal.yaml:535
 @called
 def stft(
     x: Operand,
@@ -3262,7 +3451,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:310
+# specs/signal.yaml:587
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -3764,7 +3953,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:332
+# specs/window.yaml:339
 @called
 def max_pool(
     x: Operand,
@@ -3802,7 +3991,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:369
+# specs/window.yaml:376
 @called
 def average_pool(
     x: Operand,
@@ -3840,7 +4029,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:405
+# specs/window.yaml:412
 @called
 def lp_pool(
     x: Operand,
@@ -3878,7 +4067,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:439
+# specs/window.yaml:446
 @called
 def tile_windows(
     x: Operand,
@@ -3907,7 +4096,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:467
+# specs/window.yaml:474
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -3919,7 +4108,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:483
+# specs/window.yaml:490
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -3929,7 +4118,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:494
+# specs/window.yaml:501
 @called
 def tile_results(
     x: Operand,
@@ -3952,7 +4141,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:515
+# specs/window.yaml:522
 @called
 def conv_by_2(
     x: Operand,
@@ -3977,7 +4166,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:527
+# specs/window.yaml:534
 @called
 def conv_by_4(
     x: Operand,
@@ -4002,7 +4191,7 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:542
+# specs/window.yaml:549
 @called
 def run_windows(
     x: Operand,
@@ -4030,7 +4219,7 @@ def run_windows(
     )[0]
 
 
-# specs/window.yaml:568
+# specs/window.yaml:575
 @called
 def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -4042,7 +4231,7 @@ def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *,
     return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:584
+# specs/window.yaml:591
 @called
 def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows of rows.
@@ -4052,7 +4241,7 @@ def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(RUN_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:595
+# specs/window.yaml:602
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -4064,7 +4253,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | D
     return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:613
+# specs/window.yaml:620
 @called
 def conv_run_by_2(
     x: Operand,
@@ -4091,7 +4280,7 @@ def conv_run_by_2(
     )[0]
 
 
-# specs/window.yaml:625
+# specs/window.yaml:632
 @called
 def conv_run_by_4(
     x: Operand,
@@ -4118,7 +4307,7 @@ def conv_run_by_4(
     )[0]
 
 
-# specs/window.yaml:640
+# specs/window.yaml:647
 @called
 def conv_run_of_5(
     x: Operand,
@@ -4145,7 +4334,7 @@ def conv_run_of_5(
     )[0]
 
 
-# specs/window.yaml:682
+# specs/window.yaml:689
 @called
 def conv_transpose(
     x: Operand,
@@ -4187,7 +4376,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:722
+# specs/window.yaml:729
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4228,7 +4417,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:765
+# specs/window.yaml:772
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4241,7 +4430,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:786
+# specs/window.yaml:793
 @called
 def overlap_add(
     x: Operand,
@@ -4269,7 +4458,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:822
+# specs/window.yaml:829
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4296,7 +4485,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:851
+# specs/window.yaml:858
 @called
 def phase_sums(
     x: Operand,
@@ -4318,7 +4507,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:880
+# specs/window.yaml:887
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4332,7 +4521,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:903
+# specs/window.yaml:910
 @called
 def interleave_phases(
     x: Operand,
@@ -4350,7 +4539,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:928
+# specs/window.yaml:935
 @called
 def conv_integer(
     x: Operand,
@@ -4383,7 +4572,43 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:965
+# specs/window.yaml:972
+@called
+def conv_integer_to_float(
+    x: Operand,
+    x_scale: Operand,
+    x_zero: Operand = None,
+    *,
+    w: Operand,
+    w_scale: Operand,
+    w_zero: Operand = None,
+    bias: Operand = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    source: str = "",
+) -> Value:
+    """A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias
+    are floats.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, groups.
+
+    (x: A[b, (groups, c), *d], x_scale: F[*t], x_zero: A[*u] = 0, w: B[(groups, m), c, *k:len(d)], w_scale:
+    F[*v], w_zero: B[*z] = 0, bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_INTEGER_TO_FLOAT,
+        DYN_CONV_INTEGER_TO_FLOAT,
+        [x, x_scale, x_zero, w, w_scale, w_zero, bias],
+        {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:1024
 @called
 def qlinear_conv(
     x: Operand,
@@ -4422,7 +4647,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1038
+# specs/window.yaml:1097
 @called
 def max_unpool(
     x: Operand,
@@ -4451,7 +4676,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1079
+# specs/window.yaml:1138
 @called
 def col2im(
     x: Operand,
@@ -4529,6 +4754,7 @@ __all__ = [
     "conv_by_2",
     "conv_by_4",
     "conv_integer",
+    "conv_integer_to_float",
     "conv_run_by_2",
     "conv_run_by_4",
     "conv_run_of_5",
@@ -4547,6 +4773,7 @@ __all__ = [
     "det",
     "dft",
     "dft_along",
+    "dft_of_rows",
     "dilate",
     "div",
     "dropout",
@@ -4590,6 +4817,8 @@ __all__ = [
     "known_tokens",
     "l1",
     "l2",
+    "laced",
+    "largest_factor",
     "layer_norm",
     "leaky_relu",
     "less",
@@ -4610,6 +4839,7 @@ __all__ = [
     "lstm",
     "matmul",
     "matmul_integer",
+    "matmul_integer_to_float",
     "matmul_nbits",
     "max",
     "max_pool",
@@ -4692,10 +4922,13 @@ __all__ = [
     "space_to_depth",
     "sparse_fill_empty_rows",
     "sparse_to_dense",
+    "spectrum_of_steps",
     "split",
     "sqrt",
     "squeeze",
     "stack",
+    "steps_of_parts",
+    "steps_of_signal",
     "stft",
     "stft_of_long_parts",
     "string_at",
@@ -4709,8 +4942,10 @@ __all__ = [
     "sub",
     "sum",
     "sum_square",
+    "sums_across_steps",
     "sums_of_parts",
     "sums_of_samples",
+    "sums_within_steps",
     "swish",
     "tan",
     "tanh",
@@ -4727,6 +4962,8 @@ __all__ = [
     "tree_links",
     "trilu",
     "turning_waves",
+    "twisted",
+    "twists",
     "unique",
     "unique_slices",
     "unpack_nbits",

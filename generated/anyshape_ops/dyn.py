@@ -73,11 +73,16 @@ from anyshape_ops.ops.shapes import DYN_ARANGE, DYN_AXIS_POSITIONS, DYN_FULL, DY
 from anyshape_ops.ops.signal import (
     DYN_DFT,
     DYN_DFT_ALONG,
+    DYN_DFT_OF_ROWS,
+    DYN_LARGEST_FACTOR,
     DYN_MEL_WEIGHT_MATRIX,
+    DYN_STEPS_OF_PARTS,
+    DYN_STEPS_OF_SIGNAL,
     DYN_STFT,
     DYN_STFT_OF_LONG_PARTS,
     DYN_SUMS_OF_PARTS,
     DYN_TURNING_WAVES,
+    DYN_TWISTS,
 )
 from anyshape_ops.ops.sorting import DYN_TOPK
 from anyshape_ops.ops.sparse import DYN_SPARSE_FILL_EMPTY_ROWS
@@ -90,6 +95,7 @@ from anyshape_ops.ops.window import (
     DYN_CONV_BY_2,
     DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
+    DYN_CONV_INTEGER_TO_FLOAT,
     DYN_CONV_RUN_BY_2,
     DYN_CONV_RUN_BY_4,
     DYN_CONV_RUN_OF_5,
@@ -1253,7 +1259,7 @@ def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Val
     return call(DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:51
+# specs/signal.yaml:69
 @called
 def dft_along(
     x: Operand,
@@ -1275,7 +1281,75 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:101
+# specs/signal.yaml:119
+@called
+def largest_factor(number: Operand, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than 256.
+
+    Operands, which may be computed at run time: number.
+
+    () -> (y: i64[])
+    """
+    return call(DYN_LARGEST_FACTOR, [], {"number": number}, source)[0]
+
+
+# specs/signal.yaml:135
+@called
+def steps_of_signal(x: Operand, each: Operand, length: Operand, half: bool = False, *, source: str = "") -> Value:
+    """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
+    spectrum whose second half mirrors the one that is given.
+
+    Operands, which may be computed at run time: each, length.
+
+    (x: F[*a, n, c]) -> (y: U[*a, count, d, each])
+    """
+    return call(DYN_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
+
+
+# specs/signal.yaml:168
+@called
+def steps_of_parts(
+    x: Operand, window: Operand = None, *, step: Operand, size: Operand, each: Operand, source: str = ""
+) -> Value:
+    """The samples of the parts of a signal that start every so many samples, each times a window, by remainder as
+    in steps_of_signal.
+
+    Operands, which may be computed at run time: step, size, each.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: U[b, (n - size) // step + 1, count, c, each])
+    """
+    return call(DYN_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
+
+
+# specs/signal.yaml:199
+@called
+def twists(
+    like: Operand, rows: Operand, columns: Operand, size: Operand, inverse: bool = False, *, source: str = ""
+) -> Value:
+    """Cosine and sine of row times column parts of the circle, clockwise without `inverse`.
+
+    Operands, which may be computed at run time: rows, columns, size.
+
+    (like: F[]) -> (y: F[rows, 2, columns])
+    """
+    return call(DYN_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
+
+
+# specs/signal.yaml:321
+@called
+def dft_of_rows(
+    x: Operand, inverse: bool = False, onesided: bool = False, length: Operand = None, *, source: str = ""
+) -> Value:
+    """What dft gives along the last axis but one, in the form that takes the least time for the length.
+
+    Operands, which may be computed at run time: length.
+
+    (x: F[*o, n, c]) -> (y: F[*o, s, 1 if inverse and onesided else 2])
+    """
+    return call(DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
+
+
+# specs/signal.yaml:360
 @called
 def dft(
     x: Operand,
@@ -1295,7 +1369,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:407
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -1316,7 +1390,7 @@ def stft_of_long_parts(
     return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:184
+# specs/signal.yaml:446
 @called
 def turning_waves(
     window: Operand,
@@ -1332,7 +1406,7 @@ def turning_waves(
 
     Operands, which may be computed at run time: size, channels.
 
-    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    (window: F[*w]) -> (y: U[n, channels, m, 1 if inverse and onesided else 2])
     """
     return call(
         DYN_TURNING_WAVES,
@@ -1342,7 +1416,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:233
+# specs/signal.yaml:498
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1350,12 +1424,12 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
 
     Operands, which may be computed at run time: step.
 
-    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    (x: F[b, n, c], table: G[size, c, m, v]) -> (y: F[b, (n - size) // step + 1, m, v])
     """
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:270
+# specs/signal.yaml:535
 @called
 def stft(
     x: Operand,
@@ -1377,7 +1451,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:310
+# specs/signal.yaml:587
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1498,7 +1572,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:332
+# specs/window.yaml:339
 @called
 def max_pool(
     x: Operand,
@@ -1534,7 +1608,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:369
+# specs/window.yaml:376
 @called
 def average_pool(
     x: Operand,
@@ -1570,7 +1644,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:405
+# specs/window.yaml:412
 @called
 def lp_pool(
     x: Operand,
@@ -1606,7 +1680,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:439
+# specs/window.yaml:446
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1621,7 +1695,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:467
+# specs/window.yaml:474
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1633,7 +1707,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:494
+# specs/window.yaml:501
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1648,7 +1722,7 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:515
+# specs/window.yaml:522
 @called
 def conv_by_2(
     x: Operand,
@@ -1671,7 +1745,7 @@ def conv_by_2(
     return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:527
+# specs/window.yaml:534
 @called
 def conv_by_4(
     x: Operand,
@@ -1694,7 +1768,7 @@ def conv_by_4(
     return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:542
+# specs/window.yaml:549
 @called
 def run_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1708,7 +1782,7 @@ def run_windows(
     return call(DYN_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:568
+# specs/window.yaml:575
 @called
 def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -1720,7 +1794,7 @@ def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = ""
     return call(DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:595
+# specs/window.yaml:602
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -1732,7 +1806,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand
     return call(DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:613
+# specs/window.yaml:620
 @called
 def conv_run_by_2(
     x: Operand,
@@ -1753,7 +1827,7 @@ def conv_run_by_2(
     return call(DYN_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:625
+# specs/window.yaml:632
 @called
 def conv_run_by_4(
     x: Operand,
@@ -1774,7 +1848,7 @@ def conv_run_by_4(
     return call(DYN_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:640
+# specs/window.yaml:647
 @called
 def conv_run_of_5(
     x: Operand,
@@ -1795,7 +1869,7 @@ def conv_run_of_5(
     return call(DYN_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:682
+# specs/window.yaml:689
 @called
 def conv_transpose(
     x: Operand,
@@ -1835,7 +1909,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:722
+# specs/window.yaml:729
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1874,7 +1948,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:765
+# specs/window.yaml:772
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1887,7 +1961,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:786
+# specs/window.yaml:793
 @called
 def overlap_add(
     x: Operand,
@@ -1910,7 +1984,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:822
+# specs/window.yaml:829
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -1925,7 +1999,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:851
+# specs/window.yaml:858
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -1937,7 +2011,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:880
+# specs/window.yaml:887
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1949,7 +2023,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:903
+# specs/window.yaml:910
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -1961,7 +2035,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:928
+# specs/window.yaml:935
 @called
 def conv_integer(
     x: Operand,
@@ -1992,7 +2066,41 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:965
+# specs/window.yaml:972
+@called
+def conv_integer_to_float(
+    x: Operand,
+    x_scale: Operand,
+    x_zero: Operand = None,
+    *,
+    w: Operand,
+    w_scale: Operand,
+    w_zero: Operand = None,
+    bias: Operand = None,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    source: str = "",
+) -> Value:
+    """A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias
+    are floats.
+
+    Operands, which may be computed at run time: strides, dilations, pads, groups.
+
+    (x: A[b, (groups, c), *d], x_scale: F[*t], x_zero: A[*u] = 0, w: B[(groups, m), c, *k:len(d)], w_scale:
+    F[*v], w_zero: B[*z] = 0, bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(
+        DYN_CONV_INTEGER_TO_FLOAT,
+        [x, x_scale, x_zero, w, w_scale, w_zero, bias],
+        {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:1024
 @called
 def qlinear_conv(
     x: Operand,
@@ -2029,7 +2137,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1038
+# specs/window.yaml:1097
 @called
 def max_unpool(
     x: Operand,
@@ -2056,7 +2164,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1079
+# specs/window.yaml:1138
 @called
 def col2im(
     x: Operand,
@@ -2100,6 +2208,7 @@ __all__ = [
     "conv_by_2",
     "conv_by_4",
     "conv_integer",
+    "conv_integer_to_float",
     "conv_run_by_2",
     "conv_run_by_4",
     "conv_run_of_5",
@@ -2114,6 +2223,7 @@ __all__ = [
     "depth_to_space",
     "dft",
     "dft_along",
+    "dft_of_rows",
     "dilate",
     "ensure_shape",
     "expand_dims",
@@ -2126,6 +2236,7 @@ __all__ = [
     "interleave_phases",
     "l1",
     "l2",
+    "largest_factor",
     "linear_attention",
     "log_sum",
     "log_sum_exp",
@@ -2170,6 +2281,8 @@ __all__ = [
     "sparse_to_dense",
     "split",
     "squeeze",
+    "steps_of_parts",
+    "steps_of_signal",
     "stft",
     "stft_of_long_parts",
     "string_split",
@@ -2185,6 +2298,7 @@ __all__ = [
     "tree_ensemble",
     "trilu",
     "turning_waves",
+    "twists",
     "window_products",
     "zeros",
 ]

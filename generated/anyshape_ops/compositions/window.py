@@ -2,8 +2,8 @@
 """Calls of other ops of conv, max_pool, average_pool, lp_pool, tile_windows, tile_weights, tile_products,
 tile_results, conv_by_2, conv_by_4, run_windows, run_weights, run_products, run_results, conv_run_by_2,
 conv_run_by_4, conv_run_of_5, conv_transpose, conv_transpose_by_phase, window_products, overlap_add,
-overlap_add_by_phase, phase_sums, phase_filters, interleave_phases, conv_integer, qlinear_conv, max_unpool,
-col2im.
+overlap_add_by_phase, phase_sums, phase_filters, interleave_phases, conv_integer, conv_integer_to_float,
+qlinear_conv, max_unpool, col2im.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ CONV_ALGORITHMS = (
 )
 
 
-# specs/window.yaml:515
+# specs/window.yaml:522
 def conv_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -123,7 +123,7 @@ CONV_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:527
+# specs/window.yaml:534
 def conv_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -193,7 +193,7 @@ CONV_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:613
+# specs/window.yaml:620
 def conv_run_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -230,7 +230,7 @@ CONV_RUN_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:625
+# specs/window.yaml:632
 def conv_run_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -292,7 +292,7 @@ CONV_RUN_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:640
+# specs/window.yaml:647
 def conv_run_of_5_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -353,7 +353,7 @@ CONV_RUN_OF_5 = Composition(
 )
 
 
-# specs/window.yaml:682
+# specs/window.yaml:689
 def conv_transpose_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -398,7 +398,7 @@ CONV_TRANSPOSE = Composition(
 )
 
 
-# specs/window.yaml:722
+# specs/window.yaml:729
 def conv_transpose_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -470,7 +470,7 @@ CONV_TRANSPOSE_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:822
+# specs/window.yaml:829
 def overlap_add_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -500,7 +500,7 @@ OVERLAP_ADD_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:903
+# specs/window.yaml:910
 def interleave_phases_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -532,7 +532,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:1079
+# specs/window.yaml:1138
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

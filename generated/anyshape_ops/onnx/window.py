@@ -2,8 +2,8 @@
 """What ONNX operators mean in terms of conv, max_pool, average_pool, lp_pool, tile_windows, tile_weights,
 tile_products, tile_results, conv_by_2, conv_by_4, run_windows, run_weights, run_products, run_results,
 conv_run_by_2, conv_run_by_4, conv_run_of_5, conv_transpose, conv_transpose_by_phase, window_products,
-overlap_add, overlap_add_by_phase, phase_sums, phase_filters, interleave_phases, conv_integer, qlinear_conv,
-max_unpool, col2im.
+overlap_add, overlap_add_by_phase, phase_sums, phase_filters, interleave_phases, conv_integer,
+conv_integer_to_float, qlinear_conv, max_unpool, col2im.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/window.yaml:311
+# specs/window.yaml:318
 def conv_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv(
@@ -32,7 +32,7 @@ def conv_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:351
+# specs/window.yaml:358
 def max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return api.max_pool(
         n.input(0),
@@ -47,7 +47,7 @@ def max_pool_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/window.yaml:387
+# specs/window.yaml:394
 def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.average_pool(
@@ -64,7 +64,7 @@ def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:420
+# specs/window.yaml:427
 def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lp_pool(
@@ -81,7 +81,7 @@ def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:700
+# specs/window.yaml:707
 def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_transpose(
@@ -100,7 +100,7 @@ def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:944
+# specs/window.yaml:951
 def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_integer(
@@ -118,7 +118,7 @@ def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1000
+# specs/window.yaml:1059
 def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_conv(
@@ -141,7 +141,7 @@ def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1061
+# specs/window.yaml:1120
 def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max_unpool(
@@ -156,7 +156,7 @@ def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1102
+# specs/window.yaml:1161
 def col2_im_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.col2im(

@@ -2,8 +2,8 @@
 """Op definitions of conv, max_pool, average_pool, lp_pool, tile_windows, tile_weights, tile_products,
 tile_results, conv_by_2, conv_by_4, run_windows, run_weights, run_products, run_results, conv_run_by_2,
 conv_run_by_4, conv_run_of_5, conv_transpose, conv_transpose_by_phase, window_products, overlap_add,
-overlap_add_by_phase, phase_sums, phase_filters, interleave_phases, conv_integer, qlinear_conv, max_unpool,
-col2im.
+overlap_add_by_phase, phase_sums, phase_filters, interleave_phases, conv_integer, conv_integer_to_float,
+qlinear_conv, max_unpool, col2im.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ STATIC_CONV = OpDef(
     algorithms=compositions.CONV_ALGORITHMS,
     summary="The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a bias.",
     source="specs/window.yaml:293",
+    rewrites=rewrites.CONV,
 )
 DYN_CONV = OpDef(
     name="conv",
@@ -67,9 +68,10 @@ DYN_CONV = OpDef(
     summary="The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a bias.",
     source="specs/window.yaml:293",
     shaping=("groups",),
+    rewrites=rewrites.CONV,
 )
 
-# specs/window.yaml:332
+# specs/window.yaml:339
 STATIC_MAX_POOL = OpDef(
     name="max_pool",
     variant="static",
@@ -93,7 +95,7 @@ STATIC_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:332",
+    source="specs/window.yaml:339",
 )
 DYN_MAX_POOL = OpDef(
     name="max_pool",
@@ -118,10 +120,10 @@ DYN_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:332",
+    source="specs/window.yaml:339",
 )
 
-# specs/window.yaml:369
+# specs/window.yaml:376
 STATIC_AVERAGE_POOL = OpDef(
     name="average_pool",
     variant="static",
@@ -143,7 +145,7 @@ STATIC_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:369",
+    source="specs/window.yaml:376",
 )
 DYN_AVERAGE_POOL = OpDef(
     name="average_pool",
@@ -166,10 +168,10 @@ DYN_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:369",
+    source="specs/window.yaml:376",
 )
 
-# specs/window.yaml:405
+# specs/window.yaml:412
 STATIC_LP_POOL = OpDef(
     name="lp_pool",
     variant="static",
@@ -191,7 +193,7 @@ STATIC_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:405",
+    source="specs/window.yaml:412",
 )
 DYN_LP_POOL = OpDef(
     name="lp_pool",
@@ -214,10 +216,10 @@ DYN_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:405",
+    source="specs/window.yaml:412",
 )
 
-# specs/window.yaml:439
+# specs/window.yaml:446
 STATIC_TILE_WINDOWS = OpDef(
     name="tile_windows",
     variant="static",
@@ -236,7 +238,7 @@ STATIC_TILE_WINDOWS = OpDef(
     relation=relations.tile_windows_relation,
     kernel=kernels.tile_windows_kernel,
     summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:439",
+    source="specs/window.yaml:446",
 )
 DYN_TILE_WINDOWS = OpDef(
     name="tile_windows",
@@ -256,11 +258,11 @@ DYN_TILE_WINDOWS = OpDef(
     relation=relations.tile_windows_relation,
     kernel=kernels.tile_windows_kernel,
     summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:439",
+    source="specs/window.yaml:446",
     shaping=("groups", "count"),
 )
 
-# specs/window.yaml:467
+# specs/window.yaml:474
 STATIC_TILE_WEIGHTS = OpDef(
     name="tile_weights",
     variant="static",
@@ -274,7 +276,7 @@ STATIC_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:467",
+    source="specs/window.yaml:474",
 )
 DYN_TILE_WEIGHTS = OpDef(
     name="tile_weights",
@@ -289,11 +291,11 @@ DYN_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:467",
+    source="specs/window.yaml:474",
     shaping=("groups",),
 )
 
-# specs/window.yaml:483
+# specs/window.yaml:490
 # tile_products: no dyn variant, it has no parameters
 TILE_PRODUCTS = OpDef(
     name="tile_products",
@@ -308,10 +310,10 @@ TILE_PRODUCTS = OpDef(
     relation=relations.tile_products_relation,
     kernel=kernels.tile_products_kernel,
     summary="The matrix products of transformed weights with transformed windows.",
-    source="specs/window.yaml:483",
+    source="specs/window.yaml:490",
 )
 
-# specs/window.yaml:494
+# specs/window.yaml:501
 STATIC_TILE_RESULTS = OpDef(
     name="tile_results",
     variant="static",
@@ -329,7 +331,7 @@ STATIC_TILE_RESULTS = OpDef(
     relation=relations.tile_results_relation,
     kernel=kernels.tile_results_kernel,
     summary="Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.",
-    source="specs/window.yaml:494",
+    source="specs/window.yaml:501",
 )
 DYN_TILE_RESULTS = OpDef(
     name="tile_results",
@@ -348,11 +350,11 @@ DYN_TILE_RESULTS = OpDef(
     relation=relations.tile_results_relation,
     kernel=kernels.tile_results_kernel,
     summary="Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.",
-    source="specs/window.yaml:494",
+    source="specs/window.yaml:501",
     shaping=("height", "width"),
 )
 
-# specs/window.yaml:515
+# specs/window.yaml:522
 STATIC_CONV_BY_2 = OpDef(
     name="conv_by_2",
     variant="static",
@@ -373,7 +375,7 @@ STATIC_CONV_BY_2 = OpDef(
     relation=relations.conv_by_2_relation,
     composition=compositions.CONV_BY_2,
     summary="A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead of 36.",
-    source="specs/window.yaml:515",
+    source="specs/window.yaml:522",
     traits=("finite",),
 )
 DYN_CONV_BY_2 = OpDef(
@@ -396,11 +398,11 @@ DYN_CONV_BY_2 = OpDef(
     relation=relations.conv_by_2_relation,
     composition=compositions.CONV_BY_2,
     summary="A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead of 36.",
-    source="specs/window.yaml:515",
+    source="specs/window.yaml:522",
     traits=("finite",),
 )
 
-# specs/window.yaml:527
+# specs/window.yaml:534
 STATIC_CONV_BY_4 = OpDef(
     name="conv_by_4",
     variant="static",
@@ -421,7 +423,7 @@ STATIC_CONV_BY_4 = OpDef(
     relation=relations.conv_by_4_relation,
     composition=compositions.CONV_BY_4,
     summary="A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead of 144.",
-    source="specs/window.yaml:527",
+    source="specs/window.yaml:534",
     traits=("finite",),
 )
 DYN_CONV_BY_4 = OpDef(
@@ -444,11 +446,11 @@ DYN_CONV_BY_4 = OpDef(
     relation=relations.conv_by_4_relation,
     composition=compositions.CONV_BY_4,
     summary="A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead of 144.",
-    source="specs/window.yaml:527",
+    source="specs/window.yaml:534",
     traits=("finite",),
 )
 
-# specs/window.yaml:542
+# specs/window.yaml:549
 STATIC_RUN_WINDOWS = OpDef(
     name="run_windows",
     variant="static",
@@ -467,7 +469,7 @@ STATIC_RUN_WINDOWS = OpDef(
     relation=relations.run_windows_relation,
     kernel=kernels.run_windows_kernel,
     summary="Overlapping windows of rows, `step` apart, each multiplied by a matrix.",
-    source="specs/window.yaml:542",
+    source="specs/window.yaml:549",
 )
 DYN_RUN_WINDOWS = OpDef(
     name="run_windows",
@@ -487,11 +489,11 @@ DYN_RUN_WINDOWS = OpDef(
     relation=relations.run_windows_relation,
     kernel=kernels.run_windows_kernel,
     summary="Overlapping windows of rows, `step` apart, each multiplied by a matrix.",
-    source="specs/window.yaml:542",
+    source="specs/window.yaml:549",
     shaping=("groups", "count"),
 )
 
-# specs/window.yaml:568
+# specs/window.yaml:575
 STATIC_RUN_WEIGHTS = OpDef(
     name="run_weights",
     variant="static",
@@ -505,7 +507,7 @@ STATIC_RUN_WEIGHTS = OpDef(
     relation=relations.run_weights_relation,
     kernel=kernels.run_weights_kernel,
     summary="Rows of weights, each multiplied by a matrix.",
-    source="specs/window.yaml:568",
+    source="specs/window.yaml:575",
 )
 DYN_RUN_WEIGHTS = OpDef(
     name="run_weights",
@@ -520,11 +522,11 @@ DYN_RUN_WEIGHTS = OpDef(
     relation=relations.run_weights_relation,
     kernel=kernels.run_weights_kernel,
     summary="Rows of weights, each multiplied by a matrix.",
-    source="specs/window.yaml:568",
+    source="specs/window.yaml:575",
     shaping=("groups",),
 )
 
-# specs/window.yaml:584
+# specs/window.yaml:591
 # run_products: no dyn variant, it has no parameters
 RUN_PRODUCTS = OpDef(
     name="run_products",
@@ -539,10 +541,10 @@ RUN_PRODUCTS = OpDef(
     relation=relations.run_products_relation,
     kernel=kernels.run_products_kernel,
     summary="The matrix products of transformed weights with transformed windows of rows.",
-    source="specs/window.yaml:584",
+    source="specs/window.yaml:591",
 )
 
-# specs/window.yaml:595
+# specs/window.yaml:602
 STATIC_RUN_RESULTS = OpDef(
     name="run_results",
     variant="static",
@@ -557,7 +559,7 @@ STATIC_RUN_RESULTS = OpDef(
     relation=relations.run_results_relation,
     kernel=kernels.run_results_kernel,
     summary="Rows side by side, each a matrix times its sums, cut to a length, plus a bias.",
-    source="specs/window.yaml:595",
+    source="specs/window.yaml:602",
 )
 DYN_RUN_RESULTS = OpDef(
     name="run_results",
@@ -573,11 +575,11 @@ DYN_RUN_RESULTS = OpDef(
     relation=relations.run_results_relation,
     kernel=kernels.run_results_kernel,
     summary="Rows side by side, each a matrix times its sums, cut to a length, plus a bias.",
-    source="specs/window.yaml:595",
+    source="specs/window.yaml:602",
     shaping=("length",),
 )
 
-# specs/window.yaml:613
+# specs/window.yaml:620
 STATIC_CONV_RUN_BY_2 = OpDef(
     name="conv_run_by_2",
     variant="static",
@@ -598,7 +600,7 @@ STATIC_CONV_RUN_BY_2 = OpDef(
     relation=relations.conv_run_by_2_relation,
     composition=compositions.CONV_RUN_BY_2,
     summary="A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.",
-    source="specs/window.yaml:613",
+    source="specs/window.yaml:620",
     traits=("finite",),
 )
 DYN_CONV_RUN_BY_2 = OpDef(
@@ -621,11 +623,11 @@ DYN_CONV_RUN_BY_2 = OpDef(
     relation=relations.conv_run_by_2_relation,
     composition=compositions.CONV_RUN_BY_2,
     summary="A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.",
-    source="specs/window.yaml:613",
+    source="specs/window.yaml:620",
     traits=("finite",),
 )
 
-# specs/window.yaml:625
+# specs/window.yaml:632
 STATIC_CONV_RUN_BY_4 = OpDef(
     name="conv_run_by_4",
     variant="static",
@@ -646,7 +648,7 @@ STATIC_CONV_RUN_BY_4 = OpDef(
     relation=relations.conv_run_by_4_relation,
     composition=compositions.CONV_RUN_BY_4,
     summary="A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.",
-    source="specs/window.yaml:625",
+    source="specs/window.yaml:632",
     traits=("finite",),
 )
 DYN_CONV_RUN_BY_4 = OpDef(
@@ -669,11 +671,11 @@ DYN_CONV_RUN_BY_4 = OpDef(
     relation=relations.conv_run_by_4_relation,
     composition=compositions.CONV_RUN_BY_4,
     summary="A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.",
-    source="specs/window.yaml:625",
+    source="specs/window.yaml:632",
     traits=("finite",),
 )
 
-# specs/window.yaml:640
+# specs/window.yaml:647
 STATIC_CONV_RUN_OF_5 = OpDef(
     name="conv_run_of_5",
     variant="static",
@@ -694,7 +696,7 @@ STATIC_CONV_RUN_OF_5 = OpDef(
     relation=relations.conv_run_of_5_relation,
     composition=compositions.CONV_RUN_OF_5,
     summary="A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.",
-    source="specs/window.yaml:640",
+    source="specs/window.yaml:647",
     traits=("finite",),
 )
 DYN_CONV_RUN_OF_5 = OpDef(
@@ -717,11 +719,11 @@ DYN_CONV_RUN_OF_5 = OpDef(
     relation=relations.conv_run_of_5_relation,
     composition=compositions.CONV_RUN_OF_5,
     summary="A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.",
-    source="specs/window.yaml:640",
+    source="specs/window.yaml:647",
     traits=("finite",),
 )
 
-# specs/window.yaml:682
+# specs/window.yaml:689
 STATIC_CONV_TRANSPOSE = OpDef(
     name="conv_transpose",
     variant="static",
@@ -747,7 +749,7 @@ STATIC_CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:682",
+    source="specs/window.yaml:689",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 DYN_CONV_TRANSPOSE = OpDef(
@@ -775,11 +777,11 @@ DYN_CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:682",
+    source="specs/window.yaml:689",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 
-# specs/window.yaml:722
+# specs/window.yaml:729
 STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
     variant="static",
@@ -805,7 +807,7 @@ STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE_BY_PHASE,
     summary="A transposed convolution as a convolution for each position modulo the strides, which divide the windows.",
-    source="specs/window.yaml:722",
+    source="specs/window.yaml:729",
 )
 DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
@@ -832,10 +834,10 @@ DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE_BY_PHASE,
     summary="A transposed convolution as a convolution for each position modulo the strides, which divide the windows.",
-    source="specs/window.yaml:722",
+    source="specs/window.yaml:729",
 )
 
-# specs/window.yaml:765
+# specs/window.yaml:772
 STATIC_WINDOW_PRODUCTS = OpDef(
     name="window_products",
     variant="static",
@@ -850,7 +852,7 @@ STATIC_WINDOW_PRODUCTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
     summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
-    source="specs/window.yaml:765",
+    source="specs/window.yaml:772",
 )
 DYN_WINDOW_PRODUCTS = OpDef(
     name="window_products",
@@ -866,11 +868,11 @@ DYN_WINDOW_PRODUCTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
     summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
-    source="specs/window.yaml:765",
+    source="specs/window.yaml:772",
     shaping=("groups",),
 )
 
-# specs/window.yaml:786
+# specs/window.yaml:793
 STATIC_OVERLAP_ADD = OpDef(
     name="overlap_add",
     variant="static",
@@ -886,7 +888,7 @@ STATIC_OVERLAP_ADD = OpDef(
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
-    source="specs/window.yaml:786",
+    source="specs/window.yaml:793",
     rewrites=rewrites.OVERLAP_ADD,
 )
 DYN_OVERLAP_ADD = OpDef(
@@ -904,12 +906,12 @@ DYN_OVERLAP_ADD = OpDef(
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
-    source="specs/window.yaml:786",
+    source="specs/window.yaml:793",
     shaping=("size",),
     rewrites=rewrites.OVERLAP_ADD,
 )
 
-# specs/window.yaml:822
+# specs/window.yaml:829
 STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
     variant="static",
@@ -924,7 +926,7 @@ STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
-    source="specs/window.yaml:822",
+    source="specs/window.yaml:829",
 )
 DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
@@ -940,10 +942,10 @@ DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
-    source="specs/window.yaml:822",
+    source="specs/window.yaml:829",
 )
 
-# specs/window.yaml:851
+# specs/window.yaml:858
 STATIC_PHASE_SUMS = OpDef(
     name="phase_sums",
     variant="static",
@@ -958,7 +960,7 @@ STATIC_PHASE_SUMS = OpDef(
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
     summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
-    source="specs/window.yaml:851",
+    source="specs/window.yaml:858",
 )
 DYN_PHASE_SUMS = OpDef(
     name="phase_sums",
@@ -974,11 +976,11 @@ DYN_PHASE_SUMS = OpDef(
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
     summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
-    source="specs/window.yaml:851",
+    source="specs/window.yaml:858",
     shaping=("count",),
 )
 
-# specs/window.yaml:880
+# specs/window.yaml:887
 STATIC_PHASE_FILTERS = OpDef(
     name="phase_filters",
     variant="static",
@@ -992,7 +994,7 @@ STATIC_PHASE_FILTERS = OpDef(
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
     summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
-    source="specs/window.yaml:880",
+    source="specs/window.yaml:887",
     moves=("F",),
 )
 DYN_PHASE_FILTERS = OpDef(
@@ -1008,12 +1010,12 @@ DYN_PHASE_FILTERS = OpDef(
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
     summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
-    source="specs/window.yaml:880",
+    source="specs/window.yaml:887",
     shaping=("groups",),
     moves=("F",),
 )
 
-# specs/window.yaml:903
+# specs/window.yaml:910
 STATIC_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
     variant="static",
@@ -1027,7 +1029,7 @@ STATIC_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:903",
+    source="specs/window.yaml:910",
     moves=("T",),
 )
 DYN_INTERLEAVE_PHASES = OpDef(
@@ -1043,11 +1045,11 @@ DYN_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:903",
+    source="specs/window.yaml:910",
     moves=("T",),
 )
 
-# specs/window.yaml:928
+# specs/window.yaml:935
 STATIC_CONV_INTEGER = OpDef(
     name="conv_integer",
     variant="static",
@@ -1071,7 +1073,7 @@ STATIC_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:928",
+    source="specs/window.yaml:935",
 )
 DYN_CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -1096,11 +1098,70 @@ DYN_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:928",
+    source="specs/window.yaml:935",
     shaping=("groups",),
 )
 
-# specs/window.yaml:965
+# specs/window.yaml:972
+STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
+    name="conv_integer_to_float",
+    variant="static",
+    inputs=(
+        InputDef("x", "A"),
+        InputDef("x_scale", "F"),
+        InputDef("x_zero", "A", optional=True, default=0),
+        InputDef("w", "B"),
+        InputDef("w_scale", "F"),
+        InputDef("w_zero", "B", optional=True, default=0),
+        InputDef("bias", "F", optional=True, default=0),
+    ),
+    params=(
+        ParamDef("strides", "ints", required=False),
+        ParamDef("dilations", "ints", required=False),
+        ParamDef("pads", "ints", required=False),
+        ParamDef(
+            "auto_pad", "str", required=False, default="NOTSET", members=("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+        ),
+        ParamDef("groups", "int", required=False, default=1),
+    ),
+    outputs=(OutputDef("y", "F"),),
+    dtypes={"A": ("u8", "i8"), "F": ("f32", "f16", "bf16"), "B": ("u8", "i8")},
+    relation=relations.conv_integer_to_float_relation,
+    kernel=kernels.conv_integer_to_float_kernel,
+    summary="A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias are floats.",
+    source="specs/window.yaml:972",
+)
+DYN_CONV_INTEGER_TO_FLOAT = OpDef(
+    name="conv_integer_to_float",
+    variant="dyn",
+    inputs=(
+        InputDef("x", "A"),
+        InputDef("x_scale", "F"),
+        InputDef("x_zero", "A", optional=True, default=0),
+        InputDef("w", "B"),
+        InputDef("w_scale", "F"),
+        InputDef("w_zero", "B", optional=True, default=0),
+        InputDef("bias", "F", optional=True, default=0),
+    ),
+    params=(
+        ParamDef("strides", "ints", required=False, operand=True),
+        ParamDef("dilations", "ints", required=False, operand=True),
+        ParamDef("pads", "ints", required=False, operand=True),
+        ParamDef(
+            "auto_pad", "str", required=False, default="NOTSET", members=("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+        ),
+        ParamDef("groups", "int", required=False, default=1, operand=True),
+    ),
+    outputs=(OutputDef("y", "F"),),
+    dtypes={"A": ("u8", "i8"), "F": ("f32", "f16", "bf16"), "B": ("u8", "i8")},
+    relation=relations.conv_integer_to_float_relation,
+    kernel=kernels.conv_integer_to_float_kernel,
+    summary="A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias are floats.",
+    source="specs/window.yaml:972",
+    shaping=("groups",),
+)
+
+# specs/window.yaml:1024
 STATIC_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
     variant="static",
@@ -1129,7 +1190,7 @@ STATIC_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:965",
+    source="specs/window.yaml:1024",
 )
 DYN_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -1159,11 +1220,11 @@ DYN_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:965",
+    source="specs/window.yaml:1024",
     shaping=("groups",),
 )
 
-# specs/window.yaml:1038
+# specs/window.yaml:1097
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -1182,7 +1243,7 @@ STATIC_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:1038",
+    source="specs/window.yaml:1097",
     moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
@@ -1203,12 +1264,12 @@ DYN_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:1038",
+    source="specs/window.yaml:1097",
     shaping=("output_shape",),
     moves=("T",),
 )
 
-# specs/window.yaml:1079
+# specs/window.yaml:1138
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -1225,7 +1286,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1079",
+    source="specs/window.yaml:1138",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -1243,5 +1304,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1079",
+    source="specs/window.yaml:1138",
 )

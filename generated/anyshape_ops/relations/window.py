@@ -2,8 +2,8 @@
 """Type relations of conv, max_pool, average_pool, lp_pool, tile_windows, tile_weights, tile_products,
 tile_results, conv_by_2, conv_by_4, run_windows, run_weights, run_products, run_results, conv_run_by_2,
 conv_run_by_4, conv_run_of_5, conv_transpose, conv_transpose_by_phase, window_products, overlap_add,
-overlap_add_by_phase, phase_sums, phase_filters, interleave_phases, conv_integer, qlinear_conv, max_unpool,
-col2im.
+overlap_add_by_phase, phase_sums, phase_filters, interleave_phases, conv_integer, conv_integer_to_float,
+qlinear_conv, max_unpool, col2im.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def conv_relation(
     )
 
 
-# specs/window.yaml:332
+# specs/window.yaml:339
 def max_pool_relation(
     rule: Rule,
     *,
@@ -160,7 +160,7 @@ def max_pool_relation(
     )
 
 
-# specs/window.yaml:369
+# specs/window.yaml:376
 def average_pool_relation(
     rule: Rule,
     *,
@@ -236,7 +236,7 @@ def average_pool_relation(
     )
 
 
-# specs/window.yaml:405
+# specs/window.yaml:412
 def lp_pool_relation(
     rule: Rule, *, x: Vec, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: str, ceil_mode: bool, p: Any
 ) -> Bound:
@@ -302,7 +302,7 @@ def lp_pool_relation(
     )
 
 
-# specs/window.yaml:439
+# specs/window.yaml:446
 def tile_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, first: Any, count: Any) -> Bound:
     rule.equal(2, len(first), "the length of first")
     rule.equal(2, len(count), "the length of count")
@@ -331,7 +331,7 @@ def tile_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any,
     )
 
 
-# specs/window.yaml:467
+# specs/window.yaml:474
 def tile_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -345,7 +345,7 @@ def tile_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((u, u, groups, m, c))}, u=u, groups=groups, m=m, c=c, v=v)
 
 
-# specs/window.yaml:483
+# specs/window.yaml:490
 def tile_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     rule.require(eq(len(w), 5), lambda: f"w must have rank 5, got rank {len(w)}")
     rule.require(eq(len(x), 7), lambda: f"x must have rank 7, got rank {len(x)}")
@@ -364,7 +364,7 @@ def tile_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((groups, m, u, v, b, p, q))}, groups=groups, m=m, u=u, v=v, b=b, p=p, q=q, c=c)
 
 
-# specs/window.yaml:494
+# specs/window.yaml:501
 def tile_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, height: Any, width: Any) -> Bound:
     rule.require(eq(len(x), 7), lambda: f"x must have rank 7, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -399,7 +399,7 @@ def tile_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, heigh
     )
 
 
-# specs/window.yaml:515
+# specs/window.yaml:522
 def conv_by_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any) -> Bound:
     def same_pad(n: Any, k: Any, s: Any, d: Any) -> Any:
         return rule.max((rule.ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
@@ -450,7 +450,7 @@ def conv_by_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: An
     )
 
 
-# specs/window.yaml:527
+# specs/window.yaml:534
 def conv_by_4_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any) -> Bound:
     def same_pad(n: Any, k: Any, s: Any, d: Any) -> Any:
         return rule.max((rule.ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
@@ -501,7 +501,7 @@ def conv_by_4_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: An
     )
 
 
-# specs/window.yaml:542
+# specs/window.yaml:549
 def run_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, first: Any, count: Any) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -528,7 +528,7 @@ def run_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, 
     )
 
 
-# specs/window.yaml:568
+# specs/window.yaml:575
 def run_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     rule.require(eq(len(w), 3), lambda: f"w must have rank 3, got rank {len(w)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -541,7 +541,7 @@ def run_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((u, groups, m, c))}, u=u, groups=groups, m=m, c=c, v=v)
 
 
-# specs/window.yaml:584
+# specs/window.yaml:591
 def run_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     rule.require(eq(len(x), 5), lambda: f"x must have rank 5, got rank {len(x)}")
@@ -557,7 +557,7 @@ def run_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((groups, m, u, b, p))}, groups=groups, m=m, u=u, b=b, p=p, c=c)
 
 
-# specs/window.yaml:595
+# specs/window.yaml:602
 def run_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, length: Any) -> Bound:
     rule.require(eq(len(x), 5), lambda: f"x must have rank 5, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -576,7 +576,7 @@ def run_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, length
     return rule.bind(outputs={"y": Vec((b, groups * m, length))}, b=b, groups=groups, m=m, length=length, u=u, v=v)
 
 
-# specs/window.yaml:613
+# specs/window.yaml:620
 def conv_run_by_2_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -627,7 +627,7 @@ def conv_run_by_2_relation(
     )
 
 
-# specs/window.yaml:625
+# specs/window.yaml:632
 def conv_run_by_4_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -678,7 +678,7 @@ def conv_run_by_4_relation(
     )
 
 
-# specs/window.yaml:640
+# specs/window.yaml:647
 def conv_run_of_5_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -729,7 +729,7 @@ def conv_run_of_5_relation(
     )
 
 
-# specs/window.yaml:682
+# specs/window.yaml:689
 def conv_transpose_relation(
     rule: Rule,
     *,
@@ -800,7 +800,7 @@ def conv_transpose_relation(
     )
 
 
-# specs/window.yaml:722
+# specs/window.yaml:729
 def conv_transpose_by_phase_relation(
     rule: Rule,
     *,
@@ -886,7 +886,7 @@ def conv_transpose_by_phase_relation(
     )
 
 
-# specs/window.yaml:765
+# specs/window.yaml:772
 def window_products_relation(rule: Rule, *, x: Vec, w: Vec, groups: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -900,7 +900,7 @@ def window_products_relation(rule: Rule, *, x: Vec, w: Vec, groups: Any) -> Boun
     return rule.bind(outputs={"y": Vec((b, groups * m, *k, *d))}, b=b, groups=groups, m=m, k=k, d=d, c=c)
 
 
-# specs/window.yaml:786
+# specs/window.yaml:793
 def overlap_add_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, dilations: Any, begin: Any) -> Bound:
     r = len(size)
     if strides is None:
@@ -937,7 +937,7 @@ def overlap_add_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, dilatio
     )
 
 
-# specs/window.yaml:822
+# specs/window.yaml:829
 def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, begin: Any) -> Bound:
     r = len(size)
     if strides is None:
@@ -959,7 +959,7 @@ def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any
     return rule.bind(outputs={"y": Vec((b, c, *size))}, strides=strides, low=low, begin=begin, size=size)
 
 
-# specs/window.yaml:851
+# specs/window.yaml:858
 def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: Any) -> Bound:
     r = len(strides)
     r = rule.equal(r, len(count), "the length of count")
@@ -982,7 +982,7 @@ def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: 
     )
 
 
-# specs/window.yaml:880
+# specs/window.yaml:887
 def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> Bound:
     rule.require(ge(len(w), 2), lambda: f"w must have at least rank 2, got rank {len(w)}")
     c = rule.exact_div(w[0], groups)
@@ -998,7 +998,7 @@ def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> 
     )
 
 
-# specs/window.yaml:903
+# specs/window.yaml:910
 def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> Bound:
     r = len(size)
     if begin is None:
@@ -1016,7 +1016,7 @@ def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> 
     return rule.bind(outputs={"y": Vec((b, c, *size))}, order=order, b=b, c=c, a=a, u=u, begin=begin, size=size)
 
 
-# specs/window.yaml:928
+# specs/window.yaml:935
 def conv_integer_relation(
     rule: Rule,
     *,
@@ -1109,7 +1109,113 @@ def conv_integer_relation(
     )
 
 
-# specs/window.yaml:965
+# specs/window.yaml:972
+def conv_integer_to_float_relation(
+    rule: Rule,
+    *,
+    x: Vec,
+    x_scale: Vec,
+    x_zero: Vec | None,
+    w: Vec,
+    w_scale: Vec,
+    w_zero: Vec | None,
+    bias: Vec | None,
+    strides: Any,
+    dilations: Any,
+    pads: Any,
+    auto_pad: str,
+    groups: Any,
+) -> Bound:
+    def same_pad(n: Any, k: Any, s: Any, d: Any) -> Any:
+        return rule.max((rule.ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
+
+    def pad_begin(mode: Any, n: Any, k: Any, s: Any, d: Any, pads: Any) -> Any:
+        same = same_pad(n, k, s, d)
+        half = rule.floordiv(same, 2) if mode == "SAME_UPPER" else rule.ceil_div(same, 2)
+        return pads[:len(n)] if mode == "NOTSET" else fill(len(n), 0) if mode == "VALID" else half
+
+    def pad_both(mode: Any, n: Any, k: Any, s: Any, d: Any, pads: Any) -> Any:
+        given = pads[:len(n)] + pads[len(n):] if mode == "NOTSET" else fill(len(n), 0)
+        return given if (mode == "NOTSET") or (mode == "VALID") else same_pad(n, k, s, d)
+
+    def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
+        room = n + pads - (k - 1) * d - 1
+        return rule.where(up, lambda: rule.ceil_div(room, s) + 1, lambda: rule.floordiv(room, s) + 1)
+
+    rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
+    b = x[0]
+    c = rule.exact_div(x[1], groups)
+    d = x[2:]
+    t = x_scale
+    v = w_scale
+    rule.require(eq(len(w), len(d) + 2), lambda: f"w must have rank {len(d) + 2}, got rank {len(w)}")
+    if strides is None:
+        strides = fill(len(d), 1)
+    rule.equal(len(d), len(strides), "the length of strides")
+    if dilations is None:
+        dilations = fill(len(d), 1)
+    rule.equal(len(d), len(dilations), "the length of dilations")
+    if pads is None:
+        pads = fill(2 * len(d), 0)
+    rule.equal(2 * len(d), len(pads), "the length of pads")
+    m = rule.exact_div(w[0], groups)
+    c = rule.equal(c, w[1], "c of w")
+    k = w[2:]
+    if x_zero is not None:
+        u = x_zero
+    else:
+        u = Vec(())
+    if w_zero is not None:
+        z = w_zero
+    else:
+        z = Vec(())
+    if bias is not None:
+        rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
+        rule.equal(groups * m, bias[0], "groups * m of bias")
+    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
+    rule.require(gt(strides, 0), lambda: f"strides must be positive, got {strides}")
+    rule.require(gt(dilations, 0), lambda: f"dilations must be positive, got {dilations}")
+    rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
+    rule.require(gt(k, 0), lambda: f"a window has at least one tap, got {k}")
+    begin = pad_begin(auto_pad, d, k, strides, dilations, pads)
+    both = pad_both(auto_pad, d, k, strides, dilations, pads)
+    rule.require(
+        rule.or_(
+            auto_pad == "SAME_UPPER",
+            lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le((k - 1) * dilations + 1, d + both)),
+        ),
+        lambda: f"a window of {k} is larger than {d} and its pads",
+    )
+    s = window(d, k, strides, dilations, both, False)
+    rule.require(
+        rule.and_(eq(prod(t), 1), lambda: eq(prod(u), 1)),
+        lambda: f"x has one scale and one zero point, got {t} and {u}",
+    )
+    rule.require(
+        rule.and_(rule.broadcasts(v, Vec((groups * m,))), lambda: rule.broadcasts(z, Vec((groups * m,)))),
+        lambda: f"scales {v} and zero points {z} of the weights are not one for all or for each " f"of {groups * m}",
+    )
+    return rule.bind(
+        outputs={"y": Vec((b, groups * m, *s))},
+        b=b,
+        groups=groups,
+        m=m,
+        s=s,
+        c=c,
+        k=k,
+        u=u,
+        strides=strides,
+        dilations=dilations,
+        begin=begin,
+        z=z,
+        t=t,
+        v=v,
+        pads=pads,
+        auto_pad=auto_pad,
+    )
+
+
+# specs/window.yaml:1024
 def qlinear_conv_relation(
     rule: Rule,
     *,
@@ -1219,7 +1325,7 @@ def qlinear_conv_relation(
     )
 
 
-# specs/window.yaml:1038
+# specs/window.yaml:1097
 def max_unpool_relation(
     rule: Rule, *, x: Vec, indices: Vec, kernel: Any, strides: Any, pads: Any, output_shape: Any
 ) -> Bound:
@@ -1265,7 +1371,7 @@ def max_unpool_relation(
     )
 
 
-# specs/window.yaml:1079
+# specs/window.yaml:1138
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

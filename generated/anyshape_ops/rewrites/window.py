@@ -2,20 +2,96 @@
 """Rewrites of conv, max_pool, average_pool, lp_pool, tile_windows, tile_weights, tile_products, tile_results,
 conv_by_2, conv_by_4, run_windows, run_weights, run_products, run_results, conv_run_by_2, conv_run_by_4,
 conv_run_of_5, conv_transpose, conv_transpose_by_phase, window_products, overlap_add, overlap_add_by_phase,
-phase_sums, phase_filters, interleave_phases, conv_integer, qlinear_conv, max_unpool, col2im.
+phase_sums, phase_filters, interleave_phases, conv_integer, conv_integer_to_float, qlinear_conv, max_unpool,
+col2im.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.graph.matching import given, is_finite, make, shape_of
+from anyshape.graph.matching import given, is_default, is_finite, make, producer, shape_of, takes
 from anyshape.graph.opdef import RewriteDef
 from anyshape.graph.value import Node, Value
-from anyshape.rules import Rule, all_, eq
+from anyshape.rules import Rule, all_, eq, le, prod
 
 
-# specs/window.yaml:692
+# specs/window.yaml:313
+def conv_rewrite_1(node: Node) -> Sequence[Value] | None:
+    if node.bound is None:
+        return None
+    inner = producer(node.inputs[0], "dequantize_linear")
+    if inner is None:
+        return None
+    x = inner.inputs[0]
+    sx = inner.inputs[1]
+    zx = inner.inputs[2]
+    if not is_default(inner, "block_size"):
+        return None
+    inner2 = producer(node.inputs[1], "dequantize_linear")
+    if inner2 is None:
+        return None
+    w = inner2.inputs[0]
+    sw = inner2.inputs[1]
+    zw = inner2.inputs[2]
+    if not is_default(inner2, "block_size"):
+        return None
+    bias = node.inputs[2]
+    a = inner2.bound.axis
+    shape_sx = shape_of(sx)
+    shape_sw = shape_of(sw)
+    shape_w = shape_of(w)
+    if shape_sx is None or shape_sw is None or shape_w is None:
+        return None
+    finite_sx = is_finite(sx)
+    finite_sw = is_finite(sw)
+    rule = Rule("conv")
+    if rule.decide(
+        rule.and_(
+            finite_sx,
+            lambda: rule.and_(
+                finite_sw,
+                lambda: rule.and_(
+                    eq(prod(shape_sx), 1),
+                    lambda: rule.and_(
+                        rule.or_(eq(prod(shape_sw), 1), lambda: rule.or_(eq(a, 0), lambda: eq(a, -len(shape_w)))),
+                        lambda: le(prod(shape_w[1:]), 33025),
+                    ),
+                ),
+            ),
+        )
+    ) is not True:
+        return None
+    if not takes("conv_integer_to_float", [x, sx, zx, w, sw, zw, bias]):
+        return None
+    return [
+        make(
+            "conv_integer_to_float",
+            [x, sx, zx, w, sw, zw, bias],
+            {
+                "strides": given(node, "strides"),
+                "dilations": given(node, "dilations"),
+                "pads": given(node, "pads"),
+                "auto_pad": given(node, "auto_pad"),
+                "groups": given(node, "groups"),
+            },
+            node.source,
+        )
+    ]
+
+
+CONV = (
+    RewriteDef(
+        "conv(dequantize_linear(x, sx, zx, axis=_), dequantize_linear(w, sw, zw, axis=a), bias, strides=s, "
+        "dilations=d, pads=p, auto_pad=o, groups=g) >> conv_integer_to_float(x, sx, zx, w, sw, zw, bias, strides=s, "
+        "dilations=d, pads=p, auto_pad=o, groups=g) if finite(sx) and finite(sw) and prod(shape(sx)) == 1 and "
+        "(prod(shape(sw)) == 1 or a == 0 or a == -rank(w)) and prod(shape(w)[1:]) <= 33025",
+        conv_rewrite_1, "specs/window.yaml:313", depth=2, operands=("dequantize_linear",),
+    ),
+)
+
+
+# specs/window.yaml:699
 def conv_transpose_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -63,12 +139,12 @@ CONV_TRANSPOSE = (
         "groups=g) >> conv_transpose_by_phase(x, w, bias, strides=s, dilations=d, pads=p, output_padding=o, "
         "output_shape=z, auto_pad=a, groups=g) if finite(w) and all(n % v == 0 and (r == 1 or v == 1) for n, v, r in "
         "zip(shape(w)[2:], s, d))",
-        conv_transpose_rewrite_1, "specs/window.yaml:692",
+        conv_transpose_rewrite_1, "specs/window.yaml:699",
     ),
 )
 
 
-# specs/window.yaml:808
+# specs/window.yaml:815
 def overlap_add_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -91,6 +167,6 @@ OVERLAP_ADD = (
     RewriteDef(
         "overlap_add(x, size, strides=s, dilations=d, begin=o) >> overlap_add_by_phase(x, size, strides=s, begin=o) "
         "if all(r == 1 for r in d)",
-        overlap_add_rewrite_1, "specs/window.yaml:808",
+        overlap_add_rewrite_1, "specs/window.yaml:815",
     ),
 )

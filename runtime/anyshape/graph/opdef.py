@@ -87,6 +87,8 @@ class RewriteDef:
     source: str = ""
     depth: int = 1
     """of calls within calls that its pattern has"""
+    operands: tuple[str, ...] = ()
+    """Other ops whose calls its pattern has as operands: it matches them where they are folded, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -657,19 +657,24 @@ class FunctionBuilder(Emitter):
 
     def saturate_to_int(self, a: Val, to: Type, unsigned: bool = False) -> Val:
         """Float to integer toward zero; what does not fit becomes the nearest end, NaN 0."""
-        if a.type.lanes and to.bits < 32:
-            return self._saturate_to_narrow(a, to, unsigned)
+        if a.type.lanes:
+            return self._saturate_lanes(a, to, unsigned)
         name = "llvm.fptoui.sat" if unsigned else "llvm.fptosi.sat"
-        result = to.vector(a.type.lanes)
-        return self.call_intrinsic(name, result, [a], overload=f"{result.suffix}.{a.type.suffix}")
+        return self.call_intrinsic(name, to, [a], overload=f"{to.suffix}.{a.type.suffix}")
 
-    def _saturate_to_narrow(self, a: Val, to: Type, unsigned: bool) -> Val:
-        """The same for vectors of integers of fewer than 32 bits, for which LLVM would convert the lanes one by one: cut to the range as
-        floats, which hold both of its ends. A comparison with NaN is false, so that NaN becomes the lower end."""
+    def _saturate_lanes(self, a: Val, to: Type, unsigned: bool) -> Val:
+        """The same for vectors, whose lanes LLVM would convert one by one: cut to the range as floats. A comparison with NaN is false, so
+        that NaN becomes the lower end. An upper end that floats of this type do not hold is put in afterwards, where the conversion has no
+        result."""
         low, high = (0, (1 << to.bits) - 1) if unsigned else (-1 << (to.bits - 1), (1 << (to.bits - 1)) - 1)
+        exact = high.bit_length() <= {32: 24, 64: 53}[a.type.bits]
         cut = self.select(self.compare("gt", a, low), a, low)
-        cut = self.select(self.compare("lt", cut, high), cut, high)
-        number = self.convert("fptosi", cut, I32)
+        if exact:
+            cut = self.select(self.compare("lt", cut, high), cut, high)
+        narrow = to.bits < 32
+        number = self.convert("fptoui" if unsigned and not narrow else "fptosi", cut, I32 if narrow else to)
+        if not exact:
+            number = self.select(self.compare("ge", a, high + 1), const(number.type, high), number)
         if low:
             number = self.select(self.fcmp("uno", a, a), 0, number)
         return self.convert("trunc", number, to)
