@@ -351,6 +351,9 @@ from anyshape_ops.ops.window import (
     DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
     DYN_CONV_INTEGER_TO_FLOAT,
+    DYN_CONV_RUN_BY_2,
+    DYN_CONV_RUN_BY_4,
+    DYN_CONV_RUN_OF_5,
     DYN_CONV_TRANSPOSE,
     DYN_CONV_TRANSPOSE_BY_PHASE,
     DYN_INTERLEAVE_PHASES,
@@ -362,10 +365,14 @@ from anyshape_ops.ops.window import (
     DYN_PHASE_FILTERS,
     DYN_PHASE_SUMS,
     DYN_QLINEAR_CONV,
+    DYN_RUN_RESULTS,
+    DYN_RUN_WEIGHTS,
+    DYN_RUN_WINDOWS,
     DYN_TILE_RESULTS,
     DYN_TILE_WEIGHTS,
     DYN_TILE_WINDOWS,
     DYN_WINDOW_PRODUCTS,
+    RUN_PRODUCTS,
     STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
     STATIC_CONV,
@@ -373,6 +380,9 @@ from anyshape_ops.ops.window import (
     STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
     STATIC_CONV_INTEGER_TO_FLOAT,
+    STATIC_CONV_RUN_BY_2,
+    STATIC_CONV_RUN_BY_4,
+    STATIC_CONV_RUN_OF_5,
     STATIC_CONV_TRANSPOSE,
     STATIC_CONV_TRANSPOSE_BY_PHASE,
     STATIC_INTERLEAVE_PHASES,
@@ -384,6 +394,9 @@ from anyshape_ops.ops.window import (
     STATIC_PHASE_FILTERS,
     STATIC_PHASE_SUMS,
     STATIC_QLINEAR_CONV,
+    STATIC_RUN_RESULTS,
+    STATIC_RUN_WEIGHTS,
+    STATIC_RUN_WINDOWS,
     STATIC_TILE_RESULTS,
     STATIC_TILE_WEIGHTS,
     STATIC_TILE_WINDOWS,
@@ -3930,7 +3943,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:250
+# specs/window.yaml:293
 @called
 def conv(
     x: Operand,
@@ -3962,7 +3975,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:297
+# specs/window.yaml:343
 @called
 def max_pool(
     x: Operand,
@@ -4000,7 +4013,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:334
+# specs/window.yaml:380
 @called
 def average_pool(
     x: Operand,
@@ -4038,7 +4051,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:370
+# specs/window.yaml:416
 @called
 def lp_pool(
     x: Operand,
@@ -4076,7 +4089,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:404
+# specs/window.yaml:450
 @called
 def tile_windows(
     x: Operand,
@@ -4105,7 +4118,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:432
+# specs/window.yaml:478
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -4117,7 +4130,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:448
+# specs/window.yaml:494
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -4127,7 +4140,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:459
+# specs/window.yaml:505
 @called
 def tile_results(
     x: Operand,
@@ -4150,7 +4163,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:480
+# specs/window.yaml:526
 @called
 def conv_by_2(
     x: Operand,
@@ -4175,7 +4188,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:492
+# specs/window.yaml:538
 @called
 def conv_by_4(
     x: Operand,
@@ -4200,7 +4213,150 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:507
+# specs/window.yaml:553
+@called
+def run_windows(
+    x: Operand,
+    t: Operand,
+    groups: int | Dim | Value | None = 1,
+    *,
+    step: int | Dim | Value,
+    first: int | Dim | Value,
+    count: int | Dim | Value,
+    source: str = "",
+) -> Value:
+    """Overlapping windows of rows, `step` apart, each multiplied by a matrix.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups, step,
+    first, count.
+
+    (x: F[b, (groups, c), e], t: F[u, v]) -> (y: F[groups, c, u, b, count])
+    """
+    return call_alias(
+        STATIC_RUN_WINDOWS,
+        DYN_RUN_WINDOWS,
+        [x, t],
+        {"groups": groups, "step": step, "first": first, "count": count},
+        source,
+    )[0]
+
+
+# specs/window.yaml:579
+@called
+def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
+    """Rows of weights, each multiplied by a matrix.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups.
+
+    (w: F[(groups, m), c, v], t: F[u, v]) -> (y: F[u, groups, m, c])
+    """
+    return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:595
+@called
+def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
+    """The matrix products of transformed weights with transformed windows of rows.
+
+    (w: F[u, groups, m, c], x: F[groups, c, u, b, p]) -> (y: F[groups, m, u, b, p])
+    """
+    return call(RUN_PRODUCTS, [w, x], {}, source)[0]
+
+
+# specs/window.yaml:606
+@called
+def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
+    """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: length.
+
+    (x: F[groups, m, u, b, p], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), length])
+    """
+    return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
+
+
+# specs/window.yaml:624
+@called
+def conv_run_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_RUN_BY_2,
+        DYN_CONV_RUN_BY_2,
+        [x, w, bias],
+        {"pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:636
+@called
+def conv_run_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_RUN_BY_4,
+        DYN_CONV_RUN_BY_4,
+        [x, w, bias],
+        {"pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:651
+@called
+def conv_run_of_5(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_RUN_OF_5,
+        DYN_CONV_RUN_OF_5,
+        [x, w, bias],
+        {"pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:693
 @called
 def conv_transpose(
     x: Operand,
@@ -4242,7 +4398,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:547
+# specs/window.yaml:733
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4283,7 +4439,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:590
+# specs/window.yaml:776
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4296,7 +4452,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:611
+# specs/window.yaml:797
 @called
 def overlap_add(
     x: Operand,
@@ -4324,7 +4480,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:647
+# specs/window.yaml:833
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4351,7 +4507,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:676
+# specs/window.yaml:862
 @called
 def phase_sums(
     x: Operand,
@@ -4373,7 +4529,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:705
+# specs/window.yaml:891
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4387,7 +4543,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:728
+# specs/window.yaml:914
 @called
 def interleave_phases(
     x: Operand,
@@ -4405,7 +4561,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:753
+# specs/window.yaml:939
 @called
 def conv_integer(
     x: Operand,
@@ -4438,7 +4594,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:790
+# specs/window.yaml:976
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -4474,7 +4630,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:842
+# specs/window.yaml:1028
 @called
 def qlinear_conv(
     x: Operand,
@@ -4513,7 +4669,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:915
+# specs/window.yaml:1101
 @called
 def max_unpool(
     x: Operand,
@@ -4542,7 +4698,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:956
+# specs/window.yaml:1142
 @called
 def col2im(
     x: Operand,
@@ -4621,6 +4777,9 @@ __all__ = [
     "conv_by_4",
     "conv_integer",
     "conv_integer_to_float",
+    "conv_run_by_2",
+    "conv_run_by_4",
+    "conv_run_of_5",
     "conv_transpose",
     "conv_transpose_by_phase",
     "cos",
@@ -4762,6 +4921,10 @@ __all__ = [
     "roll",
     "rotate",
     "round",
+    "run_products",
+    "run_results",
+    "run_weights",
+    "run_windows",
     "scaled_size",
     "scatter_elements",
     "scatter_nd",
