@@ -4,6 +4,7 @@
 
 The networks are those of `networks.yaml`, with seeded weights. For each size the median of many short batches, and the best peer's over
 ours: above 1 we are faster. Exit code 1 where results differ from every peer's, or an engine cannot run a network, each of which is told.
+`--errors` prints errors against float64 instead; exit code 1 means that one is more than twice onnxruntime's.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 import yaml
-from onnx import NodeProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+import anyshape
 from benchmarks.engines import available
 from benchmarks.op_audit import QUICK_TURNS, TURNS, US, Engines, alone, audit, remarks, summary
 from benchmarks.op_cases import OPSET, Case, Value, choices, filled
@@ -177,20 +180,63 @@ def networks() -> dict[str, Case]:
     return {name: network(name, entry) for name, entry in yaml.safe_load(TABLE.read_text()).items()}
 
 
+def wide(model: ModelProto) -> ModelProto:
+    """The same model with f64 numbers, but for scales, which are f32 by the standard."""
+    found = ModelProto()
+    found.CopyFrom(model)
+    scales = {n.input[2] for n in found.graph.node if n.op_type == "Resize"}
+    for t in found.graph.initializer:
+        if t.name not in scales:
+            t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(t).astype(np.float64), t.name))
+    for v in found.graph.input:
+        v.type.tensor_type.elem_type = TensorProto.DOUBLE
+    return found
+
+
+def errors(case: Case, growth: float | None = None) -> dict[str, float]:
+    """Errors at the last size, ours and onnxruntime's: the root of the mean square, as a part of that of results in f64."""
+    import onnxruntime
+
+    model, arguments = case.model(), case.arrays(case.at[-1])
+    asked = {} if growth is None else {"growth": growth}
+    (exact,) = anyshape.compile(wide(model), growth=0).run({n: a.astype(np.float64) for n, a in arguments.items()})
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    results = {US: anyshape.compile(model, **asked).run(arguments), "onnxruntime": session.run(None, arguments)}
+    size = float(np.sqrt(np.mean(np.square(exact))))
+    return {name: float(np.sqrt(np.mean(np.square(y - exact)))) / size for name, (y,) in results.items()}
+
+
+def show_errors(cases: Sequence[Case], growth: float | None) -> int:
+    worst = 0.0
+    for case in cases:
+        found = errors(case, growth)
+        ratio = found[US] / found["onnxruntime"]
+        worst = max(worst, ratio)
+        print(
+            f"{case.operator:40}" + "".join(f"  {n} {e:.1e}" for n, e in found.items()) + f"  {ratio:.2f} times",
+            flush=True,
+        )
+    return worst > 2
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of {'; '.join(networks())}")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_TURNS} turn of each engine, and not {TURNS}")
     parser.add_argument("--engines", nargs="*", default=["onnxruntime", "openvino"], help="peers (both)")
     parser.add_argument("--threads", type=int, default=1, help="of every engine (1; 0: all processors)")
+    parser.add_argument("--errors", action="store_true", help="errors against float64, in place of times")
+    parser.add_argument("--growth", type=float, help="of errors, by algorithms with fewer products (as by default)")
     parser.add_argument("--json", type=Path, help="write the rows here, as they come")
     options = parser.parse_args()
     if unknown := [n for n in options.names if n not in networks()]:
         parser.error(f"no network {', '.join(unknown)}")
+    chosen = [networks()[n] for n in options.names or networks()]
+    if options.errors:
+        return show_errors(chosen, options.growth)
     engines = Engines(available([US, *options.engines]), options.threads or os.cpu_count() or 1)
     with ExitStack() as stack:
         stack.callback(engines.end_all)
-        chosen = [networks()[n] for n in options.names or networks()]
         rows = audit(chosen, engines, QUICK_TURNS if options.quick else TURNS, options.json)
     print("\n".join([*remarks(rows, "refused"), *remarks(rows, "differences"), summary(rows)]))
     return any(r["refused"] or alone(r) for r in rows)

@@ -101,6 +101,9 @@ from anyshape_ops.ops.window import (
     STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
     STATIC_CONV_INTEGER_TO_FLOAT,
+    STATIC_CONV_RUN_BY_2,
+    STATIC_CONV_RUN_BY_4,
+    STATIC_CONV_RUN_OF_5,
     STATIC_CONV_TRANSPOSE,
     STATIC_CONV_TRANSPOSE_BY_PHASE,
     STATIC_INTERLEAVE_PHASES,
@@ -112,6 +115,9 @@ from anyshape_ops.ops.window import (
     STATIC_PHASE_FILTERS,
     STATIC_PHASE_SUMS,
     STATIC_QLINEAR_CONV,
+    STATIC_RUN_RESULTS,
+    STATIC_RUN_WEIGHTS,
+    STATIC_RUN_WINDOWS,
     STATIC_TILE_RESULTS,
     STATIC_TILE_WEIGHTS,
     STATIC_TILE_WINDOWS,
@@ -1601,7 +1607,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:250
+# specs/window.yaml:293
 @called
 def conv(
     x: Operand,
@@ -1631,7 +1637,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:293
+# specs/window.yaml:343
 @called
 def max_pool(
     x: Operand,
@@ -1667,7 +1673,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:330
+# specs/window.yaml:380
 @called
 def average_pool(
     x: Operand,
@@ -1703,7 +1709,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:366
+# specs/window.yaml:416
 @called
 def lp_pool(
     x: Operand,
@@ -1739,7 +1745,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:400
+# specs/window.yaml:450
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
@@ -1756,7 +1762,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:428
+# specs/window.yaml:478
 @called
 def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1768,7 +1774,7 @@ def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -
     return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:455
+# specs/window.yaml:505
 @called
 def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
     """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
@@ -1781,7 +1787,7 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:476
+# specs/window.yaml:526
 @called
 def conv_by_2(
     x: Operand,
@@ -1804,7 +1810,7 @@ def conv_by_2(
     return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:488
+# specs/window.yaml:538
 @called
 def conv_by_4(
     x: Operand,
@@ -1827,7 +1833,108 @@ def conv_by_4(
     return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:503
+# specs/window.yaml:553
+@called
+def run_windows(
+    x: Operand, t: Operand, groups: int = 1, *, step: int, first: int, count: int, source: str = ""
+) -> Value:
+    """Overlapping windows of rows, `step` apart, each multiplied by a matrix.
+
+    Attributes, known when the call is built: groups, step, first, count.
+
+    (x: F[b, (groups, c), e], t: F[u, v]) -> (y: F[groups, c, u, b, count])
+    """
+    return call(STATIC_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
+
+
+# specs/window.yaml:579
+@called
+def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
+    """Rows of weights, each multiplied by a matrix.
+
+    Attributes, known when the call is built: groups.
+
+    (w: F[(groups, m), c, v], t: F[u, v]) -> (y: F[u, groups, m, c])
+    """
+    return call(STATIC_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:606
+@called
+def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, source: str = "") -> Value:
+    """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
+
+    Attributes, known when the call is built: length.
+
+    (x: F[groups, m, u, b, p], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), length])
+    """
+    return call(STATIC_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
+
+
+# specs/window.yaml:624
+@called
+def conv_run_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(STATIC_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:636
+@called
+def conv_run_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(STATIC_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:651
+@called
+def conv_run_of_5(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(STATIC_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:693
 @called
 def conv_transpose(
     x: Operand,
@@ -1867,7 +1974,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:543
+# specs/window.yaml:733
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1906,7 +2013,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:586
+# specs/window.yaml:776
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1919,7 +2026,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:607
+# specs/window.yaml:797
 @called
 def overlap_add(
     x: Operand,
@@ -1942,7 +2049,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:643
+# specs/window.yaml:833
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -1962,7 +2069,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:672
+# specs/window.yaml:862
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -1976,7 +2083,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:701
+# specs/window.yaml:891
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1988,7 +2095,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:724
+# specs/window.yaml:914
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -2002,7 +2109,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:749
+# specs/window.yaml:939
 @called
 def conv_integer(
     x: Operand,
@@ -2033,7 +2140,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:786
+# specs/window.yaml:976
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2067,7 +2174,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:838
+# specs/window.yaml:1028
 @called
 def qlinear_conv(
     x: Operand,
@@ -2104,7 +2211,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:911
+# specs/window.yaml:1101
 @called
 def max_unpool(
     x: Operand,
@@ -2131,7 +2238,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:952
+# specs/window.yaml:1142
 @called
 def col2im(
     x: Operand,
@@ -2176,6 +2283,9 @@ __all__ = [
     "conv_by_4",
     "conv_integer",
     "conv_integer_to_float",
+    "conv_run_by_2",
+    "conv_run_by_4",
+    "conv_run_of_5",
     "conv_transpose",
     "conv_transpose_by_phase",
     "count_grams",
@@ -2236,6 +2346,9 @@ __all__ = [
     "resize",
     "roi_align",
     "roll",
+    "run_results",
+    "run_weights",
+    "run_windows",
     "slice",
     "space_to_depth",
     "sparse_fill_empty_rows",

@@ -13,7 +13,7 @@ pytest.importorskip("onnxruntime")
 
 import anyshape
 from anyshape.cli.compare import apart
-from benchmarks.networks import lines, network, networks
+from benchmarks.networks import errors, lines, network, networks
 from benchmarks.op_audit import TOLERANCE
 
 LAYERS: dict[str, Any] = {
@@ -33,6 +33,13 @@ def test_results_are_onnxruntimes(name: str) -> None:
     (got,) = anyshape.compile(model, threads=1).run(arguments)
     assert np.isfinite(wanted).all() and apart(wanted, got) <= TOLERANCE["float32"]
     assert apart(wanted, got + np.float32(1e-3) * np.abs(wanted).max()) > TOLERANCE["float32"]
+
+
+def test_errors_are_at_most_twice_onnxruntimes() -> None:
+    """Not with all algorithms, which have to be asked for."""
+    found = [errors(networks()["densenet"], growth) for growth in (None, 200)]
+    ratios = [e["anyshape"] / e["onnxruntime"] for e in found]
+    assert ratios[0] < 2 < ratios[1]
 
 
 def test_layers_are_nodes_with_constants() -> None:

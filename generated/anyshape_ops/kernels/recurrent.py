@@ -15,10 +15,11 @@ from anyshape.equations.functions import (
     clamp,
     eq,
     exp,
+    expm1,
     ge,
     gt,
     le,
-    log,
+    log1p,
     lt,
     maximum,
     minimum,
@@ -51,10 +52,6 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
     h0 = eqs.tensor("h0")
     y = eqs.tensor("y")
     last = eqs.tensor("last")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
     def log1p_exp(v: Any) -> Any:
         low = le(v, 0)
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
@@ -69,10 +66,6 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             if (f == "Tanh") else 1 / (1 + exp(-v))
             if (f == "Sigmoid") else soft(f, v)
         )
-
-    def expm1(v: Any) -> Any:
-        u = exp(v)
-        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
 
     def elu(a: Any, v: Any) -> Any:
         return where(ge(v, 0), lambda: v, lambda: a * expm1(v))
@@ -202,10 +195,6 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
     h0 = eqs.tensor("h0")
     y = eqs.tensor("y")
     last = eqs.tensor("last")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
     def log1p_exp(v: Any) -> Any:
         low = le(v, 0)
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
@@ -220,10 +209,6 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             if (f == "Tanh") else 1 / (1 + exp(-v))
             if (f == "Sigmoid") else soft(f, v)
         )
-
-    def expm1(v: Any) -> Any:
-        u = exp(v)
-        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
 
     def elu(a: Any, v: Any) -> Any:
         return where(ge(v, 0), lambda: v, lambda: a * expm1(v))
@@ -423,10 +408,6 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     y = eqs.tensor("y")
     last = eqs.tensor("last")
     cell = eqs.tensor("cell")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
     def log1p_exp(v: Any) -> Any:
         low = le(v, 0)
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
@@ -441,10 +422,6 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             if (f == "Tanh") else 1 / (1 + exp(-v))
             if (f == "Sigmoid") else soft(f, v)
         )
-
-    def expm1(v: Any) -> Any:
-        u = exp(v)
-        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
 
     def elu(a: Any, v: Any) -> Any:
         return where(ge(v, 0), lambda: v, lambda: a * expm1(v))
@@ -539,24 +516,33 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         longest[()],
         reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
-        "specs/recurrent.yaml:335",
+        "specs/recurrent.yaml:336",
     )
     mem = eqs.scratch("mem", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:336")
+    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:337")
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:345")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:346")
+    from_hid = eqs.scratch("from_hid", eqs.dtypes["F"], rules.Vec((t, e, b, 4, h)))
     pre = eqs.scratch("pre", eqs.dtypes["F"], rules.Vec((t, e, b, 4, h)))
     enter = eqs.scratch("enter", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     keep = eqs.scratch("keep", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     leave = eqs.scratch("leave", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     s, u, n, a, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("a", 4), eqs.index("j", h)
     eqs.step(
-        pre[s, u, n, a, j],
-        into[u, now[s, u, n], n, a, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
+        from_hid[s, u, n, a, j],
+        reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:334: into[u, now[s, u, n], n, a, j]",
+        source="specs/recurrent.yaml:334",
+    )
+    s, u, n, a, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("a", 4), eqs.index("j", h)
+    eqs.step(
+        pre[s, u, n, a, j],
+        into[u, now[s, u, n], n, a, j] + from_hid[s, u, n, a, j],
+        s,
+        source="specs/recurrent.yaml:335: pre[s, u, n, a, j] = into[u, now[s, u, n], n, a, j] + "
+        "from_hid[s, u, n, a, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -569,7 +555,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:337",
+        source="specs/recurrent.yaml:338",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -583,7 +569,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:339",
+        source="specs/recurrent.yaml:340",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -594,7 +580,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0,
         ),
         s,
-        source="specs/recurrent.yaml:342",
+        source="specs/recurrent.yaml:343",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -607,7 +593,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:344",
+        source="specs/recurrent.yaml:345",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -618,7 +604,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0,
         ),
         s,
-        source="specs/recurrent.yaml:346",
+        source="specs/recurrent.yaml:347",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -628,18 +614,18 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:347: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:348: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:348: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:349: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         cell[u, n, j],
         mem[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:349: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:350: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
     )

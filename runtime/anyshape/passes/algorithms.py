@@ -59,7 +59,7 @@ class _Choice:
 
 @dataclass
 class Algorithms:
-    """The rule for vectors of so many elements. `growth`: the most by which an algorithm may multiply the bound of errors in a direction.
+    """The rule for vectors of so many elements. `growth`: the most by which an algorithm may multiply the bound of errors.
     `side`: the sizes that only the run tells, but for the first of an operand, which is one. `choices` are those that were made."""
 
     lanes: int

@@ -19,6 +19,7 @@ from anyshape.kernel_model.contractions import Contraction, as_stored, contracti
 from anyshape.lower.analyse.collapse import Rebuild, collapse
 from anyshape.lower.analyse.vector_product import with_row
 from anyshape.lower.analyse.windows import Windows, product_windows
+from anyshape.lower.analyse.written_out import Spread, written_out
 from anyshape.lower.gemm import Codes, Side
 from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Reduction, affine, row_major, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
@@ -119,6 +120,9 @@ class _Splitter:
         while True:
             reds = reductions_of(stores)
             reduction = next((r for r in reds if contraction(r)), None)
+            if len(reds) == 1 and reduction is not None and self.is_of_table(reduction, stores):
+                self.out.items.append(stores)
+                return
             dense = None if reduction is None else self.dense_columns(stores, reduction)
             if dense is not None:
                 self.out.items.append(dense)
@@ -144,6 +148,12 @@ class _Splitter:
                 self.out.items.append(self.product(reduction, factors, tuple(stores)))
                 return
             stores = self.through_scratch(reduction, factors, stores)
+
+    def is_of_table(self, reduction: Reduction, stores: list[Store]) -> bool:
+        """Whether a sum is of windows that are in no memory times a small constant table: written out it needs no copy of them."""
+        return any(_plain_access(x) is None for x in reduction.body.inputs) and isinstance(
+            written_out(self.dag, stores, self.constants), Spread
+        )
 
     def without(
         self, reduction: Reduction, factors: tuple[Access, ...], stores: list[Store]
