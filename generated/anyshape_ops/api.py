@@ -3288,16 +3288,16 @@ def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
 
 # specs/signal.yaml:242
 @called
-def twisted(x: Operand, table: Operand, parts: int = 2, *, source: str = "") -> Value:
-    """Complex numbers times those of a table, and behind them the same times the imaginary unit; of both the real
-    part or both parts.
+def twisted(x: Operand, table: Operand, real: bool = False, *, source: str = "") -> Value:
+    """Complex numbers times those of a table, and behind them the same times the imaginary unit; with `real`,
+    their real parts only.
 
-    (x: F[*a, p, 2, m], table: F[p, 2, m]) -> (y: F[*a, 2, p, parts, m])
+    (x: F[*a, p, 2, m], table: F[p, 2, m]) -> (y: F[*a, 2, p, 1 if real else 2, m])
     """
-    return call(TWISTED, [x, table], {"parts": parts}, source)[0]
+    return call(TWISTED, [x, table], {"real": real}, source)[0]
 
 
-# specs/signal.yaml:267
+# specs/signal.yaml:264
 @called
 def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table
@@ -3308,7 +3308,7 @@ def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_ACROSS_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:278
+# specs/signal.yaml:275
 @called
 def laced(x: Operand, *, source: str = "") -> Value:
     """Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.
@@ -3318,7 +3318,7 @@ def laced(x: Operand, *, source: str = "") -> Value:
     return call(LACED, [x], {}, source)[0]
 
 
-# specs/signal.yaml:289
+# specs/signal.yaml:286
 @called
 def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False, *, source: str = "") -> Value:
     """The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q
@@ -3329,7 +3329,7 @@ def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False,
     return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:332
+# specs/signal.yaml:329
 @called
 def dft_of_rows(
     x: Operand,
@@ -3350,7 +3350,7 @@ def dft_of_rows(
     )[0]
 
 
-# specs/signal.yaml:371
+# specs/signal.yaml:368
 @called
 def dft(
     x: Operand,
@@ -3372,7 +3372,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:418
+# specs/signal.yaml:415
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3399,7 +3399,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:457
+# specs/signal.yaml:454
 @called
 def turning_waves(
     window: Operand,
@@ -3426,7 +3426,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:511
+# specs/signal.yaml:508
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3439,7 +3439,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:533
+# specs/signal.yaml:530
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3449,7 +3449,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:548
+# specs/signal.yaml:545
 @called
 def stft(
     x: Operand,
@@ -3473,7 +3473,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:600
+# specs/signal.yaml:597
 @called
 def mel_weight_matrix(
     lower: Operand,

@@ -1335,7 +1335,7 @@ def twists(
     return call(DYN_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:332
+# specs/signal.yaml:329
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: Operand = None, *, source: str = ""
@@ -1349,7 +1349,7 @@ def dft_of_rows(
     return call(DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:371
+# specs/signal.yaml:368
 @called
 def dft(
     x: Operand,
@@ -1369,7 +1369,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:418
+# specs/signal.yaml:415
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -1390,7 +1390,7 @@ def stft_of_long_parts(
     return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:457
+# specs/signal.yaml:454
 @called
 def turning_waves(
     window: Operand,
@@ -1416,7 +1416,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:511
+# specs/signal.yaml:508
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1429,7 +1429,7 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:548
+# specs/signal.yaml:545
 @called
 def stft(
     x: Operand,
@@ -1451,7 +1451,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:600
+# specs/signal.yaml:597
 @called
 def mel_weight_matrix(
     lower: Operand,

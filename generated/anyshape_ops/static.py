@@ -1416,7 +1416,7 @@ def twists(like: Operand, rows: int, columns: int, size: int, inverse: bool = Fa
     return call(STATIC_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:332
+# specs/signal.yaml:329
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: int | None = None, *, source: str = ""
@@ -1430,7 +1430,7 @@ def dft_of_rows(
     return call(STATIC_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:371
+# specs/signal.yaml:368
 @called
 def dft(
     x: Operand,
@@ -1450,7 +1450,7 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:418
+# specs/signal.yaml:415
 @called
 def stft_of_long_parts(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1467,7 +1467,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:457
+# specs/signal.yaml:454
 @called
 def turning_waves(
     window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
@@ -1487,7 +1487,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:511
+# specs/signal.yaml:508
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1500,7 +1500,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") ->
     return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:548
+# specs/signal.yaml:545
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1516,7 +1516,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:600
+# specs/signal.yaml:597
 @called
 def mel_weight_matrix(
     lower: Operand,

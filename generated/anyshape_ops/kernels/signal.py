@@ -252,26 +252,26 @@ def sums_within_steps_kernel(eqs: Equations, bound: Bound) -> None:
 
 # specs/signal.yaml:242
 def twisted_kernel(eqs: Equations, bound: Bound) -> None:
-    a, p, m, parts = bound.a, bound.p, bound.m, bound.parts
+    a, p, m, real = bound.a, bound.p, bound.m, bound.real
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
     re = eqs.scratch("re", eqs.dtypes["F"], rules.Vec((*a, p, m)))
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(re[*g, i, k], x[*g, i, 0, k] * table[i, 0, k] - x[*g, i, 1, k] * table[i, 1, k], "specs/signal.yaml:250")
+    eqs.define(re[*g, i, k], x[*g, i, 0, k] * table[i, 0, k] - x[*g, i, 1, k] * table[i, 1, k], "specs/signal.yaml:249")
     im = eqs.scratch("im", eqs.dtypes["F"], rules.Vec((*a, p, m)))
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(im[*g, i, k], x[*g, i, 0, k] * table[i, 1, k] + x[*g, i, 1, k] * table[i, 0, k], "specs/signal.yaml:251")
+    eqs.define(im[*g, i, k], x[*g, i, 0, k] * table[i, 1, k] + x[*g, i, 1, k] * table[i, 0, k], "specs/signal.yaml:250")
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(y[*g, 0, i, 0, k], re[*g, i, k], "specs/signal.yaml:252")
+    eqs.define(y[*g, 0, i, 0, k], re[*g, i, k], "specs/signal.yaml:251")
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(y[*g, 1, i, 0, k], -im[*g, i, k], "specs/signal.yaml:253")
-    if rules.gt(parts, 1):
+    eqs.define(y[*g, 1, i, 0, k], -im[*g, i, k], "specs/signal.yaml:252")
+    if not real:
         g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-        eqs.define(y[*g, 0, i, 1, k], im[*g, i, k], "specs/signal.yaml:255")
+        eqs.define(y[*g, 0, i, 1, k], im[*g, i, k], "specs/signal.yaml:254")
         g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-        eqs.define(y[*g, 1, i, 1, k], re[*g, i, k], "specs/signal.yaml:256")
+        eqs.define(y[*g, 1, i, 1, k], re[*g, i, k], "specs/signal.yaml:255")
 
 
-# specs/signal.yaml:267
+# specs/signal.yaml:264
 def sums_across_steps_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, v, q, d, p = bound.a, bound.m, bound.v, bound.q, bound.d, bound.p
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -279,19 +279,19 @@ def sums_across_steps_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*g, k, e, l],
         reduce_("sum", [d, p], lambda r, i: table[k, r, i, 0] * x[*g, r, i, e, l]),
-        "specs/signal.yaml:272",
+        "specs/signal.yaml:269",
     )
 
 
-# specs/signal.yaml:278
+# specs/signal.yaml:275
 def laced_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, q, v = bound.a, bound.m, bound.q, bound.v
     x, y = eqs.tensor("x"), eqs.tensor("y")
     g, k, l, e = eqs.indices("g", a), eqs.index("k", m), eqs.index("l", q), eqs.index("e", v)
-    eqs.define(y[*g, k * q + l, e], x[*g, k, e, l], "specs/signal.yaml:283")
+    eqs.define(y[*g, k * q + l, e], x[*g, k, e, l], "specs/signal.yaml:280")
 
 
-# specs/signal.yaml:418
+# specs/signal.yaml:415
 def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
     size = bound.size
     w = bound.w
@@ -306,22 +306,22 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:432",
+        "specs/signal.yaml:429",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:433",
+        "specs/signal.yaml:430",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((size,)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:434")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:431")
     if rules.eq(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:435")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:432")
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
         y[g, f, k, 0],
@@ -336,7 +336,7 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:437",
+        "specs/signal.yaml:434",
     )
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
@@ -354,11 +354,11 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:439",
+        "specs/signal.yaml:436",
     )
 
 
-# specs/signal.yaml:457
+# specs/signal.yaml:454
 def turning_waves_kernel(eqs: Equations, bound: Bound) -> None:
     inverse = bound.inverse
     n = bound.n
@@ -381,51 +381,51 @@ def turning_waves_kernel(eqs: Equations, bound: Bound) -> None:
         cast(
             where(and_(inverse, and_(onesided, and_(gt(t, 0), lt(2 * t, size)))), lambda: 2, lambda: 1), eqs.dtypes["U"]
         ) / cast(many, eqs.dtypes["U"]),
-        "specs/signal.yaml:480",
+        "specs/signal.yaml:477",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((n,)))
     parts = eqs.scratch("parts", eqs.dtypes["U"], rules.Vec((n, channels, 1 if inverse and onesided else 2, m)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", n)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:481")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:478")
     if rules.eq(len(w), 0):
         t = eqs.index("t", n)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:482")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:479")
     co = eqs.scratch("co", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:483",
+        "specs/signal.yaml:480",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:484",
+        "specs/signal.yaml:481",
     )
     t, p, k = eqs.index("t", n), eqs.index("p", channels), eqs.index("k", m)
     eqs.define(
         parts[t, p, 0, k],
         win[t] * turned(p, 0, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-        "specs/signal.yaml:485",
+        "specs/signal.yaml:482",
     )
     if not (inverse and onesided):
         t, p, k = eqs.index("t", n), eqs.index("p", channels), eqs.index("k", m)
         eqs.define(
             parts[t, p, 1, k],
             win[t] * turned(p, 1, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-            "specs/signal.yaml:487",
+            "specs/signal.yaml:484",
         )
     t = eqs.index("t", n)
     p = eqs.index("p", channels)
     k = eqs.index("k", m)
     e = eqs.index("e", 1 if inverse and onesided else 2)
-    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:488")
+    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:485")
 
 
-# specs/signal.yaml:511
+# specs/signal.yaml:508
 def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
     b, f_extent, m, v, size, c, step = bound.b, bound.f_extent, bound.m, bound.v, bound.size, bound.c, bound.step
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -440,11 +440,11 @@ def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:519",
+        "specs/signal.yaml:516",
     )
 
 
-# specs/signal.yaml:533
+# specs/signal.yaml:530
 def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, v, n, size, c = bound.a, bound.m, bound.v, bound.n, bound.size, bound.c
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -460,11 +460,11 @@ def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:538",
+        "specs/signal.yaml:535",
     )
 
 
-# specs/signal.yaml:600
+# specs/signal.yaml:597
 def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
     bins = bound.bins
     dft_length = bound.dft_length
@@ -482,7 +482,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         at_[e],
         mel(lower[()])
         + cast(e, parse_dtype("f64")) * (mel(upper[()]) - mel(lower[()])) / cast(bins + 2, parse_dtype("f64")),
-        "specs/signal.yaml:617",
+        "specs/signal.yaml:614",
     )
     edge = eqs.scratch("edge", parse_dtype("f64"), rules.Vec((bins + 2,)))
     e = eqs.index("e", bins + 2)
@@ -493,7 +493,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             * 700
             * (exp(at_[e] / 2595 * log(cast(10, parse_dtype("f64")))) - 1) / cast(sample_rate, parse_dtype("f64"))
         ),
-        "specs/signal.yaml:618",
+        "specs/signal.yaml:615",
     )
     up = eqs.scratch("up", parse_dtype("f64"), rules.Vec((rule.floordiv(dft_length, 2) + 1, bins)))
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
@@ -509,7 +509,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
                 and_(eq(edge[i], edge[i + 1]), eq(cast(j, parse_dtype("f64")), edge[i])), lambda: 1, lambda: 0
             ),
         ),
-        "specs/signal.yaml:619",
+        "specs/signal.yaml:616",
     )
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
     eqs.define(
@@ -522,5 +522,5 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             to,
         ),
-        "specs/signal.yaml:622",
+        "specs/signal.yaml:619",
     )

@@ -224,16 +224,16 @@ TWISTED = OpDef(
         InputDef("x", "F"),
         InputDef("table", "F"),
     ),
-    params=(ParamDef("parts", "int", required=False, default=2),),
+    params=(ParamDef("real", "bool", required=False, default=False),),
     outputs=(OutputDef("y", "F"),),
     dtypes={"F": ("f32", "f64")},
     relation=relations.twisted_relation,
     kernel=kernels.twisted_kernel,
-    summary="Complex numbers times those of a table, and behind them the same times the imaginary unit; of both the real part or both parts.",
+    summary="Complex numbers times those of a table, and behind them the same times the imaginary unit; with `real`, their real parts only.",
     source="specs/signal.yaml:242",
 )
 
-# specs/signal.yaml:267
+# specs/signal.yaml:264
 # sums_across_steps: no dyn variant, it has no parameters
 SUMS_ACROSS_STEPS = OpDef(
     name="sums_across_steps",
@@ -248,10 +248,10 @@ SUMS_ACROSS_STEPS = OpDef(
     relation=relations.sums_across_steps_relation,
     kernel=kernels.sums_across_steps_kernel,
     summary="The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table has for it.",
-    source="specs/signal.yaml:267",
+    source="specs/signal.yaml:264",
 )
 
-# specs/signal.yaml:278
+# specs/signal.yaml:275
 # laced: no dyn variant, it has no parameters
 LACED = OpDef(
     name="laced",
@@ -263,11 +263,11 @@ LACED = OpDef(
     relation=relations.laced_relation,
     kernel=kernels.laced_kernel,
     summary="Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.",
-    source="specs/signal.yaml:278",
+    source="specs/signal.yaml:275",
     moves=("F",),
 )
 
-# specs/signal.yaml:289
+# specs/signal.yaml:286
 # spectrum_of_steps: no dyn variant, it has no parameters that are operands
 SPECTRUM_OF_STEPS = OpDef(
     name="spectrum_of_steps",
@@ -282,11 +282,11 @@ SPECTRUM_OF_STEPS = OpDef(
     relation=relations.spectrum_of_steps_relation,
     composition=compositions.SPECTRUM_OF_STEPS,
     summary="The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q samples and q of p.",
-    source="specs/signal.yaml:289",
+    source="specs/signal.yaml:286",
     traits=("finite",),
 )
 
-# specs/signal.yaml:332
+# specs/signal.yaml:329
 STATIC_DFT_OF_ROWS = OpDef(
     name="dft_of_rows",
     variant="static",
@@ -302,7 +302,7 @@ STATIC_DFT_OF_ROWS = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT_OF_ROWS,
     summary="What dft gives along the last axis but one, in the form that takes the least time for the length.",
-    source="specs/signal.yaml:332",
+    source="specs/signal.yaml:329",
     traits=("finite",),
 )
 DYN_DFT_OF_ROWS = OpDef(
@@ -320,11 +320,11 @@ DYN_DFT_OF_ROWS = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT_OF_ROWS,
     summary="What dft gives along the last axis but one, in the form that takes the least time for the length.",
-    source="specs/signal.yaml:332",
+    source="specs/signal.yaml:329",
     traits=("finite",),
 )
 
-# specs/signal.yaml:371
+# specs/signal.yaml:368
 STATIC_DFT = OpDef(
     name="dft",
     variant="static",
@@ -341,7 +341,7 @@ STATIC_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:371",
+    source="specs/signal.yaml:368",
     traits=("finite",),
 )
 DYN_DFT = OpDef(
@@ -360,11 +360,11 @@ DYN_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:371",
+    source="specs/signal.yaml:368",
     traits=("finite",),
 )
 
-# specs/signal.yaml:418
+# specs/signal.yaml:415
 STATIC_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
     variant="static",
@@ -383,7 +383,7 @@ STATIC_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:418",
+    source="specs/signal.yaml:415",
 )
 DYN_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
@@ -403,10 +403,10 @@ DYN_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:418",
+    source="specs/signal.yaml:415",
 )
 
-# specs/signal.yaml:457
+# specs/signal.yaml:454
 STATIC_TURNING_WAVES = OpDef(
     name="turning_waves",
     variant="static",
@@ -423,7 +423,7 @@ STATIC_TURNING_WAVES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.turning_waves_kernel,
     summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
-    source="specs/signal.yaml:457",
+    source="specs/signal.yaml:454",
 )
 DYN_TURNING_WAVES = OpDef(
     name="turning_waves",
@@ -441,10 +441,10 @@ DYN_TURNING_WAVES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.turning_waves_kernel,
     summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
-    source="specs/signal.yaml:457",
+    source="specs/signal.yaml:454",
 )
 
-# specs/signal.yaml:511
+# specs/signal.yaml:508
 STATIC_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
     variant="static",
@@ -459,7 +459,7 @@ STATIC_SUMS_OF_PARTS = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
     summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
-    source="specs/signal.yaml:511",
+    source="specs/signal.yaml:508",
 )
 DYN_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
@@ -475,10 +475,10 @@ DYN_SUMS_OF_PARTS = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
     summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
-    source="specs/signal.yaml:511",
+    source="specs/signal.yaml:508",
 )
 
-# specs/signal.yaml:533
+# specs/signal.yaml:530
 # sums_of_samples: no dyn variant, it has no parameters
 SUMS_OF_SAMPLES = OpDef(
     name="sums_of_samples",
@@ -494,10 +494,10 @@ SUMS_OF_SAMPLES = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_samples_kernel,
     summary="The sums of the samples of a signal, each times what a table has for it, as many as there are in both.",
-    source="specs/signal.yaml:533",
+    source="specs/signal.yaml:530",
 )
 
-# specs/signal.yaml:548
+# specs/signal.yaml:545
 STATIC_STFT = OpDef(
     name="stft",
     variant="static",
@@ -516,7 +516,7 @@ STATIC_STFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:548",
+    source="specs/signal.yaml:545",
     traits=("finite",),
 )
 DYN_STFT = OpDef(
@@ -537,11 +537,11 @@ DYN_STFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:548",
+    source="specs/signal.yaml:545",
     traits=("finite",),
 )
 
-# specs/signal.yaml:600
+# specs/signal.yaml:597
 STATIC_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
     variant="static",
@@ -560,7 +560,7 @@ STATIC_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:600",
+    source="specs/signal.yaml:597",
 )
 DYN_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
@@ -580,5 +580,5 @@ DYN_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:600",
+    source="specs/signal.yaml:597",
 )
