@@ -13,6 +13,7 @@ from functools import partial, reduce
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.lower.analyse.classify import cost
+from anyshape.lower.analyse.empty_iterations import with_ranges_of_their_own
 from anyshape.lower.emit.choices import chosen_store, emit_choices
 from anyshape.lower.emit.context import KernelContext, Range
 from anyshape.lower.emit.empty_loops import Spans
@@ -202,6 +203,8 @@ def _vertical_tiers(ctx: KernelContext, scope: Scope) -> tuple[int, ...]:
     if count == 0:
         heavy = max((cost(n, inner) for s in loops for n in bodies_of(s)), default=1)
         return (2,) if heavy >= 40 else (4, 1) if heavy <= LIGHT else (4,)
+    if any(scope.vector in with_ranges_of_their_own(r) for s in loops for r in s.reductions):
+        return (1,)  # all lanes walk over what is between the first of their ranges and the last
     # what is done once with the sums may be long: the iterations of the sums are what takes time
     heavy = max(cost(n, inner) for s in loops if s.reductions for n in bodies_of(s))
     block = 16 if heavy <= 5 else 8 if heavy <= 9 else 4 if heavy < 20 else 2
