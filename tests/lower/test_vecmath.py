@@ -250,6 +250,22 @@ def test_remainders_of_any_quotient_are_exact(scale: float, level: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+@pytest.mark.parametrize("bits", [8, 31, 49, 50, 51, 53, 63])
+def test_quotients_of_long_integers_are_exact(dtype: str, bits: int, level: str) -> None:
+    """Those next to a whole number, where a float would round up to it, and those whose vector has one lane that is too long."""
+    rng = np.random.default_rng(5)
+    y = rng.integers(1, 1 << max(bits // 2, 1), 4096, dtype)
+    x = rng.integers(0, 1 << (bits - bits // 2), 4096, dtype) * y + rng.integers(-1, 2, 4096).astype(dtype)
+    x[::64] = (1 << bits) - 1
+    if dtype == "int64":
+        x, y = x * rng.choice([-1, 1], 4096), y * rng.choice([-1, 1], 4096)
+    np.testing.assert_array_equal(run("floor_div", x, y, level), x // y)
+    np.testing.assert_array_equal(run("floor_mod", x, y, level), x % y)
+    np.testing.assert_array_equal(run("trunc_mod", x, y, level), np.fmod(x, y))
+
+
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", ["int16", "int32", "int64", "uint16", "uint32", "uint64"])
 def test_integer_division_never_traps(dtype: str, level: str) -> None:
     rng = np.random.default_rng(5)

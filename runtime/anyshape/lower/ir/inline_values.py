@@ -128,8 +128,6 @@ class InlinedValues:
             return a + b.scaled(-1)
         if op == "mul" and (a.is_constant or b.is_constant):
             return a.scaled(b.offset) if b.is_constant else b.scaled(a.offset)
-        if op == "mod" and b.is_constant and _inside(a, b.offset):
-            return a
         sizes = a.is_constant and b.is_constant and not self._moves(a.offset) and not self._moves(b.offset)
         return Affine((), OF_SIZES[op](a.offset, b.offset)) if sizes and op in OF_SIZES else None
 
