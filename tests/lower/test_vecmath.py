@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import scipy.special
 
+import anyshape
+from anyshape import ops
 from anyshape.lower.llvm import vecmath
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
@@ -225,6 +227,24 @@ def test_pow_specials_follow_numpy(dtype: str, level: str) -> None:
     for a, b, g, w in zip(x, y, got, wanted):
         same = (np.isnan(g) and np.isnan(w)) or (np.isclose(g, w, rtol=1e-6, atol=0) and np.signbit(g) == np.signbit(w))
         assert same, f"{a} ** {b}: wanted {w}, got {g}"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("exponent", [1.0, 2.0, -1.0, 0.5, -0.5, 2.5])
+def test_powers_by_a_known_exponent(exponent: float, dtype: str, level: str) -> None:
+    """Those that are one instruction are the numbers that a power of any exponent is."""
+    x, y = anyshape.input("x", f"{dtype}[n]"), anyshape.input("y", f"{dtype}[n]")
+    number = anyshape.constant(np.array(exponent, {"f32": np.float32, "f64": np.float64}[dtype]))
+    known, any_one = (
+        anyshape.compile(anyshape.function(inputs, ops.pow(x, by)), target=level, threads=1)
+        for inputs, by in (([x], number), ([x, y], y))
+    )
+    special = [0.0, -0.0, 1.0, -1.0, 2.0, np.inf, -np.inf, np.nan, 1e30, -1e-30, 0.25]
+    values = np.array([*special, *np.random.default_rng(1).standard_normal(100)], number.type.dtype.numpy)
+    got, wanted = known(values), any_one(values, np.full_like(values, exponent))
+    np.testing.assert_array_max_ulp(np.nan_to_num(got, nan=7.0), np.nan_to_num(wanted, nan=7.0), 1)
+    np.testing.assert_array_equal(np.signbit(got) & ~np.isnan(got), np.signbit(wanted) & ~np.isnan(wanted))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
