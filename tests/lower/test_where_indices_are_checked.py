@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -225,7 +226,7 @@ def test_a_test_of_positions_keeps_no_loops_apart(falls: bool) -> None:
         assert status or (outputs[0] == array[1 : n + 1] * 2).all()
 
 
-CLAMPED = {
+CLAMPED: dict[str, tuple[Any, bool]] = {
     "from both sides": (lambda q, i, k: minimum(maximum(q, 0), k - 1), True),
     "a choice": (lambda q, i, k: where(lt(i, q), lambda: clamp(q - 1 - i, 0, k - 1), i), True),
     "from below": (lambda q, i, k: maximum(q, 0), False),
@@ -247,7 +248,8 @@ def test_an_index_that_is_kept_within_an_axis_is_not_tested(name: str) -> None:
     assert ("checked" not in describe(b.group())) == free
     native = Native(b.group())
     for values in ([0, 1, 2], [3, 2, 1], [-9, 1 << 40, 5], []):
-        arrays = {table: np.arange(2 * len(values), dtype=np.float32).reshape(-1, 2), at: np.array(values, np.int64)}
+        arrays: dict[Tensor, Any] = {table: np.arange(2 * len(values), dtype=np.float32).reshape(-1, 2)}
+        arrays[at] = np.array(values, np.int64)
         sizes = {N: len(values), M: 2}
         status, results = native.run(arrays, sizes)
         if free:
@@ -268,7 +270,7 @@ def test_an_axis_that_may_have_no_elements_holds_no_index(varies: bool) -> None:
     group = Group("kept", tuple(eqs.equations), (x, q), outputs=(y,))
     assert ("checked" not in describe(group)) == varies
     for n in (0, 1, 4):
-        arrays = {x: np.ones((n, 3), np.float32), q: np.array([2, 0, 0])}
+        arrays: dict[Tensor, Any] = {x: np.ones((n, 3), np.float32), q: np.array([2, 0, 0])}
         status, (got,) = Native(group).run({**arrays, x: before_forbidden_memory(arrays[x])}, {N: n, M: 3})
         assert (status == 0) == (varies or n > 0)
         if status == 0:
