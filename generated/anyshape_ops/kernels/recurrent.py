@@ -15,10 +15,11 @@ from anyshape.equations.functions import (
     clamp,
     eq,
     exp,
+    expm1,
     ge,
     gt,
     le,
-    log,
+    log1p,
     lt,
     maximum,
     minimum,
@@ -51,10 +52,6 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
     h0 = eqs.tensor("h0")
     y = eqs.tensor("y")
     last = eqs.tensor("last")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
     def log1p_exp(v: Any) -> Any:
         low = le(v, 0)
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
@@ -69,10 +66,6 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             if (f == "Tanh") else 1 / (1 + exp(-v))
             if (f == "Sigmoid") else soft(f, v)
         )
-
-    def expm1(v: Any) -> Any:
-        u = exp(v)
-        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
 
     def elu(a: Any, v: Any) -> Any:
         return where(ge(v, 0), lambda: v, lambda: a * expm1(v))
@@ -202,10 +195,6 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
     h0 = eqs.tensor("h0")
     y = eqs.tensor("y")
     last = eqs.tensor("last")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
     def log1p_exp(v: Any) -> Any:
         low = le(v, 0)
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
@@ -220,10 +209,6 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             if (f == "Tanh") else 1 / (1 + exp(-v))
             if (f == "Sigmoid") else soft(f, v)
         )
-
-    def expm1(v: Any) -> Any:
-        u = exp(v)
-        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
 
     def elu(a: Any, v: Any) -> Any:
         return where(ge(v, 0), lambda: v, lambda: a * expm1(v))
@@ -423,10 +408,6 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     y = eqs.tensor("y")
     last = eqs.tensor("last")
     cell = eqs.tensor("cell")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
     def log1p_exp(v: Any) -> Any:
         low = le(v, 0)
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
@@ -441,10 +422,6 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             if (f == "Tanh") else 1 / (1 + exp(-v))
             if (f == "Sigmoid") else soft(f, v)
         )
-
-    def expm1(v: Any) -> Any:
-        u = exp(v)
-        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
 
     def elu(a: Any, v: Any) -> Any:
         return where(ge(v, 0), lambda: v, lambda: a * expm1(v))

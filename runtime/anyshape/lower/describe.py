@@ -177,6 +177,8 @@ class _Text:
         if scope.variables:
             transposed = f", transposed {scope.transposed}" if scope.transposed is not None else ""
             staged = f", {_staged(scope.windows.staged)}" if scope.windows is not None else ""
+            if scope.folded is not None:
+                staged = f", {_staged(scope.folded.staged)}, one dim after the other"
             self.line(depth, f"for {_variables(scope.variables, scope.vector)}{transposed}{staged}:")
             inside += 1
         for step in scope.steps:

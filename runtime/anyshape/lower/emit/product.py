@@ -135,7 +135,7 @@ class _Emission:
 
     def stride(self, address: Affine, v: LoopVar) -> Val | int:
         c = address.coefficient(v)
-        return c if isinstance(c, int) else self.ctx.sizes.of(c)
+        return c if isinstance(c, int) and self.ctx.sizes.is_literal(c) else self.ctx.sizes.of(c)
 
     def right(self, panels: Val | None) -> gemm.Strided:
         p, b = self.p, self.p.b.address
@@ -166,7 +166,7 @@ class _Emission:
         for v in p.batch:
             b_step = stride(b, v) if p.computed is None else 0
             if prepacked is not None:
-                b_step = self.packed_step(v)
+                b_step = size(self.packed_step(v))
             batch.append(gemm.Batch(size(v.extent), 0 if p.gathered else stride(a, v), b_step, stride(c, v)))
         direct = p.is_plain and c.coefficient(p.n) == 1 and p.windows is None and p.gathered is None
         to = gemm.Destination(start(p.stores[0].access.tensor, c), stride(c, p.m), 1) if direct else None

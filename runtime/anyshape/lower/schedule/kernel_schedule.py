@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from anyshape.dims import Size, substitute
 from anyshape.equations import Sorting, Tensor
 from anyshape.lower.analyse.collapse import collapse
+from anyshape.lower.analyse.turns import split_turns
 from anyshape.lower.analyse.unbounded import is_unbounded
-from anyshape.lower.analyse.windows import Windows, row_windows
+from anyshape.lower.analyse.windows import Folded, Windows, row_windows
 from anyshape.lower.analyse.written_out import Spread, Tiled, written_out
 from anyshape.lower.ir.dag import Dag, Reduction, walk
 from anyshape.lower.ir.procedure import Procedure
@@ -65,6 +66,19 @@ class KernelSchedule:
         others = any(isinstance(p, Recurrence | Ordered | Procedure) for p in self.phases)
         products = any(isinstance(s, Product) for s in self.steps)
         return self.serial or others or products or self.is_unbounded
+
+    @property
+    def passes_numbers(self) -> bool:
+        """Whether numbers among the sizes are passed as if they were unknown, so that layers of several widths share the code: it is long,
+        as for windows and tiles, or a network has it in many widths, as for products in batches of constants."""
+        return any(
+            (
+                isinstance(p, Product)
+                and (p.windows is not None or p.gathered is not None or (p.packed is not None and bool(p.batch)))
+            )
+            or (isinstance(p, Scope) and p.tiled is not None)
+            for p in self.phases
+        )
 
     @property
     def is_unbounded(self) -> bool:
@@ -124,7 +138,8 @@ def schedule_group(group: Group) -> KernelSchedule:
             phases=inlined.procedures, temporaries=inlined.temporaries, serial=True, errors=inlined.errors
         )
     # one component after the other: that others have a variable alone keeps no pair from being one loop
-    parts = [[collapse(inlined.dag, [part])[0] for part in components(stage)] for stage in inlined.stages]
+    dag = inlined.dag
+    parts = [[collapse(dag, [split_turns(dag, part)])[0] for part in components(stage)] for stage in inlined.stages]
     stages = [[s for part in stage for s in part] for stage in parts]
     first, whole = _phases(inlined.dag, stages, group)
     recurrences = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
@@ -163,9 +178,11 @@ def _planned(dag: Dag, stores: list[Store], constants: Mapping[Tensor, NDArray[A
             return replace(scope, spread=scope.vector is not None and len(scope.variables) > 1)
         case Tiled() as tiled:
             return replace(plan(stores), tiled=tiled)
-    windows = row_windows(dag, stores)
-    if windows is not None:
-        return replace(plan(stores), windows=windows)
+    match row_windows(dag, stores):
+        case Folded() as folded:
+            return replace(plan(stores), folded=folded)
+        case Windows() as windows:
+            return replace(plan(stores), windows=windows)
     scope = lanes_first(plan(write_out_lookups(dag, stores, {})))
     turns = usual_turns(stores)
     if turns:
