@@ -73,6 +73,10 @@ def dense(low: float, high: float, dtype: str, count: int = 200_000) -> np.ndarr
 
 F32_CASES: list[tuple[str, float, float, float, Callable[[np.ndarray], np.ndarray]]] = [
     ("exp", -87.3, 88.7, 1.0, np.exp),
+    ("expm1", -100, 88.7, 2.0, np.expm1),
+    ("expm1", -1, 1, 2.0, np.expm1),
+    ("log1p", -0.999, 1, 1.5, np.log1p),
+    ("log1p", 1e-3, 1e38, 1.5, np.log1p),
     ("sigmoid", -80, 100, 2.5, scipy.special.expit),
     ("tanh", -12, 12, 3.0, np.tanh),
     ("erf", -5, 5, 3.0, scipy.special.erf),
@@ -117,6 +121,10 @@ def exactly(function: Callable[..., object], *arrays: np.ndarray) -> np.ndarray:
 
 F64_CASES: list[tuple[str, float, float, float, Callable[..., object]]] = [
     ("exp", -708, 709, 1.0, mpmath.exp),
+    ("expm1", -50, 709.7, 2.0, mpmath.expm1),
+    ("expm1", -1, 1, 2.0, mpmath.expm1),
+    ("log1p", -0.999, 1, 1.5, mpmath.log1p),
+    ("log1p", 1e-3, 1e300, 1.5, mpmath.log1p),
     ("sigmoid", -80, 100, 2.5, lambda v: 1 / (1 + mpmath.exp(-v))),
     ("tanh", -25, 25, 3.0, mpmath.tanh),
     ("erf", -7, 7, 4.0, mpmath.erf),
@@ -176,6 +184,8 @@ def test_specials(dtype: str, level: str) -> None:
     table: dict[str, tuple[list[float], list[float]]] = {
         "exp": ([0, -0.0, inf, -inf, nan, 1e5, -1e5], [1, 1, inf, 0, nan, inf, 0]),
         "log": ([0, -0.0, -1, inf, -inf, nan, 1], [-inf, -inf, nan, inf, nan, nan, 0]),
+        "expm1": ([0, -0.0, inf, -inf, nan, 1e5, -1e5, 1e-40, -1e-40], [0, -0.0, inf, -1, nan, inf, -1, 1e-40, -1e-40]),
+        "log1p": ([0, -0.0, inf, -inf, nan, -1, -2, 1e-40, -1e-40], [0, -0.0, inf, nan, nan, -inf, nan, 1e-40, -1e-40]),
         "tanh": ([0, -0.0, inf, -inf, nan, 50], [0, -0.0, 1, -1, nan, 1]),
         "erf": ([0, -0.0, inf, -inf, nan, 30, -30], [0, -0.0, 1, -1, nan, 1, -1]),
         "sigmoid": ([0, inf, -inf, nan, 200], [0.5, 1, 0, nan, 1]),

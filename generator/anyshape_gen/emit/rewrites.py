@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
-from anyshape_gen.emit.module import NOTHING, Code, Emitted, joined, quoted, use
+from anyshape_gen.emit.module import NOTHING, Code, Emitted, joined, quoted, tuple_text, use
 from anyshape_gen.emit.names import RULE_NAMES, constant_name
 from anyshape_gen.emit.refusal import Misused, NotExecuted
 from anyshape_gen.emit.relations import attribute_name
@@ -24,7 +24,8 @@ from anyshape_gen.traverse import free_names, rebuild, walk
 KNOWN = {
     **RULE_NAMES,
     **dict.fromkeys(
-        ("element_of", "given", "is_default", "is_finite", "make", "producer", "shape_of"), "anyshape.graph.matching"
+        ("element_of", "given", "is_default", "is_finite", "make", "producer", "shape_of", "takes"),
+        "anyshape.graph.matching",
     ),
     "RewriteDef": "anyshape.graph.opdef",
     "GraphNode": "anyshape.graph.value",
@@ -45,6 +46,8 @@ def rewrites(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> Emitted:
     code.indent()
     for k, r in enumerate(a.spec.rewrites, 1):
         deep = f", depth={depth}" if (depth := _depth(r.pattern)) > 1 else ""
+        if others := dict.fromkeys(c.func for c in walk(r.pattern) if isinstance(c, Call) and c.func != a.spec.name):
+            deep += f", operands={tuple_text(map(quoted, others))}"
         rest = f"{a.spec.name}_rewrite_{k}, {quoted(source_of(r))}{deep}"
         if len(line := f"{use('RewriteDef')}({quoted(r.text)}, {rest}),") <= WIDTH:
             code.add(line)
@@ -75,7 +78,22 @@ class _Scope:
     """Names that the pattern binds: values, and parameters as (node, parameter)."""
 
     values: dict[str, str] = field(default_factory=dict)
+    dtypes: dict[str, frozenset[str]] = field(default_factory=dict)
+    """those that the pattern allows for a value"""
     params: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def _allowed(spec: OpSpec, k: int) -> frozenset[str]:
+    """Returns the dtypes that an input may have; none where they are computed of others."""
+    declared = spec.inputs[k].signature.dtype
+    return next((frozenset(rule.choices) for rule in spec.dtypes if rule.var == declared), frozenset((declared,)))
+
+
+def _arguments(spec: OpSpec, call: Call) -> list[Node | None]:
+    """Returns the arguments of a call in the order of the op's inputs and parameters; None for one that is left out."""
+    names = [o.name for o in spec.inputs] + [p.name for p in spec.params]
+    given = dict(zip(names, call.args)) | dict(call.keywords)
+    return [given.get(name) for name in names]
 
 
 class _Rewriter:
@@ -100,6 +118,9 @@ class _Rewriter:
             self.scope.values[self.rewrite.alias] = "node.outputs[0]"
         if self.rewrite.condition is not None:
             self._condition(self.rewrite.condition)
+        for call in walk(self.rewrite.term):
+            if isinstance(call, Call) and call.func in self.specs:
+                self._takes(call)
         result = self._value(self.rewrite.term)
         if isinstance(self.rewrite.term, Name):
             self._leave(f"{result} is None")
@@ -126,6 +147,8 @@ class _Rewriter:
                 self._leave(f"{node}.inputs[{k}] is not None")
             else:
                 self._operand(part, f"{node}.inputs[{k}]")
+                if isinstance(part, Name):
+                    self.scope.dtypes.setdefault(part.id, _allowed(spec, k))
         for p in spec.params:
             part = arguments.get(p.name)
             if part is None:
@@ -201,6 +224,19 @@ class _Rewriter:
         for id in finite:
             self.code.add(f"finite_{id} = {use('is_finite')}({self.scope.values[id]})")
         return condition
+
+    def _takes(self, call: Call) -> None:
+        """Emits the test that a call of the term takes the dtypes of its operands, if the pattern allows others."""
+        inputs = self.specs[call.func].inputs
+        names = [
+            part.id if isinstance(part, Name) else "" for part in _arguments(self.specs[call.func], call)[: len(inputs)]
+        ]
+        if all(
+            self.scope.dtypes.get(n, frozenset()) <= _allowed(self.specs[call.func], k) for k, n in enumerate(names)
+        ):
+            return
+        values = [self.scope.values.get(n, "None") for n in names]
+        self._leave(f"not {use('takes')}({quoted(call.func)}, [{', '.join(values)}])")
 
     def _value(self, e: Node) -> str:
         match e:
