@@ -283,19 +283,34 @@ from anyshape_ops.ops.shapes import (
 from anyshape_ops.ops.signal import (
     DYN_DFT,
     DYN_DFT_ALONG,
+    DYN_DFT_OF_ROWS,
+    DYN_LARGEST_FACTOR,
     DYN_MEL_WEIGHT_MATRIX,
+    DYN_STEPS_OF_PARTS,
+    DYN_STEPS_OF_SIGNAL,
     DYN_STFT,
     DYN_STFT_OF_LONG_PARTS,
     DYN_SUMS_OF_PARTS,
     DYN_TURNING_WAVES,
+    DYN_TWISTS,
+    LACED,
+    SPECTRUM_OF_STEPS,
     STATIC_DFT,
     STATIC_DFT_ALONG,
+    STATIC_DFT_OF_ROWS,
+    STATIC_LARGEST_FACTOR,
     STATIC_MEL_WEIGHT_MATRIX,
+    STATIC_STEPS_OF_PARTS,
+    STATIC_STEPS_OF_SIGNAL,
     STATIC_STFT,
     STATIC_STFT_OF_LONG_PARTS,
     STATIC_SUMS_OF_PARTS,
     STATIC_TURNING_WAVES,
+    STATIC_TWISTS,
+    SUMS_ACROSS_STEPS,
     SUMS_OF_SAMPLES,
+    SUMS_WITHIN_STEPS,
+    TWISTED,
 )
 from anyshape_ops.ops.sorting import ARGSORT, DYN_TOPK, SEARCHSORTED, SORT, STATIC_TOPK, UNIQUE, UNIQUE_SLICES
 from anyshape_ops.ops.sparse import (
@@ -807,7 +822,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:78
+# specs/contraction.yaml:83
 @called
 def gemm(
     a: Operand,
@@ -827,7 +842,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:167
+# specs/contraction.yaml:172
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -839,7 +854,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:221
+# specs/contraction.yaml:226
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -2487,7 +2502,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:185
+# specs/recurrent.yaml:187
 @called
 def gru(
     x: Operand,
@@ -2526,7 +2541,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:288
+# specs/recurrent.yaml:292
 @called
 def lstm(
     x: Operand,
@@ -3125,7 +3140,7 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
     return call(EYE_LIKE, [x], {"k": k, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:51
+# specs/signal.yaml:69
 @called
 def dft_along(
     x: Operand,
@@ -3151,7 +3166,156 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:101
+# specs/signal.yaml:119
+@called
+def largest_factor(number: int | Dim | Value, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than 256.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: number.
+
+    () -> (y: i64[])
+    """
+    return call_alias(STATIC_LARGEST_FACTOR, DYN_LARGEST_FACTOR, [], {"number": number}, source)[0]
+
+
+# specs/signal.yaml:135
+@called
+def steps_of_signal(
+    x: Operand, each: int | Dim | Value, length: int | Dim | Value, half: bool = False, *, source: str = ""
+) -> Value:
+    """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
+    spectrum whose second half mirrors the one that is given.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: each, length.
+
+    (x: F[*a, n, c]) -> (y: U[*a, count, d, each])
+    """
+    return call_alias(
+        STATIC_STEPS_OF_SIGNAL, DYN_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source
+    )[0]
+
+
+# specs/signal.yaml:168
+@called
+def steps_of_parts(
+    x: Operand,
+    window: Operand = None,
+    *,
+    step: int | Dim | Value,
+    size: int | Dim | Value,
+    each: int | Dim | Value,
+    source: str = "",
+) -> Value:
+    """The samples of the parts of a signal that start every so many samples, each times a window, by remainder as
+    in steps_of_signal.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step, size, each.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: U[b, (n - size) // step + 1, count, c, each])
+    """
+    return call_alias(
+        STATIC_STEPS_OF_PARTS, DYN_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source
+    )[0]
+
+
+# specs/signal.yaml:199
+@called
+def twists(
+    like: Operand,
+    rows: int | Dim | Value,
+    columns: int | Dim | Value,
+    size: int | Dim | Value,
+    inverse: bool = False,
+    *,
+    source: str = "",
+) -> Value:
+    """Cosine and sine of row times column parts of the circle, clockwise without `inverse`.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: rows, columns,
+    size.
+
+    (like: F[]) -> (y: F[rows, 2, columns])
+    """
+    return call_alias(
+        STATIC_TWISTS, DYN_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source
+    )[0]
+
+
+# specs/signal.yaml:226
+@called
+def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
+    """The sums of the samples of one remainder, each times what a table has for it.
+
+    (x: F[*a, p, c, q], table: F[c, q, v, m]) -> (y: F[*a, p, v, m])
+    """
+    return call(SUMS_WITHIN_STEPS, [x, table], {}, source)[0]
+
+
+# specs/signal.yaml:237
+@called
+def twisted(x: Operand, table: Operand, parts: int = 2, *, source: str = "") -> Value:
+    """Complex numbers times those of a table, and behind them the same times the imaginary unit; of both the real
+    part or both parts.
+
+    (x: F[*a, p, 2, m], table: F[p, 2, m]) -> (y: F[*a, 2, p, parts, m])
+    """
+    return call(TWISTED, [x, table], {"parts": parts}, source)[0]
+
+
+# specs/signal.yaml:262
+@called
+def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
+    """The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table
+    has for it.
+
+    (x: F[*a, d, p, v, q], table: F[m, d, p, 1]) -> (y: F[*a, m, v, q])
+    """
+    return call(SUMS_ACROSS_STEPS, [x, table], {}, source)[0]
+
+
+# specs/signal.yaml:273
+@called
+def laced(x: Operand, *, source: str = "") -> Value:
+    """Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.
+
+    (x: F[*a, m, v, q]) -> (y: F[*a, (m, q), v])
+    """
+    return call(LACED, [x], {}, source)[0]
+
+
+# specs/signal.yaml:284
+@called
+def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False, *, source: str = "") -> Value:
+    """The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q
+    samples and q of p.
+
+    (x: F[*a, p, c, q]) -> (y: F[*a, s, v])
+    """
+    return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
+
+
+# specs/signal.yaml:321
+@called
+def dft_of_rows(
+    x: Operand,
+    inverse: bool = False,
+    onesided: bool = False,
+    length: int | Dim | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What dft gives along the last axis but one, in the form that takes the least time for the length.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: length.
+
+    (x: F[*o, n, c]) -> (y: F[*o, s, 1 if inverse and onesided else 2])
+    """
+    return call_alias(
+        STATIC_DFT_OF_ROWS, DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source
+    )[0]
+
+
+# specs/signal.yaml:360
 @called
 def dft(
     x: Operand,
@@ -3173,7 +3337,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:407
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3200,7 +3364,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:184
+# specs/signal.yaml:446
 @called
 def turning_waves(
     window: Operand,
@@ -3216,7 +3380,7 @@ def turning_waves(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, channels.
 
-    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    (window: F[*w]) -> (y: U[n, channels, m, 1 if inverse and onesided else 2])
     """
     return call_alias(
         STATIC_TURNING_WAVES,
@@ -3227,7 +3391,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:233
+# specs/signal.yaml:498
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3235,22 +3399,22 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step.
 
-    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    (x: F[b, n, c], table: G[size, c, m, v]) -> (y: F[b, (n - size) // step + 1, m, v])
     """
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:255
+# specs/signal.yaml:520
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
 
-    (x: F[*a, n, c], table: G[size, c, m, 2]) -> (y: F[*a, m, 2])
+    (x: F[*a, n, c], table: G[size, c, m, v]) -> (y: F[*a, m, v])
     """
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:270
+# specs/signal.yaml:535
 @called
 def stft(
     x: Operand,
@@ -3274,7 +3438,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:310
+# specs/signal.yaml:587
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -4450,6 +4614,7 @@ __all__ = [
     "det",
     "dft",
     "dft_along",
+    "dft_of_rows",
     "dilate",
     "div",
     "dropout",
@@ -4493,6 +4658,8 @@ __all__ = [
     "known_tokens",
     "l1",
     "l2",
+    "laced",
+    "largest_factor",
     "layer_norm",
     "leaky_relu",
     "less",
@@ -4592,10 +4759,13 @@ __all__ = [
     "space_to_depth",
     "sparse_fill_empty_rows",
     "sparse_to_dense",
+    "spectrum_of_steps",
     "split",
     "sqrt",
     "squeeze",
     "stack",
+    "steps_of_parts",
+    "steps_of_signal",
     "stft",
     "stft_of_long_parts",
     "string_at",
@@ -4609,8 +4779,10 @@ __all__ = [
     "sub",
     "sum",
     "sum_square",
+    "sums_across_steps",
     "sums_of_parts",
     "sums_of_samples",
+    "sums_within_steps",
     "swish",
     "tan",
     "tanh",
@@ -4627,6 +4799,8 @@ __all__ = [
     "tree_links",
     "trilu",
     "turning_waves",
+    "twisted",
+    "twists",
     "unique",
     "unique_slices",
     "unpack_nbits",

@@ -73,11 +73,16 @@ from anyshape_ops.ops.shapes import DYN_ARANGE, DYN_AXIS_POSITIONS, DYN_FULL, DY
 from anyshape_ops.ops.signal import (
     DYN_DFT,
     DYN_DFT_ALONG,
+    DYN_DFT_OF_ROWS,
+    DYN_LARGEST_FACTOR,
     DYN_MEL_WEIGHT_MATRIX,
+    DYN_STEPS_OF_PARTS,
+    DYN_STEPS_OF_SIGNAL,
     DYN_STFT,
     DYN_STFT_OF_LONG_PARTS,
     DYN_SUMS_OF_PARTS,
     DYN_TURNING_WAVES,
+    DYN_TWISTS,
 )
 from anyshape_ops.ops.sorting import DYN_TOPK
 from anyshape_ops.ops.sparse import DYN_SPARSE_FILL_EMPTY_ROWS
@@ -1248,7 +1253,7 @@ def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Val
     return call(DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:51
+# specs/signal.yaml:69
 @called
 def dft_along(
     x: Operand,
@@ -1270,7 +1275,75 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:101
+# specs/signal.yaml:119
+@called
+def largest_factor(number: Operand, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than 256.
+
+    Operands, which may be computed at run time: number.
+
+    () -> (y: i64[])
+    """
+    return call(DYN_LARGEST_FACTOR, [], {"number": number}, source)[0]
+
+
+# specs/signal.yaml:135
+@called
+def steps_of_signal(x: Operand, each: Operand, length: Operand, half: bool = False, *, source: str = "") -> Value:
+    """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
+    spectrum whose second half mirrors the one that is given.
+
+    Operands, which may be computed at run time: each, length.
+
+    (x: F[*a, n, c]) -> (y: U[*a, count, d, each])
+    """
+    return call(DYN_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
+
+
+# specs/signal.yaml:168
+@called
+def steps_of_parts(
+    x: Operand, window: Operand = None, *, step: Operand, size: Operand, each: Operand, source: str = ""
+) -> Value:
+    """The samples of the parts of a signal that start every so many samples, each times a window, by remainder as
+    in steps_of_signal.
+
+    Operands, which may be computed at run time: step, size, each.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: U[b, (n - size) // step + 1, count, c, each])
+    """
+    return call(DYN_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
+
+
+# specs/signal.yaml:199
+@called
+def twists(
+    like: Operand, rows: Operand, columns: Operand, size: Operand, inverse: bool = False, *, source: str = ""
+) -> Value:
+    """Cosine and sine of row times column parts of the circle, clockwise without `inverse`.
+
+    Operands, which may be computed at run time: rows, columns, size.
+
+    (like: F[]) -> (y: F[rows, 2, columns])
+    """
+    return call(DYN_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
+
+
+# specs/signal.yaml:321
+@called
+def dft_of_rows(
+    x: Operand, inverse: bool = False, onesided: bool = False, length: Operand = None, *, source: str = ""
+) -> Value:
+    """What dft gives along the last axis but one, in the form that takes the least time for the length.
+
+    Operands, which may be computed at run time: length.
+
+    (x: F[*o, n, c]) -> (y: F[*o, s, 1 if inverse and onesided else 2])
+    """
+    return call(DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
+
+
+# specs/signal.yaml:360
 @called
 def dft(
     x: Operand,
@@ -1290,7 +1363,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:407
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -1311,7 +1384,7 @@ def stft_of_long_parts(
     return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:184
+# specs/signal.yaml:446
 @called
 def turning_waves(
     window: Operand,
@@ -1327,7 +1400,7 @@ def turning_waves(
 
     Operands, which may be computed at run time: size, channels.
 
-    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    (window: F[*w]) -> (y: U[n, channels, m, 1 if inverse and onesided else 2])
     """
     return call(
         DYN_TURNING_WAVES,
@@ -1337,7 +1410,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:233
+# specs/signal.yaml:498
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1345,12 +1418,12 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
 
     Operands, which may be computed at run time: step.
 
-    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    (x: F[b, n, c], table: G[size, c, m, v]) -> (y: F[b, (n - size) // step + 1, m, v])
     """
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:270
+# specs/signal.yaml:535
 @called
 def stft(
     x: Operand,
@@ -1372,7 +1445,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:310
+# specs/signal.yaml:587
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -2040,6 +2113,7 @@ __all__ = [
     "depth_to_space",
     "dft",
     "dft_along",
+    "dft_of_rows",
     "dilate",
     "ensure_shape",
     "expand_dims",
@@ -2052,6 +2126,7 @@ __all__ = [
     "interleave_phases",
     "l1",
     "l2",
+    "largest_factor",
     "linear_attention",
     "log_sum",
     "log_sum_exp",
@@ -2093,6 +2168,8 @@ __all__ = [
     "sparse_to_dense",
     "split",
     "squeeze",
+    "steps_of_parts",
+    "steps_of_signal",
     "stft",
     "stft_of_long_parts",
     "string_split",
@@ -2108,6 +2185,7 @@ __all__ = [
     "tree_ensemble",
     "trilu",
     "turning_waves",
+    "twists",
     "window_products",
     "zeros",
 ]

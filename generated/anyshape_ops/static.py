@@ -78,11 +78,16 @@ from anyshape_ops.ops.shapes import STATIC_ARANGE, STATIC_AXIS_POSITIONS, STATIC
 from anyshape_ops.ops.signal import (
     STATIC_DFT,
     STATIC_DFT_ALONG,
+    STATIC_DFT_OF_ROWS,
+    STATIC_LARGEST_FACTOR,
     STATIC_MEL_WEIGHT_MATRIX,
+    STATIC_STEPS_OF_PARTS,
+    STATIC_STEPS_OF_SIGNAL,
     STATIC_STFT,
     STATIC_STFT_OF_LONG_PARTS,
     STATIC_SUMS_OF_PARTS,
     STATIC_TURNING_WAVES,
+    STATIC_TWISTS,
 )
 from anyshape_ops.ops.sorting import STATIC_TOPK
 from anyshape_ops.ops.sparse import STATIC_SPARSE_FILL_EMPTY_ROWS
@@ -1333,7 +1338,7 @@ def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") 
     return call(STATIC_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:51
+# specs/signal.yaml:69
 @called
 def dft_along(
     x: Operand,
@@ -1355,7 +1360,71 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:101
+# specs/signal.yaml:119
+@called
+def largest_factor(number: int, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than 256.
+
+    Attributes, known when the call is built: number.
+
+    () -> (y: i64[])
+    """
+    return call(STATIC_LARGEST_FACTOR, [], {"number": number}, source)[0]
+
+
+# specs/signal.yaml:135
+@called
+def steps_of_signal(x: Operand, each: int, length: int, half: bool = False, *, source: str = "") -> Value:
+    """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
+    spectrum whose second half mirrors the one that is given.
+
+    Attributes, known when the call is built: each, length.
+
+    (x: F[*a, n, c]) -> (y: U[*a, count, d, each])
+    """
+    return call(STATIC_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
+
+
+# specs/signal.yaml:168
+@called
+def steps_of_parts(x: Operand, window: Operand = None, *, step: int, size: int, each: int, source: str = "") -> Value:
+    """The samples of the parts of a signal that start every so many samples, each times a window, by remainder as
+    in steps_of_signal.
+
+    Attributes, known when the call is built: step, size, each.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: U[b, (n - size) // step + 1, count, c, each])
+    """
+    return call(STATIC_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
+
+
+# specs/signal.yaml:199
+@called
+def twists(like: Operand, rows: int, columns: int, size: int, inverse: bool = False, *, source: str = "") -> Value:
+    """Cosine and sine of row times column parts of the circle, clockwise without `inverse`.
+
+    Attributes, known when the call is built: rows, columns, size.
+
+    (like: F[]) -> (y: F[rows, 2, columns])
+    """
+    return call(STATIC_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
+
+
+# specs/signal.yaml:321
+@called
+def dft_of_rows(
+    x: Operand, inverse: bool = False, onesided: bool = False, length: int | None = None, *, source: str = ""
+) -> Value:
+    """What dft gives along the last axis but one, in the form that takes the least time for the length.
+
+    Attributes, known when the call is built: length.
+
+    (x: F[*o, n, c]) -> (y: F[*o, s, 1 if inverse and onesided else 2])
+    """
+    return call(STATIC_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
+
+
+# specs/signal.yaml:360
 @called
 def dft(
     x: Operand,
@@ -1375,7 +1444,7 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:407
 @called
 def stft_of_long_parts(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1392,7 +1461,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:184
+# specs/signal.yaml:446
 @called
 def turning_waves(
     window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
@@ -1402,7 +1471,7 @@ def turning_waves(
 
     Attributes, known when the call is built: size, channels.
 
-    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    (window: F[*w]) -> (y: U[n, channels, m, 1 if inverse and onesided else 2])
     """
     return call(
         STATIC_TURNING_WAVES,
@@ -1412,7 +1481,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:233
+# specs/signal.yaml:498
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1420,12 +1489,12 @@ def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") ->
 
     Attributes, known when the call is built: step.
 
-    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    (x: F[b, n, c], table: G[size, c, m, v]) -> (y: F[b, (n - size) // step + 1, m, v])
     """
     return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:270
+# specs/signal.yaml:535
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1441,7 +1510,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:310
+# specs/signal.yaml:587
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -2118,6 +2187,7 @@ __all__ = [
     "depth_to_space",
     "dft",
     "dft_along",
+    "dft_of_rows",
     "dilate",
     "ensure_shape",
     "expand_dims",
@@ -2130,6 +2200,7 @@ __all__ = [
     "interleave_phases",
     "l1",
     "l2",
+    "largest_factor",
     "linear_attention",
     "log_sum",
     "log_sum_exp",
@@ -2171,6 +2242,8 @@ __all__ = [
     "sparse_to_dense",
     "split",
     "squeeze",
+    "steps_of_parts",
+    "steps_of_signal",
     "stft",
     "stft_of_long_parts",
     "string_split",
@@ -2186,6 +2259,7 @@ __all__ = [
     "tree_ensemble",
     "trilu",
     "turning_waves",
+    "twists",
     "window_products",
     "zeros",
 ]

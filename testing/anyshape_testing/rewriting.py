@@ -24,11 +24,14 @@ from numpy.typing import NDArray
 
 from anyshape import dims
 from anyshape.dtypes import from_numpy
+from anyshape.equations.expr import Reduce
 from anyshape.equations.interpret import Arithmetic
+from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError
 from anyshape.graph.call import call
+from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.opdef import InputDef, RewriteDef
-from anyshape.graph.value import Value, constant
+from anyshape.graph.value import Node, Value, constant
 from anyshape.properties import Case, Property
 from anyshape.rules import Vec
 from anyshape_testing.accounting import Tally, required_calls, settle
@@ -48,7 +51,7 @@ from anyshape_testing.draws import Choosing, HypothesisDraw, choosing
 from anyshape_testing.enlarging import enlarged
 from anyshape_testing.evaluation import evaluate
 from anyshape_testing.running import MORE, PACKAGES, PROPERTIES, asked_of, line_of, plain, register
-from anyshape_testing.tolerance import is_float
+from anyshape_testing.tolerance import is_float, is_normal, product_leaves_range
 
 Array = NDArray[Any]
 Record = Callable[[str, Any], None]
@@ -104,8 +107,16 @@ class Instance:
     known: frozenset[str] = frozenset()
     """operands whose elements the condition reads: they are constants, often 0, 1 or one of `numbers`, with which the condition compares"""
     numbers: tuple[int, ...] = ()
+    single: frozenset[str] = frozenset()
+    """operands that often have one element, as the condition asks for"""
     first: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """dtypes from which those of innermost calls are drawn"""
+
+    @property
+    def operands(self) -> list[Array]:
+        """The arrays of its inputs, and its constants."""
+        constants = (v.constant for v in self.bound.values())
+        return [*self.arrays.values(), *(a for a in constants if a is not None)]
 
     def of(self, pattern: ast.Call, like: Array | None = None) -> Value:
         """Builds a pattern, whose result is to have the shape and dtype of `like`. Raises what inference raises; rejects a draw that does
@@ -116,7 +127,9 @@ class Instance:
         names = [i.name for i in op.inputs] + [q.name for q in op.params]
         parts = dict(zip(names, pattern.args)) | {k.arg: k.value for k in pattern.keywords if k.arg}
         calls = {i: a for i in op.inputs if isinstance(a := parts.get(i.name), ast.Call)}
-        if len(calls) > 1:
+        if calls and (
+            len(calls) > 1 or op.inputs[0] not in calls or not variants(_name(calls[op.inputs[0]]))[0].params
+        ):
             return self._around(p, calls, parts)
         fixed = (
             {} if self.again else {v: choosing(self.draw).among(ts) for v, ts in self.first.items() if v in op.dtypes}
@@ -146,8 +159,8 @@ class Instance:
         return reject()
 
     def _around(self, p: Property, calls: Mapping[InputDef, ast.Call], parts: Mapping[str, ast.expr]) -> Value:
-        """Builds a call of several calls. Their shapes have to fit each other, so it is drawn first, and each of them with the shape and
-        dtype of its operand."""
+        """Builds a call of several calls, or of one that is not its first operand or that no parameter gives another shape. Their shapes
+        have to fit each other, so it is drawn first, and each of them with the shape and dtype of its operand."""
         if self.again:
             c = build_call(p, self.again.pop(0))
         else:
@@ -174,7 +187,7 @@ class Instance:
                     reject()
                 operands.append(inner[i.name])
             else:
-                operands.append(self._leaf(parts.get(i.name), drawn, c.recipe.seed))
+                operands.append(self._leaf(parts.get(i.name), drawn, c.recipe.seed, free=not op.params))
             operand = operands[-1]
             if operand is not None and operand.type.dtype != input_dtype(i, c.dtypes):
                 reject()
@@ -186,13 +199,16 @@ class Instance:
         self.symbolic[result] = call(op, [v if v is None else self.symbolic[v] for v in operands], params)[0]
         return result
 
-    def _leaf(self, part: ast.expr | None, drawn: Array | None, seed: int) -> Value | None:
-        """Makes an operand, or returns that of the same name; None where the pattern or the draw leaves it out."""
+    def _leaf(self, part: ast.expr | None, drawn: Array | None, seed: int, free: bool) -> Value | None:
+        """Makes an operand, or returns that of the same name; None where the pattern or the draw leaves it out. `free`: no parameter says
+        what shape it has."""
         if part is None or drawn is None:
             return None
         assert isinstance(part, ast.Name)
         if part.id in self.bound:
             return self.bound[part.id]
+        if free and part.id in self.single and seed % 2:
+            drawn = np.resize(drawn, (1,) * drawn.ndim)
         if part.id in self.known:
             choices = [drawn, *(np.full_like(drawn, number) for number in (0, 1, *self.numbers))]
             value = constant(choices[seed % len(choices)])
@@ -207,6 +223,11 @@ class Instance:
         return value
 
 
+def _name(pattern: ast.Call) -> str:
+    assert isinstance(pattern.func, ast.Name)
+    return pattern.func.id
+
+
 def _shape(v: Value) -> tuple[int, ...]:
     assert v.type.shape is not None
     return tuple(int(str(n)) for n in v.type.shape)
@@ -215,6 +236,11 @@ def _shape(v: Value) -> tuple[int, ...]:
 def elements_read(rewrite: RewriteDef) -> frozenset[str]:
     """Lists the operands of which the condition reads elements: `r[()]`, `finite(w)`."""
     return frozenset(re.findall(r"\w+(?=\[\(\)\])|(?<=\bfinite\()\w+", rewrite.text))
+
+
+def single_elements(rewrite: RewriteDef) -> frozenset[str]:
+    """Lists the operands that have one element, if the condition is to hold."""
+    return frozenset(re.findall(r"prod\(shape\((\w+)\)\) == 1", rewrite.text))
 
 
 def numbers_of(rewrite: RewriteDef) -> tuple[int, ...]:
@@ -260,7 +286,11 @@ def fires(op: str, number: int) -> tuple[int, int]:
         @given(st.data())
         def run(data: st.DataObject) -> None:
             instance = Instance(
-                Choosing(data.draw), known=elements_read(rewrite), numbers=numbers_of(rewrite), first=dtypes
+                Choosing(data.draw),
+                known=elements_read(rewrite),
+                numbers=numbers_of(rewrite),
+                single=single_elements(rewrite),
+                first=dtypes,
             )
             counts[1] += 1
             try:
@@ -361,7 +391,16 @@ def rerun(package: str, op: str, number: int, calls: Sequence[Mapping[str, Any]]
     if sum(isinstance(n, ast.Call) for n in ast.walk(pattern_of(rewrite))) != len(calls):
         print(f"{rewrite.text} is another rewrite than these calls were made for")
         return
-    fired = applied(rewrite, Instance(None, again=again, known=elements_read(rewrite), numbers=numbers_of(rewrite)))
+    fired = applied(
+        rewrite,
+        Instance(
+            None,
+            again=again,
+            known=elements_read(rewrite),
+            numbers=numbers_of(rewrite),
+            single=single_elements(rewrite),
+        ),
+    )
     print(f"{rewrite.text} {'holds for' if fired else 'does not fire on'} these calls")
 
 
@@ -381,9 +420,24 @@ def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value
             return evaluate([before], instance.arrays, arithmetic)
 
         with np.errstate(all="ignore"):
-            close = _are_close(got, want, *enlarged(read, beside=False, reductions=True))
+            (spread,) = enlarged(read, beside=False, reductions=True)
+            close = _are_close(got, want, spread)
+        if not close and _adds_up(before.node) and product_leaves_range(instance.operands):
+            held = is_normal(got) & is_normal(want)
+            close = _are_close(got[held], want[held], np.broadcast_to(spread, got.shape)[held])
     assert close, f"{where}: {got!r} in place of {want!r}"
     return bool(np.any(want))
+
+
+def _adds_up(node: Node | None) -> bool:
+    """Whether a node, or one that it reads, is a sum of floats."""
+    if node is None or node.op.kernel is None:
+        return False
+    stated = equations_of(node, *tensors_of(node)).equations
+    sums = (e for q in stated for e in walk(q.value) if isinstance(e, Reduce) and e.kind == "sum")
+    return any(e.dtype is not None and e.dtype.is_float for e in sums) or any(
+        _adds_up(v.node) for v in node.inputs if v is not None
+    )
 
 
 def _are_close(got: Array, want: Array, spread: Array) -> bool:

@@ -139,15 +139,27 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
         ),
         "specs/recurrent.yaml:127",
     )
+    longest = eqs.scratch("longest", parse_dtype("i64"), rules.Vec(()))
+    eqs.define(
+        longest[()],
+        reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
+        "specs/recurrent.yaml:129",
+    )
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:129")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:130")
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         hid[s + 1, u, n, j],
-        active(u, limited(into[u, now[s, u, n], n, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, j, l]))),
+        where(
+            or_(lens.absent is not None, lt(s, longest[()])),
+            lambda: active(
+                u, limited(into[u, now[s, u, n], n, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, j, l]))
+            ),
+            lambda: 0,
+        ),
         s,
-        source="specs/recurrent.yaml:130: into[u, now[s, u, n], n, j]",
+        source="specs/recurrent.yaml:131: into[u, now[s, u, n], n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -157,18 +169,18 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:131: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:133: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:132: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:134: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
 
 
-# specs/recurrent.yaml:185
+# specs/recurrent.yaml:187
 def gru_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -273,7 +285,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 3 + a) * h + j]
         + where(or_(lt(a, 2), not linear_before_reset), lambda: bias[u, ((1) * 3 + a) * h + j], lambda: 0),
-        "specs/recurrent.yaml:218",
+        "specs/recurrent.yaml:220",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -289,11 +301,17 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
             lambda: s,
         ),
-        "specs/recurrent.yaml:220",
+        "specs/recurrent.yaml:222",
+    )
+    longest = eqs.scratch("longest", parse_dtype("i64"), rules.Vec(()))
+    eqs.define(
+        longest[()],
+        reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
+        "specs/recurrent.yaml:224",
     )
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:222")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:225")
     from_hid = eqs.scratch("from_hid", eqs.dtypes["F"], rules.Vec((t, e, b, 2, h)))
     update = eqs.scratch("update", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     reset = eqs.scratch("reset", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
@@ -305,14 +323,14 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         from_hid[s, u, n, a, j],
         reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:223",
+        source="specs/recurrent.yaml:226",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         update[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 0, j] + from_hid[s, u, n, 0, j])),
         s,
-        source="specs/recurrent.yaml:224: update[s, u, n, j] = gate(u, limited(into[u, now[s, "
+        source="specs/recurrent.yaml:227: update[s, u, n, j] = gate(u, limited(into[u, now[s, "
         "u, n], n, 0, j] + from_hid[s, u, n, 0, j]))",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -320,7 +338,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         reset[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 1, j] + from_hid[s, u, n, 1, j])),
         s,
-        source="specs/recurrent.yaml:225: reset[s, u, n, j] = gate(u, limited(into[u, now[s, u, "
+        source="specs/recurrent.yaml:228: reset[s, u, n, j] = gate(u, limited(into[u, now[s, u, "
         "n], n, 1, j] + from_hid[s, u, n, 1, j]))",
     )
     if linear_before_reset:
@@ -330,32 +348,36 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             reset[s, u, n, j]
             * (reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, (2) * h + j, l]) + bias[u, ((1) * 3 + 2) * h + j]),
             s,
-            source="specs/recurrent.yaml:227",
+            source="specs/recurrent.yaml:230",
         )
     else:
         s, u, n, l = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("l", h)
-        eqs.step(kept[s, u, n, l], reset[s, u, n, l] * hid[s, u, n, l], s, source="specs/recurrent.yaml:229")
+        eqs.step(kept[s, u, n, l], reset[s, u, n, l] * hid[s, u, n, l], s, source="specs/recurrent.yaml:232")
         s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
         eqs.step(
             inner[s, u, n, j],
             reduce_("sum", [h], lambda l: kept[s, u, n, l] * r[u, (2) * h + j, l]),
             s,
-            source="specs/recurrent.yaml:230",
+            source="specs/recurrent.yaml:233",
         )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         fresh[s, u, n, j],
         active(u, limited(into[u, now[s, u, n], n, 2, j] + inner[s, u, n, j])),
         s,
-        source="specs/recurrent.yaml:231: fresh[s, u, n, j] = active(u, limited(into[u, now[s, "
+        source="specs/recurrent.yaml:234: fresh[s, u, n, j] = active(u, limited(into[u, now[s, "
         "u, n], n, 2, j] + inner[s, u, n, j]))",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         hid[s + 1, u, n, j],
-        (1 - update[s, u, n, j]) * fresh[s, u, n, j] + update[s, u, n, j] * hid[s, u, n, j],
+        where(
+            or_(lens.absent is not None, lt(s, longest[()])),
+            lambda: (1 - update[s, u, n, j]) * fresh[s, u, n, j] + update[s, u, n, j] * hid[s, u, n, j],
+            lambda: 0,
+        ),
         s,
-        source="specs/recurrent.yaml:232",
+        source="specs/recurrent.yaml:235",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -365,18 +387,18 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:233: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:237: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:234: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:238: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
 
 
-# specs/recurrent.yaml:288
+# specs/recurrent.yaml:292
 def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -495,7 +517,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 4 + a) * h + j]
         + bias[u, ((1) * 4 + a) * h + j],
-        "specs/recurrent.yaml:327",
+        "specs/recurrent.yaml:331",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -511,14 +533,20 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
             lambda: s,
         ),
-        "specs/recurrent.yaml:328",
+        "specs/recurrent.yaml:332",
+    )
+    longest = eqs.scratch("longest", parse_dtype("i64"), rules.Vec(()))
+    eqs.define(
+        longest[()],
+        reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
+        "specs/recurrent.yaml:335",
     )
     mem = eqs.scratch("mem", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:331")
+    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:336")
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:339")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:345")
     pre = eqs.scratch("pre", eqs.dtypes["F"], rules.Vec((t, e, b, 4, h)))
     enter = eqs.scratch("enter", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     keep = eqs.scratch("keep", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
@@ -528,7 +556,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         pre[s, u, n, a, j],
         into[u, now[s, u, n], n, a, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:330: into[u, now[s, u, n], n, a, j]",
+        source="specs/recurrent.yaml:334: into[u, now[s, u, n], n, a, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -541,7 +569,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:332",
+        source="specs/recurrent.yaml:337",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -555,14 +583,18 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:334",
+        source="specs/recurrent.yaml:339",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         mem[s + 1, u, n, j],
-        keep[s, u, n, j] * mem[s, u, n, j] + enter[s, u, n, j] * active(u, limited(pre[s, u, n, 3, j])),
+        where(
+            or_(lens.absent is not None, lt(s, longest[()])),
+            lambda: keep[s, u, n, j] * mem[s, u, n, j] + enter[s, u, n, j] * active(u, limited(pre[s, u, n, 3, j])),
+            lambda: 0,
+        ),
         s,
-        source="specs/recurrent.yaml:337",
+        source="specs/recurrent.yaml:342",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -575,11 +607,18 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:338",
+        source="specs/recurrent.yaml:344",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
-        hid[s + 1, u, n, j], leave[s, u, n, j] * shown(u, mem[s + 1, u, n, j]), s, source="specs/recurrent.yaml:340"
+        hid[s + 1, u, n, j],
+        where(
+            or_(lens.absent is not None, lt(s, longest[()])),
+            lambda: leave[s, u, n, j] * shown(u, mem[s + 1, u, n, j]),
+            lambda: 0,
+        ),
+        s,
+        source="specs/recurrent.yaml:346",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -589,18 +628,18 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:341: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:347: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:342: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:348: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         cell[u, n, j],
         mem[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:343: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:349: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
     )

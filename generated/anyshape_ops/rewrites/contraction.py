@@ -11,8 +11,62 @@ from anyshape.graph.value import Node, Value
 from anyshape.rules import Rule, eq, ge, le, prod
 
 
-# specs/contraction.yaml:60
+# specs/contraction.yaml:61
 def matmul_rewrite_1(node: Node) -> Sequence[Value] | None:
+    if node.bound is None:
+        return None
+    a = node.inputs[0]
+    inner = producer(node.inputs[1], "mul")
+    if inner is None:
+        return None
+    b = inner.inputs[0]
+    r = inner.inputs[1]
+    shape_r = shape_of(r)
+    shape_b = shape_of(b)
+    shape_y = shape_of(node.outputs[0])
+    if shape_r is None or shape_b is None or shape_y is None:
+        return None
+    finite_r = is_finite(r)
+    rule = Rule("matmul")
+    if rule.decide(
+        rule.and_(
+            finite_r,
+            lambda: rule.and_(eq(prod(shape_r), 1), lambda: le(len(shape_r), rule.min(len(shape_b), len(shape_y)))),
+        )
+    ) is not True:
+        return None
+    return [make("mul", [make("matmul", [a, b], {}, node.source), r], {}, node.source)]
+
+
+# specs/contraction.yaml:62
+def matmul_rewrite_2(node: Node) -> Sequence[Value] | None:
+    if node.bound is None:
+        return None
+    inner = producer(node.inputs[0], "mul")
+    if inner is None:
+        return None
+    a = inner.inputs[0]
+    r = inner.inputs[1]
+    b = node.inputs[1]
+    shape_r = shape_of(r)
+    shape_a = shape_of(a)
+    shape_y = shape_of(node.outputs[0])
+    if shape_r is None or shape_a is None or shape_y is None:
+        return None
+    finite_r = is_finite(r)
+    rule = Rule("matmul")
+    if rule.decide(
+        rule.and_(
+            finite_r,
+            lambda: rule.and_(eq(prod(shape_r), 1), lambda: le(len(shape_r), rule.min(len(shape_a), len(shape_y)))),
+        )
+    ) is not True:
+        return None
+    return [make("mul", [make("matmul", [a, b], {}, node.source), r], {}, node.source)]
+
+
+# specs/contraction.yaml:64
+def matmul_rewrite_3(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
     inner = producer(node.inputs[0], "dequantize_linear")
@@ -34,7 +88,8 @@ def matmul_rewrite_1(node: Node) -> Sequence[Value] | None:
     shape_sa = shape_of(sa)
     shape_sb = shape_of(sb)
     shape_a = shape_of(a)
-    if shape_sa is None or shape_sb is None or shape_a is None:
+    shape_b = shape_of(b)
+    if shape_sa is None or shape_sb is None or shape_a is None or shape_b is None:
         return None
     finite_sa = is_finite(sa)
     finite_sb = is_finite(sb)
@@ -46,7 +101,15 @@ def matmul_rewrite_1(node: Node) -> Sequence[Value] | None:
                 finite_sb,
                 lambda: rule.and_(
                     eq(prod(shape_sa), 1),
-                    lambda: rule.and_(eq(prod(shape_sb), 1), lambda: le(rule.item(shape_a, -1), 33025)),
+                    lambda: rule.and_(
+                        eq(prod(shape_sb), 1),
+                        lambda: rule.or_(
+                            le(rule.item(shape_a, -1), 33025),
+                            lambda: le(
+                                rule.item(shape_b, rule.where(ge(len(shape_b), 2), lambda: -2, lambda: 0)), 33025
+                            ),
+                        ),
+                    ),
                 ),
             ),
         )
@@ -57,8 +120,8 @@ def matmul_rewrite_1(node: Node) -> Sequence[Value] | None:
     return [make("matmul_integer_to_float", [a, sa, za, b, sb, zb, None], {}, node.source)]
 
 
-# specs/contraction.yaml:64
-def matmul_rewrite_2(node: Node) -> Sequence[Value] | None:
+# specs/contraction.yaml:69
+def matmul_rewrite_4(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
     inner = producer(node.inputs[0], "dequantize_linear")
@@ -111,21 +174,31 @@ def matmul_rewrite_2(node: Node) -> Sequence[Value] | None:
 
 MATMUL = (
     RewriteDef(
+        "matmul(a, mul(b, r)) as y >> mul(matmul(a, b), r) if finite(r) and prod(shape(r)) == 1 and rank(r) <= "
+        "min(rank(b), rank(y))",
+        matmul_rewrite_1, "specs/contraction.yaml:61", depth=2, operands=("mul",),
+    ),
+    RewriteDef(
+        "matmul(mul(a, r), b) as y >> mul(matmul(a, b), r) if finite(r) and prod(shape(r)) == 1 and rank(r) <= "
+        "min(rank(a), rank(y))",
+        matmul_rewrite_2, "specs/contraction.yaml:62", depth=2, operands=("mul",),
+    ),
+    RewriteDef(
         "matmul(dequantize_linear(a, sa, za, axis=_), dequantize_linear(b, sb, zb, axis=_)) >> "
         "matmul_integer_to_float(a, sa, za, b, sb, zb) if finite(sa) and finite(sb) and prod(shape(sa)) == 1 and "
-        "prod(shape(sb)) == 1 and shape(a)[-1] <= 33025",
-        matmul_rewrite_1, "specs/contraction.yaml:60", depth=2, operands=("dequantize_linear",),
+        "prod(shape(sb)) == 1 and (shape(a)[-1] <= 33025 or shape(b)[-2 if rank(b) >= 2 else 0] <= 33025)",
+        matmul_rewrite_3, "specs/contraction.yaml:64", depth=2, operands=("dequantize_linear",),
     ),
     RewriteDef(
         "matmul(dequantize_linear(a, sa, za, axis=_), dequantize_linear(b, sb, zb, axis=c)) >> "
         "matmul_integer_to_float(a, sa, za, b, sb, zb) if finite(sa) and finite(sb) and prod(shape(sa)) == 1 and "
         "rank(b) >= 2 and (c == -1 or c == rank(b) - 1) and shape(b)[-2] <= 33025",
-        matmul_rewrite_2, "specs/contraction.yaml:64", depth=2, operands=("dequantize_linear",),
+        matmul_rewrite_4, "specs/contraction.yaml:69", depth=2, operands=("dequantize_linear",),
     ),
 )
 
 
-# specs/contraction.yaml:96
+# specs/contraction.yaml:101
 def gemm_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -180,7 +253,7 @@ def gemm_rewrite_1(node: Node) -> Sequence[Value] | None:
     return [make("matmul_integer_to_float", [a, sa, za, b, sb, zb, more], {}, node.source)]
 
 
-# specs/contraction.yaml:100
+# specs/contraction.yaml:105
 def gemm_rewrite_2(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -235,7 +308,7 @@ def gemm_rewrite_2(node: Node) -> Sequence[Value] | None:
     return [make("matmul_integer_to_float", [a, sa, za, b, sb, zb, more], {}, node.source)]
 
 
-# specs/contraction.yaml:104
+# specs/contraction.yaml:109
 def gemm_rewrite_3(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -299,7 +372,7 @@ def gemm_rewrite_3(node: Node) -> Sequence[Value] | None:
     ]
 
 
-# specs/contraction.yaml:108
+# specs/contraction.yaml:113
 def gemm_rewrite_4(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -370,24 +443,24 @@ GEMM = (
         "gemm(dequantize_linear(a, sa, za, axis=_), dequantize_linear(b, sb, zb, axis=_), more) >> "
         "matmul_integer_to_float(a, sa, za, b, sb, zb, more) if finite(sa) and finite(sb) and prod(shape(sa)) == 1 "
         "and prod(shape(sb)) == 1 and shape(b)[0] <= 33025",
-        gemm_rewrite_1, "specs/contraction.yaml:96", depth=2, operands=("dequantize_linear",),
+        gemm_rewrite_1, "specs/contraction.yaml:101", depth=2, operands=("dequantize_linear",),
     ),
     RewriteDef(
         "gemm(dequantize_linear(a, sa, za, axis=_), dequantize_linear(b, sb, zb, axis=c), more) >> "
         "matmul_integer_to_float(a, sa, za, b, sb, zb, more) if finite(sa) and finite(sb) and prod(shape(sa)) == 1 "
         "and (c == 1 or c == -1) and shape(b)[0] <= 33025",
-        gemm_rewrite_2, "specs/contraction.yaml:100", depth=2, operands=("dequantize_linear",),
+        gemm_rewrite_2, "specs/contraction.yaml:105", depth=2, operands=("dequantize_linear",),
     ),
     RewriteDef(
         "gemm(dequantize_linear(a, sa, za, axis=_), dequantize_linear(b, sb, zb, axis=_), more, trans_b=t) >> "
         "matmul_integer_to_float(a, sa, za, transpose(b), sb, zb, more) if t and finite(sa) and finite(sb) and "
         "prod(shape(sa)) == 1 and prod(shape(sb)) == 1 and shape(b)[1] <= 33025",
-        gemm_rewrite_3, "specs/contraction.yaml:104", depth=2, operands=("dequantize_linear",),
+        gemm_rewrite_3, "specs/contraction.yaml:109", depth=2, operands=("dequantize_linear",),
     ),
     RewriteDef(
         "gemm(dequantize_linear(a, sa, za, axis=_), dequantize_linear(b, sb, zb, axis=c), more, trans_b=t) >> "
         "matmul_integer_to_float(a, sa, za, transpose(b), sb, zb, more) if t and finite(sa) and finite(sb) and "
         "prod(shape(sa)) == 1 and (c == 0 or c == -2) and shape(b)[1] <= 33025",
-        gemm_rewrite_4, "specs/contraction.yaml:108", depth=2, operands=("dequantize_linear",),
+        gemm_rewrite_4, "specs/contraction.yaml:113", depth=2, operands=("dequantize_linear",),
     ),
 )

@@ -24,6 +24,7 @@ from anyshape.passes.group_equations import GroupEquations
 from anyshape.passes.group_graph import FusionGroup, GroupGraph
 from anyshape.passes.group_steps import GroupSteps
 from anyshape.passes.layouts import channels_last
+from anyshape.passes.outputs_apart import outputs_apart
 from anyshape.passes.parts import takes_parts
 from anyshape.passes.steps import Schedule, stands_alone
 
@@ -37,6 +38,7 @@ _RULES = {
 
 def fuse(f: Function) -> Schedule:
     """The steps of f in an order that respects what they need."""
+    f = outputs_apart(f)
     fusion = _Fusion(f)
     fusion.grow()
     steps = GroupSteps(fusion.graph, fusion.stated, fuse)
