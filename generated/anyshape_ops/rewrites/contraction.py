@@ -360,16 +360,10 @@ def gemm_rewrite_3(node: Node) -> Sequence[Value] | None:
         )
     ) is not True:
         return None
-    if not takes("matmul_integer_to_float", [a, sa, za, None, sb, zb, more]):
+    made1 = make("transpose", [b], {}, node.source)
+    if not takes("matmul_integer_to_float", [a, sa, za, made1, sb, zb, more]):
         return None
-    return [
-        make(
-            "matmul_integer_to_float",
-            [a, sa, za, make("transpose", [b], {}, node.source), sb, zb, more],
-            {},
-            node.source,
-        )
-    ]
+    return [make("matmul_integer_to_float", [a, sa, za, made1, sb, zb, more], {}, node.source)]
 
 
 # specs/contraction.yaml:113
@@ -426,16 +420,10 @@ def gemm_rewrite_4(node: Node) -> Sequence[Value] | None:
         )
     ) is not True:
         return None
-    if not takes("matmul_integer_to_float", [a, sa, za, None, sb, zb, more]):
+    made1 = make("transpose", [b], {}, node.source)
+    if not takes("matmul_integer_to_float", [a, sa, za, made1, sb, zb, more]):
         return None
-    return [
-        make(
-            "matmul_integer_to_float",
-            [a, sa, za, make("transpose", [b], {}, node.source), sb, zb, more],
-            {},
-            node.source,
-        )
-    ]
+    return [make("matmul_integer_to_float", [a, sa, za, made1, sb, zb, more], {}, node.source)]
 
 
 GEMM = (
