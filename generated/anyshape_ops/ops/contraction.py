@@ -52,7 +52,7 @@ GEMM = OpDef(
     rewrites=rewrites.GEMM,
 )
 
-# specs/contraction.yaml:172
+# specs/contraction.yaml:164
 # contract: no dyn variant, it has no parameters that are operands
 CONTRACT = OpDef(
     name="contract",
@@ -71,10 +71,10 @@ CONTRACT = OpDef(
     relation=relations.contract_relation,
     kernel=kernels.contract_kernel,
     summary="The product of two tensors whose dims have labels, summed over the labels that the result does not have.",
-    source="specs/contraction.yaml:172",
+    source="specs/contraction.yaml:164",
 )
 
-# specs/contraction.yaml:226
+# specs/contraction.yaml:218
 # det: no dyn variant, it has no parameters
 DET = OpDef(
     name="det",
@@ -86,5 +86,5 @@ DET = OpDef(
     relation=relations.det_relation,
     kernel=kernels.det_kernel,
     summary="The determinants of square matrices, by elimination with the largest pivot of each column.",
-    source="specs/contraction.yaml:226",
+    source="specs/contraction.yaml:218",
 )

@@ -47,7 +47,7 @@ def gemm_relation(
     )
 
 
-# specs/contraction.yaml:172
+# specs/contraction.yaml:164
 def contract_relation(rule: Rule, *, a: Vec, b: Vec | None, left: Any, right: Any, result: Any) -> Bound:
     d = a
     rule.equal(len(d), len(left), "the length of left")
@@ -76,7 +76,7 @@ def contract_relation(rule: Rule, *, a: Vec, b: Vec | None, left: Any, right: An
     return rule.bind(outputs={"y": s}, s=s, t=t, at=at, bt=bt, left=left, right=right, result=result)
 
 
-# specs/contraction.yaml:226
+# specs/contraction.yaml:218
 def det_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[:-2]

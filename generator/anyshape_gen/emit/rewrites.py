@@ -7,7 +7,7 @@ parameter that a pattern does not mention must be at its default; a condition mu
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -214,7 +214,7 @@ class _Rewriter:
             self.code.add(f"finite_{id} = {use('is_finite')}({self.scope.values[id]})")
         return condition
 
-    def _takes(self, spec: OpSpec, parts: list[Node | None], values: list[str]) -> list[str]:
+    def _takes(self, spec: OpSpec, parts: Sequence[Node | None], values: list[str]) -> list[str]:
         """Emits the test that a call of the term takes the dtypes of its operands, where these may have others; returns the operands, calls
         among them as locals."""
         if all(self._dtypes(part) <= _allowed(spec, o.signature.dtype) for o, part in zip(spec.inputs, parts)):
