@@ -837,7 +837,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:82
+# specs/contraction.yaml:83
 @called
 def gemm(
     a: Operand,
@@ -857,7 +857,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:171
+# specs/contraction.yaml:164
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -869,7 +869,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:225
+# specs/contraction.yaml:218
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
