@@ -307,12 +307,13 @@ def fires(op: str, number: int) -> tuple[int, int]:
 
     try:
         search(settings().max_examples, {})
+        taken = dtypes_of_term(rewrite)
         for var, dtype in first_dtypes(rewrite):
             with suppress(Unsatisfiable):  # a call of that dtype may fit no pattern
-                search(FEW, {var: (dtype,)})
+                search(FEW if dtype in taken.get(var, (dtype,)) else 1, {var: (dtype,)})
         if counts[0] < (least := required_calls(settings().max_examples)):
             with suppress(Enough):
-                search(MORE * settings().max_examples, dtypes_of_term(rewrite), least)
+                search(MORE * settings().max_examples, taken, least)
     except AssertionError as e:
         if failing:
             e.add_note(report(op, number, failing[-1]))
