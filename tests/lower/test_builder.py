@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from pathlib import Path
 
@@ -56,14 +57,32 @@ def test_if_else_merges_what_both_sides_give() -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16"])
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("source", [np.float32, np.float64])
-def test_vectors_of_floats_saturate_to_narrow_integers(level: str, name: str, source: type) -> None:
+def test_vectors_of_floats_saturate(level: str, name: str, source: type) -> None:
     ends = np.iinfo(name)
-    sides = [v for end in (ends.min, ends.max, 0) for v in (end - 1, end - 0.5, end, end + 0.5, end + 1)]
-    values = np.array([*sides, -0.0, np.nan, -np.nan, np.inf, -np.inf, 2.0**31, -(2.0**31), 3e38, -3e38], source)
+    wholes = [int(source(v)) for end in (ends.min, ends.max, 0) for v in (end - 1, end, end + 1)]
+    sides = [float(v) for v in wholes] + [v for end in (-128, 127, 255) for v in (end - 0.5, end + 0.5)]
+    beside = [np.nextafter(source(end), source(to)) for end in (ends.min, ends.max) for to in (-np.inf, np.inf)]
+    others = [
+        0.5,
+        -0.5,
+        -0.0,
+        np.nan,
+        -np.nan,
+        np.inf,
+        -np.inf,
+        2.0**31,
+        -(2.0**31),
+        2.0**63,
+        2.0**64,
+        -(2.0**63),
+        3e38,
+        -3e38,
+    ]
+    values = np.array([*sides, *beside, *others], source)
     values = np.concatenate([values, np.zeros(-len(values) % 8, source)])
-    element, to = F32 if source is np.float32 else F64, I8 if ends.bits == 8 else I16
+    element, to = F32 if source is np.float32 else F64, {8: I8, 16: I16, 32: I32, 64: I64}[ends.bits]
     module = Module(target_of(level))
     with module.function("run", VOID, [("x", PTR), ("y", PTR), ("n", I64)]) as f:
         x, y, n = f.args
@@ -73,7 +92,19 @@ def test_vectors_of_floats_saturate_to_narrow_integers(level: str, name: str, so
         f.ret()
     got = np.empty(len(values), name)
     call(compile_module(module), "run", values, got, len(values))
-    np.testing.assert_array_equal(got, np.trunc(np.clip(np.nan_to_num(values, nan=0), ends.min, ends.max)).astype(name))
+
+    def cut(v: float) -> int:
+        return (
+            0
+            if math.isnan(v)
+            else min(max(math.trunc(v), ends.min), ends.max)
+            if math.isfinite(v)
+            else ends.max
+            if v > 0
+            else ends.min
+        )
+
+    np.testing.assert_array_equal(got, np.array([cut(float(v)) for v in values], name))
     assert "sat.v" not in module.text()  # LLVM would convert the lanes one by one
 
 

@@ -48,7 +48,9 @@ class GroupEquations:
         views = [(self.tensor(n.outputs[0]), self.tensor(v)) for n in ordered if (v := viewed(n)) is not None]
         if not views and not in_pieces(equations):
             return Joined(equations, {})
-        if len(ordered) == 1 and not views:  # what one op writes in pieces and reads is in memory, where no pieces can be read
+        if (
+            len(ordered) == 1 and not views
+        ):  # what one op writes in pieces and reads is in memory, where no pieces can be read
             pieces = None if self._may_shape(ordered) else by_pieces(equations)
             return Joined(equations if pieces is None else pieces, {})
         if self._may_shape(ordered):

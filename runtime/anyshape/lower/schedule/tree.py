@@ -16,7 +16,7 @@ from itertools import count
 from anyshape.dims import Size
 from anyshape.lower.analyse.classify import accesses, along_stores, contiguous, cost, vote
 from anyshape.lower.analyse.empty_iterations import is_cut, with_ranges_of_their_own
-from anyshape.lower.analyse.windows import Windows
+from anyshape.lower.analyse.windows import Folded, Windows
 from anyshape.lower.analyse.written_out import Tiled
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
@@ -67,6 +67,8 @@ class Scope:
     transposed: LoopVar | None = None
     windows: Windows[Reduction] | None = None
     """The one reduction by taps, where it runs over a window; no taps where it is written out."""
+    folded: Folded | None = None
+    """The one reduction, where it runs over windows one dim after the other."""
     spread: bool = False
     """Whether its stores are many of one sum that is written out."""
     tiled: Tiled | None = None
