@@ -150,7 +150,7 @@ PROVED = {How.STRUCTURAL, How.LINEAR, How.CASES}
         ("by[:]: i64[n + 1] = argsort([x[i] for i in n])\ny[u] = x[by[u]]", True),  # there is a u, and so an x[0]
         ("by[:]: i64[m] = argsort([x[i] for i in n])\ny[u] = x[by[at[u]]] if 0 <= at[u] < m and u < m else 0", False),
         (
-            "k = count(x[i] > 0 for i in n)\nkept[:] = [i for i in n if x[i] > 0]\ny[u] = x[kept[u]] if u < k else 0",
+            "k = count(x[i] > 0 for i in n)\nkept[:] = [i for i in n if x[i] > 0]\ny[j] = sum(x[kept[u]] for u in k)",
             True,
         ),
         ("kept[:]: i64[n] = [i + 1 for i in n if i + 1 < n]\ny[u] = x[kept[u]]", False),
