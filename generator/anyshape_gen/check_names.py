@@ -124,7 +124,12 @@ class NameChecker:
         sides = (node.first, *(side for _, side in node.rest))
         for left, (op, right) in zip(sides, node.rest):
             vectors = [side for side in (left, right) if kind_of(side, scope) == K.VECTOR]
-            if (where == "kernel" or self.reading) and vectors and op not in ("in", "not in") and self._varies((left, right), scope):
+            if (
+                (where == "kernel" or self.reading)
+                and vectors
+                and op not in ("in", "not in")
+                and self._varies((left, right), scope)
+            ):
                 items = [("a", left), ("b", right)]
                 over = [f"{name}" if side in vectors else to_text(side) for name, side in items]
                 names = ", ".join(name for name, side in items if side in vectors)

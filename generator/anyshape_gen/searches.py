@@ -33,7 +33,6 @@ from anyshape_gen.nodes import (
     Reduction,
     Star,
     Target,
-    Unary,
 )
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import bound_by, rebuild, walk_all
@@ -103,15 +102,15 @@ def with_searches(spec: OpSpec, kinds: Mapping[str, ValueKind], findings: Findin
 
 
 def _recurrence(e: Equation, search: Reduction, known: set[str]) -> Iterator[Equation]:
-    """Yields the equations of a search: the powers of two, the start, the next place to try, the place found so far, the last of these."""
+    """Yields the equations of a search: the powers of two, the next place to try, the place found so far, the last of these."""
     used = known | {n.id for n in walk_all([e]) if isinstance(n, Name)} | bound_by(search.generators)
     named = (f"{e.target.tensor}_by", f"{e.target.tensor}_at", f"{e.target.tensor}_next", "step", "digits")
     by, at, next_, s, q = (_free(name, used) for name in named)
     items = tuple(i for i in e.target.items or () if isinstance(v := _bare(i), Name) and v.id not in known)
     n = search.generators[0].domain
     digit = Compare(BinOp("**", Int(2**DIGITS), Name(q)), (("<=", n),))
-    count = Reduction("count", digit, (Generator((Target(q),), call("range", Int(MOST))),))
-    steps = multiply((Int(DIGITS), count))
+    count = Reduction("count", digit, (Generator((Target(q),), call("range", Int(1), Int(MOST))),))
+    steps = multiply((Int(DIGITS), add(count, Int(1))))
 
     def element(name: str, *index: Item) -> Expr:
         return Index(Name(name), index)
@@ -119,15 +118,15 @@ def _recurrence(e: Equation, search: Reduction, known: set[str]) -> Iterator[Equ
     def equation(name: str, index: tuple[Item, ...], value: Expr, note: Annotation | None = None) -> Equation:
         return Equation(Store(name, None, index, span=e.target.span), "=", value, note, e.conditions, span=e.span)
 
-    before, new = element(at, subtract(Name(s), Int(1)), *items), element(next_, Name(s), *items)
+    before = IfExp(Compare(Name(s), ((">", Int(0)),)), element(at, subtract(Name(s), Int(1)), *items), Int(0))
+    new = element(next_, Name(s), *items)
     position = call("clamp", subtract(new, Int(1)), Int(0), subtract(n, Int(1)))
     holds = _placed(search.element, {search.generators[0].targets[0].name: position})
     inside = (Compare(n, ((">", Int(0)),)), Compare(new, (("<=", n),)))
     power = call("shift_left", call("i64", Int(1)), subtract(subtract(steps, Int(1)), Name(s)))
     yield equation(by, (Name(s),), power, Annotation("i64", (steps,), span=e.span))
-    yield equation(at, (Unary("-", Int(1)), *items), Int(0))
-    yield equation(next_, (Name(s), *items), add(before, element(by, Name(s))))
-    yield equation(at, (Name(s), *items), IfExp(BoolOp("and", (*inside, holds)), new, before))
+    yield equation(next_, (Name(s), *items), call("i64", add(before, element(by, Name(s)))))
+    yield equation(at, (Name(s), *items), IfExp(BoolOp("and", inside), IfExp(holds, new, before), before))
     last = element(at, subtract(steps, Int(1)), *items)
     yield replace(e, value=last)
 

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import anyshape
-from anyshape.dtypes import from_numpy
+from anyshape import dims
+from anyshape.dtypes import F32, from_numpy
 from anyshape.graph.call import call
+from anyshape.vm.executable.memory_text import memory_text
 from anyshape_gen.analysis import analyse
 from anyshape_testing.matrix.making import make
 
@@ -152,6 +154,70 @@ def test_a_search_takes_as_many_steps_as_a_size_has_digits() -> None:
             x, v = anyshape.input("x", f"f32[{n}]"), anyshape.input("v", "f32[3]")
             steps.append(longest(call(op.defs[0], [x, v], {})))
     assert steps == [4, 4, 8, 8, 12, 24]
+
+
+def test_a_search_keeps_its_last_place_alone() -> None:
+    op = make(HEAD + """
+    inputs: {x: "f32[n]", v: "f32[m]"}
+    outputs: {y: "i64[m]"}
+    kernel: "y[j] = search(x[k] < v[j] for k in n)"
+""" + TAIL, "an_op")  # fmt: skip
+    with op.in_place():
+        inputs = [anyshape.input("x", "f32[n]"), anyshape.input("v", "f32[m]")]
+        exe = anyshape.compile(anyshape.function(inputs, list(call(op.defs[0], inputs, {}))))
+    assert "none but the results" in memory_text(exe)
+
+
+KEPT = """
+    inputs: {x: "f32[n, m]"}
+    outputs: {y: "f32[m]", first: "f32[m]", all: "f32[n, m]", end: "f32[m]", twice: "f32[m]"}
+    shape: assert n > 1, "too few"
+    kernel: |
+      t[i, j]     = x[i, j] + (t[i - 1, j] / 2 if i > 0 else 0)
+      y[j]        = t[n - 1, j]
+      s[i, j]     = x[i, j] + (s[i + 1, j] / 2 if i < n - 1 else 0)
+      first[j]    = s[0, j]
+      all[i, j]   = x[i, j] + (all[i - 1, j] / 2 if i > 0 else 0)
+      end[j]      = all[n - 1, j]
+      u[i, j]     = x[i, j] + (u[i - 1, j] / 2 if i > 0 else 0)
+      twice[j]    = u[n - 1, j] + u[n - 2, j]
+"""
+
+
+@pytest.mark.parametrize("kernels", EXECUTORS)
+@pytest.mark.parametrize("n", [2, 5])
+@pytest.mark.parametrize("m", [0, 1, 40])
+def test_last_positions_of_recurrences(n: int, m: int, kernels: str) -> None:
+    """Of what others read too, of a recurrence from the end, and one of which another position is read."""
+    x = np.random.default_rng(n).normal(size=(n, m)).astype(np.float32)
+    y, first, every, end, twice = run(KEPT, {"x": x}, kernels)
+    forward, backward = [x[0]], [x[-1]]
+    for k in range(1, n):
+        forward.append(x[k] + forward[-1] / 2)
+        backward.append(x[-1 - k] + backward[-1] / 2)
+    wanted = (forward[-1], backward[-1], np.array(forward), forward[-1], forward[-1] + forward[-2])
+    for got, array in zip((y, first, every, end, twice), wanted, strict=True):
+        np.testing.assert_allclose(got, array, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, "n"])
+def test_a_last_position_is_a_step_where_there_is_one(size: int | str) -> None:
+    """Where there may be no position at all, the equation stays one of its own."""
+    from anyshape.equations import Equations, Step, Tensor
+    from anyshape.equations.functions import gt, where
+    from anyshape.equations.recurrences import with_last_positions
+
+    n = dims.symbol("n") if size == "n" else dims.symbol("n", 1)
+    x, y = Tensor("x", F32, (n, 3)), Tensor("y", F32, (3,))
+    eqs = Equations("op", {"x": x}, {"y": y})
+    t = eqs.scratch("t", F32, (n, 3))
+    i, j = eqs.indices("i", t.shape)
+    eqs.step(t[i, j], x[i, j] + where(gt(i, 0), lambda: t[i - 1, j], 0.0), i)
+    (k,) = eqs.indices("k", y.shape)
+    eqs.define(y[k], t[n - 1, k])
+    steps = [isinstance(q.form, Step) for q in with_last_positions(eqs.equations, [y])]
+    assert steps == [True, size == 1]
+    assert [isinstance(q.form, Step) for q in with_last_positions(eqs.equations, [y, t])] == [True, False]
 
 
 def longest(results: Sequence[Any]) -> int:

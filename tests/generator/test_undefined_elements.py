@@ -10,6 +10,8 @@ import pytest
 import anyshape
 from anyshape.graph.call import call
 from anyshape.graph.infer import equations_of, tensors_of
+from anyshape_gen.analysis import analyse
+from anyshape_gen.bounds.check_op import How, verdicts
 from anyshape_testing.matrix.making import make
 from tests.equations.test_gradients_of_forms import differences
 from tests.vm.poisoning import poison
@@ -121,7 +123,10 @@ def test_only_what_is_left_out_is_made_zero() -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "shape"),
-    [("y[i, i] = x[i] * x[i]\ny[i, n - 1 - i] = 2 * x[i]", "[n, n]"), ("y[:] = [x[i] for i in n if x[i] > 2.5]", "[n]")],
+    [
+        ("y[i, i] = x[i] * x[i]\ny[i, n - 1 - i] = 2 * x[i]", "[n, n]"),
+        ("y[:] = [x[i] for i in n if x[i] > 2.5]", "[n]"),
+    ],
 )
 def test_a_gradient_flows_through_what_is_defined(kernel: str, shape: str) -> None:
     op, weights = made(kernel, f'{{y: "f64{shape}"}}', inputs='{x: "f64[n]"}'), np.arange(1.0, N + 1)
@@ -133,3 +138,29 @@ def test_a_gradient_flows_through_what_is_defined(kernel: str, shape: str) -> No
         for given in (X, X[::-1], -X):
             wanted = differences(forward, [given.astype(np.float64)], 0)
             np.testing.assert_allclose(np.ravel(found(given.astype(np.float64))), wanted, rtol=1e-5, atol=1e-5)
+
+
+PROVED = {How.STRUCTURAL, How.LINEAR, How.CASES}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "proved"),
+    [
+        ("by[:] = argsort([x[i] for i in n])\ny[u] = x[by[u]]", True),
+        ("by[:]: i64[n + 1] = argsort([x[i] for i in n])\ny[u] = x[by[u]]", True),  # there is a u, and so an x[0]
+        ("by[:]: i64[m] = argsort([x[i] for i in n])\ny[u] = x[by[at[u]]] if 0 <= at[u] < m and u < m else 0", False),
+        (
+            "k = count(x[i] > 0 for i in n)\nkept[:] = [i for i in n if x[i] > 0]\ny[j] = sum(x[kept[u]] for u in k)",
+            True,
+        ),
+        ("kept[:]: i64[n] = [i + 1 for i in n if i + 1 < n]\ny[u] = x[kept[u]]", False),
+    ],
+)
+def test_proofs_know_of_elements_that_nothing_filled(kernel: str, proved: bool) -> None:
+    lines = "\n      ".join(kernel.split("\n"))
+    text = (
+        f"ops:\n  an_op:\n    summary: An op.\n    inputs: {INPUTS}\n    outputs: {{y: 'f32[n]'}}\n    kernel: |\n      {lines}\n"
+        "    reference: x\n    examples: [{x: [3], at: [2], y: [3]}]\n"
+    )
+    a = analyse({"specs/m.yaml": text}).op("an_op")
+    assert ({v.how for v in verdicts(a)} <= PROVED) == proved

@@ -232,4 +232,6 @@ def test_lanes_share_a_part_or_run_along_it(form: str, along: str) -> None:
     assert along in describe(group)
     text = lower_group(group, replace(host_target(), vector_bytes=32)).text
     calls = [line for line in text.splitlines() if "call" in line and "reduce.smin" in line]
-    assert "x float>" in text and len(calls) == (2 if form == "columns" else 0)  # for whole vectors, and for what is left
+    assert "x float>" in text and len(calls) == (
+        2 if form == "columns" else 0
+    )  # for whole vectors, and for what is left

@@ -8,12 +8,29 @@ recurrent network.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import replace
 
+from anyshape import dims
+from anyshape.dims import Dim, Size
 from anyshape.dtypes import BOOL, accum, highest, lowest
 from anyshape.equations.builder import Equation, Step
-from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var, apply, as_expr, cast, const, read
+from anyshape.equations.expr import (
+    Apply,
+    Const,
+    Expr,
+    Read,
+    Reduce,
+    Scalar,
+    Tensor,
+    Var,
+    apply,
+    as_expr,
+    cast,
+    const,
+    read,
+)
 from anyshape.equations.traversal import children, replace_node, substitute, walk  # fmt: skip
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
@@ -29,6 +46,51 @@ def as_steps(equations: Sequence[Equation]) -> list[Equation]:
         cycles += len(steps) > 1
         expanded += steps
     return _moved_out(expanded)
+
+
+def with_last_positions(equations: Sequence[Equation], results: Collection[Tensor]) -> list[Equation]:
+    """The equations with those that read the last position of a recurrence, of which nobody else reads a position, as steps of it: each
+    position puts its own value there, and the last one stays. So the recurrence needs no memory for its positions."""
+    steps = {q.target: q for q in equations if isinstance(q.form, Step)}
+    counts = Counter(q.target for q in equations)
+    instead: dict[Equation, Equation] = {}
+    for t, s in steps.items():
+        readers = [q for q in equations if not isinstance(q.form, Step) and reads_any_of(q, t)]
+        last = {q: _at_each_position(q, s) for q in readers if counts[q.target] == 1}
+        found = {q: p for q, p in last.items() if p is not None}
+        if counts[t] == 1 and t not in results and len(found) == len(readers):
+            instead |= found
+    return [instead.get(q, q) for q in equations]
+
+
+def reads_any_of(q: Equation, t: Tensor) -> bool:
+    return any(reads_any(e, {t}) for e in q.expressions)
+
+
+def _at_each_position(q: Equation, s: Equation) -> Equation | None:
+    """The equation `y[j] = t[last, j]` as a step of the recurrence of t, `y[j] = t[position, j]`."""
+    assert isinstance(s.form, Step)
+    e, along = q.value, s.form.along
+    if q.form is not None or not isinstance(e, Read) or e.outside is not None or dims.ge(along.extent, 1) is not True:
+        return None
+    axis = next(k for k, i in enumerate(s.index) if along in i.free)
+    last = substitute(s.index[axis], {along: as_expr(0 if s.form.backward else along.extent - 1)})
+    rest = [i for k, i in enumerate(e.index) if k != axis]
+    plain = [i for i in q.index if not isinstance(i, Const)]
+    places = _size(last), _size(e.index[axis])
+    if None in places or dims.eq(*places) is not True:  # type: ignore[arg-type]
+        return None
+    if rest != plain or len(set(rest)) < len(rest) or not all(isinstance(i, Var) for i in rest):
+        return None
+    position = Var(along.name, along.extent)
+    index = [substitute(s.index[axis], {along: position}) if k == axis else i for k, i in enumerate(e.index)]
+    return replace(q, value=read(e.tensor, index), form=replace(s.form, along=position))
+
+
+def _size(e: Expr) -> Size | None:
+    """The size that an index is, if it is one."""
+    value = e.value if isinstance(e, Const) else e.size if isinstance(e, Scalar) else None
+    return value if isinstance(value, int | Dim) else None
 
 
 def prefix_steps(q: Equation, cycle: int, kinds: Container[str] = tuple(_COMBINE)) -> list[Equation]:

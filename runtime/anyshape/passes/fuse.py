@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import product
 
 from anyshape.equations.orders import first_of_orders
-from anyshape.equations.recurrences import as_steps, without_units
+from anyshape.equations.recurrences import as_steps, with_last_positions, without_units
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, flat, tensors_of
 from anyshape.graph.value import Node, Value
@@ -68,7 +68,8 @@ class _Fusion:
         if stands_alone(node):
             return FusionGroup(nodes=[node])
         ins, outs = tensors_of(node, self.stated.tensors)
-        stated = first_of_orders(as_steps(equations_of(node, ins, outs).equations), flat(outs))
+        steps = with_last_positions(as_steps(equations_of(node, ins, outs).equations), flat(outs))
+        stated = first_of_orders(steps, flat(outs))
         equations = self.stated.equations[node] = [replace(without_units(q), maker=node) for q in stated]
         kind = classify(equations)
         return FusionGroup(

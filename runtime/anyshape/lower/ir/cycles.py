@@ -25,11 +25,16 @@ class Cycle:
         self.backward = isinstance(unit[0].form, Step) and unit[0].form.backward
         self.extent = _along(unit[0]).extent
         history = {t for q in unit for t in self._read_elsewhere(q)} | set(outputs)
-        history |= {t for t in self.targets if sum(q.target is t for q in unit) > 1}
+        last = {
+            q.target for q in unit if all(_along(q) not in i.free for i in q.index)
+        }  # each position overwrites the one before
+        history |= last | {t for t in self.targets if sum(q.target is t for q in unit) > 1}
         self.inlined: dict[Tensor, Equation] = {}
         self.momentary: dict[Tensor, Tensor] = {}
         for t, q in self.targets.items():
             once = sum(other.target is t for other in unit) == 1
+            if t in last:
+                continue
             if once and not self._recomputes(unit, t) and self._is_simple(q):
                 self.inlined[t] = q
             elif t not in history:
