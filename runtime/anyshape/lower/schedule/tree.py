@@ -89,6 +89,8 @@ class Usual:
 
 
 Target = Store | Scratch
+FEW_LANES = 3
+"""The elements that lie side by side of which there are too few for a vector."""
 
 
 def plan(stores: list[Store], around: frozenset[LoopVar] = frozenset()) -> Scope:
@@ -202,6 +204,8 @@ class _Planner:
         stores = targets_of(targets)
         ranked = vote(stores, reds, self.done) if reds else along_stores(stores) or vote(stores, reds, self.done)
         first = next((v for v in ranked if v not in bound), None)
+        if first is not None and not reds and isinstance(first.extent, int) and first.extent <= FEW_LANES:
+            return _beside(stores, first, shared - bound) or (first if first in shared else None)
         return first if first in shared else None
 
     def steps(self, scope: Scope, targets: list[Target], bound: frozenset[LoopVar], vertical: bool) -> None:
@@ -250,6 +254,18 @@ class _Planner:
                 vector = ranked[0] if ranked else order[-1]
                 order = (*(v for v in order if v is not vector), vector)
             scope.steps.append(Loop(order, vector, tuple(rs), stores))
+
+
+def _beside(stores: Iterable[Store], short: LoopVar, free: frozenset[LoopVar]) -> LoopVar | None:
+    """The variable whose steps are the whole of a short one in all results, where nothing that is read depends on it: lanes that are
+    computed outweigh elements that are stored one by one."""
+    stores = [*stores]
+    loads = [n for n in below(stores) if isinstance(n, Load)]
+    for v in sorted(free - {short}, key=lambda v: v.number):
+        steps = {s.access.address.coefficient(v) for s in stores}
+        if steps == {short.extent} and not any(v in n.domain for n in loads):
+            return v
+    return None
 
 
 def targets_of(targets: list[Target]) -> tuple[Store, ...]:
