@@ -1,10 +1,10 @@
-"""Every ONNX operator in its usual variants beside onnxruntime and OpenVINO: in turns, at three sizes of one compiled model.
+"""Every ONNX operator in its usual variants beside onnxruntime and OpenVINO: in turns, at three sizes or more of one compiled model.
 
     PYTHONPATH=runtime:generated:. python -m benchmarks.op_audit [--operator Conv] [--cases depthwise] [--threads 2] [--json rows.json]
 
 The cases are those of `op_cases.yaml`. For each the median of many short batches, and the best peer's over ours: above 1 we are faster.
-Results have a given place. A peer that cannot run a case is said so, and so is a result that differs from a peer's. A call goes through
-each engine's Python interface, so the smallest cases measure that too.
+Results have a given place. A peer that cannot run a case is named, and so is one whose results differ from ours, which then only counts
+if those of all others do, too. A call goes through each engine's Python interface, so the smallest cases measure that as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ def measured(case: Case, sizes: Sizes, engines: Engines, refused: dict[str, str]
             seconds[name] += engines.ask(name, refused, "turn") or []
     seconds = {n: times for n, times in seconds.items() if n not in refused}
     medians = {n: statistics.median(times) for n, times in seconds.items()}
-    best = min(medians.keys() - {US}, key=lambda n: medians[n], default=None)
+    best = best_of({n: t for n, t in medians.items() if n != US}, differences)
     return {
         "operator": case.operator,
         "case": case.name,
@@ -119,6 +119,12 @@ def measured(case: Case, sizes: Sizes, engines: Engines, refused: dict[str, str]
         "refused": refused,
         "differences": differences,
     }
+
+
+def best_of(medians: Mapping[str, float], differences: Mapping[str, str]) -> str | None:
+    """The fastest peer; one whose results differ computes something else, f32 for f64, say, and counts only if all of them do."""
+    agreeing = medians.keys() - differences.keys()
+    return min(agreeing or medians, key=lambda n: medians[n], default=None)
 
 
 def difference(case: Case, ours: Sequence[Array], theirs: Sequence[Array]) -> str:

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -259,9 +260,10 @@ def by_cause(found: Iterable[tuple[str, str]]) -> str:
     return "\n".join(parts) if parts else "Nowhere in this run."
 
 
-def causes() -> list[tuple[re.Pattern[str], str]]:
+@cache
+def causes() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Rows that have a cause, by what is found in their lines, and the cause."""
-    return [(re.compile(e["rows"]), e["cause"]) for e in yaml.safe_load(CAUSES.read_text())]
+    return tuple((re.compile(e["rows"]), e["cause"]) for e in yaml.safe_load(CAUSES.read_text()))
 
 
 def cause_of(line: str) -> str | None:

@@ -71,6 +71,9 @@ def performance(quick: bool) -> Iterator[Part]:
     few = ("--operator", "Gather", "--operator", "Concat", "--quick") if quick else ()
     for name, threads in (("op_audit", 1), ("op_audit_all_threads", os.cpu_count() or 1)):
         yield part(name, "op_audit", 3600, *few, "--threads", threads)
+    few = ("wav2vec", "--quick") if quick else ()
+    for name, threads in (("networks", 1), ("networks_all_threads", os.cpu_count() or 1)):
+        yield part(name, "networks", 600, *few, "--threads", threads)
     yield part("first_calls", "first_calls", 1200, *(SMALL if quick else ()), "--processes", 1 if quick else 12)
     yield part("decoding", "decoding", 60, *(("--steps", 5, "--rounds", 1) if quick else ()))
     yield part("call_overhead", "call_overhead", 20)

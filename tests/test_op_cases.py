@@ -61,10 +61,10 @@ def test_what_is_said_to_have_no_kernel_has_none() -> None:
     assert found and not kernels & set(found)
 
 
-def test_names_are_unique_and_every_case_has_three_sizes() -> None:
+def test_names_are_unique_and_every_case_has_three_sizes_or_more() -> None:
     names = Counter((c.operator, c.name) for c in cases())
     assert [n for n, count in names.items() if count > 1] == []
-    assert {len(c.at) for c in cases()} == {3}
+    assert min(len(c.at) for c in cases()) == 3
 
 
 def one_of_each() -> list[op_cases.Case]:
@@ -172,3 +172,11 @@ def test_the_page_lists_what_is_slow_and_replaces_only_its_section() -> None:
     again = performance_page.with_section(page, text)
     assert again == page.replace("## Every operator, 1 thread\n\nold\n", text.strip() + "\n")
     assert performance_page.with_section("# P\n\n## A\n\na\n", text) == "# P\n\n## A\n\na\n\n" + text.strip() + "\n"
+
+
+def test_a_peer_that_computes_something_else_counts_only_if_all_do() -> None:
+    medians = {"onnxruntime": 2.0, "openvino": 1.0}
+    assert op_audit.best_of(medians, {}) == "openvino"
+    assert op_audit.best_of(medians, {"openvino": "y: by 7e-7"}) == "onnxruntime"
+    assert op_audit.best_of(medians, {"openvino": "y: by 7e-7", "onnxruntime": "y: by 1"}) == "openvino"
+    assert op_audit.best_of({}, {}) is None

@@ -209,6 +209,7 @@ from anyshape_ops.ops.normalisation import (
 from anyshape_ops.ops.quantisation import (
     DEQUANTIZE_LINEAR,
     MATMUL_INTEGER,
+    MATMUL_INTEGER_TO_FLOAT,
     MATMUL_NBITS,
     QLINEAR_MATMUL,
     QUANTIZE_LINEAR,
@@ -284,19 +285,34 @@ from anyshape_ops.ops.shapes import (
 from anyshape_ops.ops.signal import (
     DYN_DFT,
     DYN_DFT_ALONG,
+    DYN_DFT_OF_ROWS,
+    DYN_LARGEST_FACTOR,
     DYN_MEL_WEIGHT_MATRIX,
+    DYN_STEPS_OF_PARTS,
+    DYN_STEPS_OF_SIGNAL,
     DYN_STFT,
     DYN_STFT_OF_LONG_PARTS,
     DYN_SUMS_OF_PARTS,
     DYN_TURNING_WAVES,
+    DYN_TWISTS,
+    LACED,
+    SPECTRUM_OF_STEPS,
     STATIC_DFT,
     STATIC_DFT_ALONG,
+    STATIC_DFT_OF_ROWS,
+    STATIC_LARGEST_FACTOR,
     STATIC_MEL_WEIGHT_MATRIX,
+    STATIC_STEPS_OF_PARTS,
+    STATIC_STEPS_OF_SIGNAL,
     STATIC_STFT,
     STATIC_STFT_OF_LONG_PARTS,
     STATIC_SUMS_OF_PARTS,
     STATIC_TURNING_WAVES,
+    STATIC_TWISTS,
+    SUMS_ACROSS_STEPS,
     SUMS_OF_SAMPLES,
+    SUMS_WITHIN_STEPS,
+    TWISTED,
 )
 from anyshape_ops.ops.sorting import ARGSORT, DYN_TOPK, SEARCHSORTED, SORT, STATIC_TOPK, UNIQUE, UNIQUE_SLICES
 from anyshape_ops.ops.sparse import (
@@ -334,6 +350,10 @@ from anyshape_ops.ops.window import (
     DYN_CONV_BY_2,
     DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
+    DYN_CONV_INTEGER_TO_FLOAT,
+    DYN_CONV_RUN_BY_2,
+    DYN_CONV_RUN_BY_4,
+    DYN_CONV_RUN_OF_5,
     DYN_CONV_TRANSPOSE,
     DYN_CONV_TRANSPOSE_BY_PHASE,
     DYN_INTERLEAVE_PHASES,
@@ -345,16 +365,24 @@ from anyshape_ops.ops.window import (
     DYN_PHASE_FILTERS,
     DYN_PHASE_SUMS,
     DYN_QLINEAR_CONV,
+    DYN_RUN_RESULTS,
+    DYN_RUN_WEIGHTS,
+    DYN_RUN_WINDOWS,
     DYN_TILE_RESULTS,
     DYN_TILE_WEIGHTS,
     DYN_TILE_WINDOWS,
     DYN_WINDOW_PRODUCTS,
+    RUN_PRODUCTS,
     STATIC_AVERAGE_POOL,
     STATIC_COL2IM,
     STATIC_CONV,
     STATIC_CONV_BY_2,
     STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
+    STATIC_CONV_INTEGER_TO_FLOAT,
+    STATIC_CONV_RUN_BY_2,
+    STATIC_CONV_RUN_BY_4,
+    STATIC_CONV_RUN_OF_5,
     STATIC_CONV_TRANSPOSE,
     STATIC_CONV_TRANSPOSE_BY_PHASE,
     STATIC_INTERLEAVE_PHASES,
@@ -366,6 +394,9 @@ from anyshape_ops.ops.window import (
     STATIC_PHASE_FILTERS,
     STATIC_PHASE_SUMS,
     STATIC_QLINEAR_CONV,
+    STATIC_RUN_RESULTS,
+    STATIC_RUN_WEIGHTS,
+    STATIC_RUN_WINDOWS,
     STATIC_TILE_RESULTS,
     STATIC_TILE_WEIGHTS,
     STATIC_TILE_WINDOWS,
@@ -806,7 +837,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:69
+# specs/contraction.yaml:83
 @called
 def gemm(
     a: Operand,
@@ -826,7 +857,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:141
+# specs/contraction.yaml:164
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -838,7 +869,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:195
+# specs/contraction.yaml:218
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -2251,7 +2282,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:66
+# specs/quantisation.yaml:71
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -2263,7 +2294,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:132
+# specs/quantisation.yaml:137
 @called
 def quantize_linear(
     x: Operand,
@@ -2285,7 +2316,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:216
+# specs/quantisation.yaml:221
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2296,7 +2327,29 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:253
+# specs/quantisation.yaml:258
+@called
+def matmul_integer_to_float(
+    a: Operand,
+    sa: Operand,
+    za: Operand = None,
+    *,
+    b: Operand,
+    sb: Operand,
+    zb: Operand = None,
+    bias: Operand = None,
+    source: str = "",
+) -> Value:
+    """Products of matrices of narrow integers less their zero points, times their scales, plus a bias; scales and
+    bias are floats.
+
+    (a: A[*p, m?, k], sa: F[*e], za: A[*u] = 0, b: B[*q, k, n?], sb: F[*v], zb: B[*w] = 0, bias: F[*r] = 0) ->
+    (y: F[*broadcast(p, q), m?, n?])
+    """
+    return call(MATMUL_INTEGER_TO_FLOAT, [a, sa, za, b, sb, zb, bias], {}, source)[0]
+
+
+# specs/quantisation.yaml:306
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2318,7 +2371,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:306
+# specs/quantisation.yaml:359
 @called
 def matmul_nbits(
     a: Operand,
@@ -2339,7 +2392,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:369
+# specs/quantisation.yaml:422
 @called
 def unpack_nbits(
     codes: Operand,
@@ -2484,7 +2537,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:185
+# specs/recurrent.yaml:187
 @called
 def gru(
     x: Operand,
@@ -2523,7 +2576,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:288
+# specs/recurrent.yaml:292
 @called
 def lstm(
     x: Operand,
@@ -3122,7 +3175,7 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
     return call(EYE_LIKE, [x], {"k": k, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:51
+# specs/signal.yaml:69
 @called
 def dft_along(
     x: Operand,
@@ -3148,7 +3201,156 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:101
+# specs/signal.yaml:119
+@called
+def largest_factor(number: int | Dim | Value, most: int | Dim | Value | None = 256, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than a limit.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: number, most.
+
+    () -> (y: i64[])
+    """
+    return call_alias(STATIC_LARGEST_FACTOR, DYN_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
+
+
+# specs/signal.yaml:139
+@called
+def steps_of_signal(
+    x: Operand, each: int | Dim | Value, length: int | Dim | Value, half: bool = False, *, source: str = ""
+) -> Value:
+    """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
+    spectrum whose second half mirrors the one that is given.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: each, length.
+
+    (x: F[*a, n, c]) -> (y: U[*a, count, d, each])
+    """
+    return call_alias(
+        STATIC_STEPS_OF_SIGNAL, DYN_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source
+    )[0]
+
+
+# specs/signal.yaml:172
+@called
+def steps_of_parts(
+    x: Operand,
+    window: Operand = None,
+    *,
+    step: int | Dim | Value,
+    size: int | Dim | Value,
+    each: int | Dim | Value,
+    source: str = "",
+) -> Value:
+    """The samples of the parts of a signal that start every so many samples, each times a window, by remainder as
+    in steps_of_signal.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step, size, each.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: U[b, (n - size) // step + 1, count, c, each])
+    """
+    return call_alias(
+        STATIC_STEPS_OF_PARTS, DYN_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source
+    )[0]
+
+
+# specs/signal.yaml:203
+@called
+def twists(
+    like: Operand,
+    rows: int | Dim | Value,
+    columns: int | Dim | Value,
+    size: int | Dim | Value,
+    inverse: bool = False,
+    *,
+    source: str = "",
+) -> Value:
+    """Cosine and sine of row times column parts of the circle, clockwise without `inverse`.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: rows, columns,
+    size.
+
+    (like: F[]) -> (y: F[rows, 2, columns])
+    """
+    return call_alias(
+        STATIC_TWISTS, DYN_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source
+    )[0]
+
+
+# specs/signal.yaml:231
+@called
+def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
+    """The sums of the samples of one remainder, each times what a table has for it.
+
+    (x: F[*a, p, c, q], table: F[c, q, v, m]) -> (y: F[*a, p, v, m])
+    """
+    return call(SUMS_WITHIN_STEPS, [x, table], {}, source)[0]
+
+
+# specs/signal.yaml:242
+@called
+def twisted(x: Operand, table: Operand, real: bool = False, *, source: str = "") -> Value:
+    """Complex numbers times those of a table, and behind them the same times the imaginary unit; with `real`,
+    their real parts only.
+
+    (x: F[*a, p, 2, m], table: F[p, 2, m]) -> (y: F[*a, 2, p, 1 if real else 2, m])
+    """
+    return call(TWISTED, [x, table], {"real": real}, source)[0]
+
+
+# specs/signal.yaml:264
+@called
+def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
+    """The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table
+    has for it.
+
+    (x: F[*a, d, p, v, q], table: F[m, d, p, 1]) -> (y: F[*a, m, v, q])
+    """
+    return call(SUMS_ACROSS_STEPS, [x, table], {}, source)[0]
+
+
+# specs/signal.yaml:275
+@called
+def laced(x: Operand, *, source: str = "") -> Value:
+    """Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.
+
+    (x: F[*a, m, v, q]) -> (y: F[*a, (m, q), v])
+    """
+    return call(LACED, [x], {}, source)[0]
+
+
+# specs/signal.yaml:286
+@called
+def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False, *, source: str = "") -> Value:
+    """The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q
+    samples and q of p.
+
+    (x: F[*a, p, c, q]) -> (y: F[*a, s, v])
+    """
+    return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
+
+
+# specs/signal.yaml:329
+@called
+def dft_of_rows(
+    x: Operand,
+    inverse: bool = False,
+    onesided: bool = False,
+    length: int | Dim | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What dft gives along the last axis but one, in the form that takes the least time for the length.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: length.
+
+    (x: F[*o, n, c]) -> (y: F[*o, s, 1 if inverse and onesided else 2])
+    """
+    return call_alias(
+        STATIC_DFT_OF_ROWS, DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source
+    )[0]
+
+
+# specs/signal.yaml:368
 @called
 def dft(
     x: Operand,
@@ -3170,7 +3372,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:415
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3197,7 +3399,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:184
+# specs/signal.yaml:454
 @called
 def turning_waves(
     window: Operand,
@@ -3213,7 +3415,7 @@ def turning_waves(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, channels.
 
-    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    (window: F[*w]) -> (y: U[n, channels, m, 1 if inverse and onesided else 2])
     """
     return call_alias(
         STATIC_TURNING_WAVES,
@@ -3224,7 +3426,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:233
+# specs/signal.yaml:508
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3232,22 +3434,22 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step.
 
-    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    (x: F[b, n, c], table: G[size, c, m, v]) -> (y: F[b, (n - size) // step + 1, m, v])
     """
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:255
+# specs/signal.yaml:530
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
 
-    (x: F[*a, n, c], table: G[size, c, m, 2]) -> (y: F[*a, m, 2])
+    (x: F[*a, n, c], table: G[size, c, m, v]) -> (y: F[*a, m, v])
     """
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:270
+# specs/signal.yaml:545
 @called
 def stft(
     x: Operand,
@@ -3271,7 +3473,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:310
+# specs/signal.yaml:597
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -3741,7 +3943,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:250
+# specs/window.yaml:293
 @called
 def conv(
     x: Operand,
@@ -3773,7 +3975,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:286
+# specs/window.yaml:343
 @called
 def max_pool(
     x: Operand,
@@ -3811,7 +4013,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:323
+# specs/window.yaml:380
 @called
 def average_pool(
     x: Operand,
@@ -3849,7 +4051,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:359
+# specs/window.yaml:416
 @called
 def lp_pool(
     x: Operand,
@@ -3887,7 +4089,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:393
+# specs/window.yaml:450
 @called
 def tile_windows(
     x: Operand,
@@ -3916,7 +4118,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:421
+# specs/window.yaml:478
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -3928,7 +4130,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:437
+# specs/window.yaml:494
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -3938,7 +4140,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:448
+# specs/window.yaml:505
 @called
 def tile_results(
     x: Operand,
@@ -3961,7 +4163,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:469
+# specs/window.yaml:526
 @called
 def conv_by_2(
     x: Operand,
@@ -3986,7 +4188,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:481
+# specs/window.yaml:538
 @called
 def conv_by_4(
     x: Operand,
@@ -4011,7 +4213,150 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:496
+# specs/window.yaml:553
+@called
+def run_windows(
+    x: Operand,
+    t: Operand,
+    groups: int | Dim | Value | None = 1,
+    *,
+    step: int | Dim | Value,
+    first: int | Dim | Value,
+    count: int | Dim | Value,
+    source: str = "",
+) -> Value:
+    """Overlapping windows of rows, `step` apart, each multiplied by a matrix.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups, step,
+    first, count.
+
+    (x: F[b, (groups, c), e], t: F[u, v]) -> (y: F[groups, c, u, b, count])
+    """
+    return call_alias(
+        STATIC_RUN_WINDOWS,
+        DYN_RUN_WINDOWS,
+        [x, t],
+        {"groups": groups, "step": step, "first": first, "count": count},
+        source,
+    )[0]
+
+
+# specs/window.yaml:579
+@called
+def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
+    """Rows of weights, each multiplied by a matrix.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: groups.
+
+    (w: F[(groups, m), c, v], t: F[u, v]) -> (y: F[u, groups, m, c])
+    """
+    return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:595
+@called
+def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
+    """The matrix products of transformed weights with transformed windows of rows.
+
+    (w: F[u, groups, m, c], x: F[groups, c, u, b, p]) -> (y: F[groups, m, u, b, p])
+    """
+    return call(RUN_PRODUCTS, [w, x], {}, source)[0]
+
+
+# specs/window.yaml:606
+@called
+def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
+    """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: length.
+
+    (x: F[groups, m, u, b, p], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), length])
+    """
+    return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
+
+
+# specs/window.yaml:624
+@called
+def conv_run_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_RUN_BY_2,
+        DYN_CONV_RUN_BY_2,
+        [x, w, bias],
+        {"pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:636
+@called
+def conv_run_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_RUN_BY_4,
+        DYN_CONV_RUN_BY_4,
+        [x, w, bias],
+        {"pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:651
+@called
+def conv_run_of_5(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_RUN_OF_5,
+        DYN_CONV_RUN_OF_5,
+        [x, w, bias],
+        {"pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:693
 @called
 def conv_transpose(
     x: Operand,
@@ -4053,7 +4398,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:536
+# specs/window.yaml:733
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4094,7 +4439,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:579
+# specs/window.yaml:776
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4107,7 +4452,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:600
+# specs/window.yaml:797
 @called
 def overlap_add(
     x: Operand,
@@ -4135,7 +4480,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:636
+# specs/window.yaml:833
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4162,7 +4507,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:665
+# specs/window.yaml:862
 @called
 def phase_sums(
     x: Operand,
@@ -4184,7 +4529,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:694
+# specs/window.yaml:891
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4198,7 +4543,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:717
+# specs/window.yaml:914
 @called
 def interleave_phases(
     x: Operand,
@@ -4216,7 +4561,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:742
+# specs/window.yaml:939
 @called
 def conv_integer(
     x: Operand,
@@ -4249,7 +4594,43 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:779
+# specs/window.yaml:976
+@called
+def conv_integer_to_float(
+    x: Operand,
+    x_scale: Operand,
+    x_zero: Operand = None,
+    *,
+    w: Operand,
+    w_scale: Operand,
+    w_zero: Operand = None,
+    bias: Operand = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    source: str = "",
+) -> Value:
+    """A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias
+    are floats.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, groups.
+
+    (x: A[b, (groups, c), *d], x_scale: F[*t], x_zero: A[*u] = 0, w: B[(groups, m), c, *k:len(d)], w_scale:
+    F[*v], w_zero: B[*z] = 0, bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_INTEGER_TO_FLOAT,
+        DYN_CONV_INTEGER_TO_FLOAT,
+        [x, x_scale, x_zero, w, w_scale, w_zero, bias],
+        {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:1028
 @called
 def qlinear_conv(
     x: Operand,
@@ -4288,7 +4669,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:852
+# specs/window.yaml:1101
 @called
 def max_unpool(
     x: Operand,
@@ -4317,7 +4698,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:893
+# specs/window.yaml:1142
 @called
 def col2im(
     x: Operand,
@@ -4395,6 +4776,10 @@ __all__ = [
     "conv_by_2",
     "conv_by_4",
     "conv_integer",
+    "conv_integer_to_float",
+    "conv_run_by_2",
+    "conv_run_by_4",
+    "conv_run_of_5",
     "conv_transpose",
     "conv_transpose_by_phase",
     "cos",
@@ -4410,6 +4795,7 @@ __all__ = [
     "det",
     "dft",
     "dft_along",
+    "dft_of_rows",
     "dilate",
     "div",
     "dropout",
@@ -4454,6 +4840,8 @@ __all__ = [
     "known_tokens",
     "l1",
     "l2",
+    "laced",
+    "largest_factor",
     "layer_norm",
     "leaky_relu",
     "less",
@@ -4475,6 +4863,7 @@ __all__ = [
     "lstm",
     "matmul",
     "matmul_integer",
+    "matmul_integer_to_float",
     "matmul_nbits",
     "max",
     "max_pool",
@@ -4532,6 +4921,10 @@ __all__ = [
     "roll",
     "rotate",
     "round",
+    "run_products",
+    "run_results",
+    "run_weights",
+    "run_windows",
     "scaled_size",
     "scatter_elements",
     "scatter_nd",
@@ -4553,10 +4946,13 @@ __all__ = [
     "space_to_depth",
     "sparse_fill_empty_rows",
     "sparse_to_dense",
+    "spectrum_of_steps",
     "split",
     "sqrt",
     "squeeze",
     "stack",
+    "steps_of_parts",
+    "steps_of_signal",
     "stft",
     "stft_of_long_parts",
     "string_at",
@@ -4570,8 +4966,10 @@ __all__ = [
     "sub",
     "sum",
     "sum_square",
+    "sums_across_steps",
     "sums_of_parts",
     "sums_of_samples",
+    "sums_within_steps",
     "swish",
     "tan",
     "tanh",
@@ -4588,6 +4986,8 @@ __all__ = [
     "tree_links",
     "trilu",
     "turning_waves",
+    "twisted",
+    "twists",
     "unique",
     "unique_slices",
     "unpack_nbits",

@@ -73,11 +73,16 @@ from anyshape_ops.ops.shapes import DYN_ARANGE, DYN_AXIS_POSITIONS, DYN_FULL, DY
 from anyshape_ops.ops.signal import (
     DYN_DFT,
     DYN_DFT_ALONG,
+    DYN_DFT_OF_ROWS,
+    DYN_LARGEST_FACTOR,
     DYN_MEL_WEIGHT_MATRIX,
+    DYN_STEPS_OF_PARTS,
+    DYN_STEPS_OF_SIGNAL,
     DYN_STFT,
     DYN_STFT_OF_LONG_PARTS,
     DYN_SUMS_OF_PARTS,
     DYN_TURNING_WAVES,
+    DYN_TWISTS,
 )
 from anyshape_ops.ops.sorting import DYN_TOPK
 from anyshape_ops.ops.sparse import DYN_SPARSE_FILL_EMPTY_ROWS
@@ -90,6 +95,10 @@ from anyshape_ops.ops.window import (
     DYN_CONV_BY_2,
     DYN_CONV_BY_4,
     DYN_CONV_INTEGER,
+    DYN_CONV_INTEGER_TO_FLOAT,
+    DYN_CONV_RUN_BY_2,
+    DYN_CONV_RUN_BY_4,
+    DYN_CONV_RUN_OF_5,
     DYN_CONV_TRANSPOSE,
     DYN_CONV_TRANSPOSE_BY_PHASE,
     DYN_INTERLEAVE_PHASES,
@@ -101,6 +110,9 @@ from anyshape_ops.ops.window import (
     DYN_PHASE_FILTERS,
     DYN_PHASE_SUMS,
     DYN_QLINEAR_CONV,
+    DYN_RUN_RESULTS,
+    DYN_RUN_WEIGHTS,
+    DYN_RUN_WINDOWS,
     DYN_TILE_RESULTS,
     DYN_TILE_WEIGHTS,
     DYN_TILE_WINDOWS,
@@ -1247,7 +1259,7 @@ def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Val
     return call(DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:51
+# specs/signal.yaml:69
 @called
 def dft_along(
     x: Operand,
@@ -1269,7 +1281,75 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:101
+# specs/signal.yaml:119
+@called
+def largest_factor(number: Operand, most: Operand = 256, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than a limit.
+
+    Operands, which may be computed at run time: number, most.
+
+    () -> (y: i64[])
+    """
+    return call(DYN_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
+
+
+# specs/signal.yaml:139
+@called
+def steps_of_signal(x: Operand, each: Operand, length: Operand, half: bool = False, *, source: str = "") -> Value:
+    """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
+    spectrum whose second half mirrors the one that is given.
+
+    Operands, which may be computed at run time: each, length.
+
+    (x: F[*a, n, c]) -> (y: U[*a, count, d, each])
+    """
+    return call(DYN_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
+
+
+# specs/signal.yaml:172
+@called
+def steps_of_parts(
+    x: Operand, window: Operand = None, *, step: Operand, size: Operand, each: Operand, source: str = ""
+) -> Value:
+    """The samples of the parts of a signal that start every so many samples, each times a window, by remainder as
+    in steps_of_signal.
+
+    Operands, which may be computed at run time: step, size, each.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: U[b, (n - size) // step + 1, count, c, each])
+    """
+    return call(DYN_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
+
+
+# specs/signal.yaml:203
+@called
+def twists(
+    like: Operand, rows: Operand, columns: Operand, size: Operand, inverse: bool = False, *, source: str = ""
+) -> Value:
+    """Cosine and sine of row times column parts of the circle, clockwise without `inverse`.
+
+    Operands, which may be computed at run time: rows, columns, size.
+
+    (like: F[]) -> (y: F[rows, 2, columns])
+    """
+    return call(DYN_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
+
+
+# specs/signal.yaml:329
+@called
+def dft_of_rows(
+    x: Operand, inverse: bool = False, onesided: bool = False, length: Operand = None, *, source: str = ""
+) -> Value:
+    """What dft gives along the last axis but one, in the form that takes the least time for the length.
+
+    Operands, which may be computed at run time: length.
+
+    (x: F[*o, n, c]) -> (y: F[*o, s, 1 if inverse and onesided else 2])
+    """
+    return call(DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
+
+
+# specs/signal.yaml:368
 @called
 def dft(
     x: Operand,
@@ -1289,7 +1369,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:415
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -1310,7 +1390,7 @@ def stft_of_long_parts(
     return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:184
+# specs/signal.yaml:454
 @called
 def turning_waves(
     window: Operand,
@@ -1326,7 +1406,7 @@ def turning_waves(
 
     Operands, which may be computed at run time: size, channels.
 
-    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    (window: F[*w]) -> (y: U[n, channels, m, 1 if inverse and onesided else 2])
     """
     return call(
         DYN_TURNING_WAVES,
@@ -1336,7 +1416,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:233
+# specs/signal.yaml:508
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1344,12 +1424,12 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
 
     Operands, which may be computed at run time: step.
 
-    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    (x: F[b, n, c], table: G[size, c, m, v]) -> (y: F[b, (n - size) // step + 1, m, v])
     """
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:270
+# specs/signal.yaml:545
 @called
 def stft(
     x: Operand,
@@ -1371,7 +1451,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:310
+# specs/signal.yaml:597
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1462,7 +1542,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:250
+# specs/window.yaml:293
 @called
 def conv(
     x: Operand,
@@ -1492,7 +1572,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:286
+# specs/window.yaml:343
 @called
 def max_pool(
     x: Operand,
@@ -1528,7 +1608,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:323
+# specs/window.yaml:380
 @called
 def average_pool(
     x: Operand,
@@ -1564,7 +1644,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:359
+# specs/window.yaml:416
 @called
 def lp_pool(
     x: Operand,
@@ -1600,7 +1680,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:393
+# specs/window.yaml:450
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1615,7 +1695,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:421
+# specs/window.yaml:478
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1627,7 +1707,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:448
+# specs/window.yaml:505
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1642,7 +1722,7 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:469
+# specs/window.yaml:526
 @called
 def conv_by_2(
     x: Operand,
@@ -1665,7 +1745,7 @@ def conv_by_2(
     return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:481
+# specs/window.yaml:538
 @called
 def conv_by_4(
     x: Operand,
@@ -1688,7 +1768,108 @@ def conv_by_4(
     return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:496
+# specs/window.yaml:553
+@called
+def run_windows(
+    x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
+) -> Value:
+    """Overlapping windows of rows, `step` apart, each multiplied by a matrix.
+
+    Operands, which may be computed at run time: groups, step, first, count.
+
+    (x: F[b, (groups, c), e], t: F[u, v]) -> (y: F[groups, c, u, b, count])
+    """
+    return call(DYN_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
+
+
+# specs/window.yaml:579
+@called
+def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
+    """Rows of weights, each multiplied by a matrix.
+
+    Operands, which may be computed at run time: groups.
+
+    (w: F[(groups, m), c, v], t: F[u, v]) -> (y: F[u, groups, m, c])
+    """
+    return call(DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:606
+@called
+def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand, source: str = "") -> Value:
+    """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
+
+    Operands, which may be computed at run time: length.
+
+    (x: F[groups, m, u, b, p], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), length])
+    """
+    return call(DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
+
+
+# specs/window.yaml:624
+@called
+def conv_run_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(DYN_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:636
+@called
+def conv_run_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(DYN_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:651
+@called
+def conv_run_of_5(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(DYN_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:693
 @called
 def conv_transpose(
     x: Operand,
@@ -1728,7 +1909,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:536
+# specs/window.yaml:733
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1767,7 +1948,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:579
+# specs/window.yaml:776
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1780,7 +1961,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:600
+# specs/window.yaml:797
 @called
 def overlap_add(
     x: Operand,
@@ -1803,7 +1984,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:636
+# specs/window.yaml:833
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -1818,7 +1999,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:665
+# specs/window.yaml:862
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -1830,7 +2011,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:694
+# specs/window.yaml:891
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1842,7 +2023,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:717
+# specs/window.yaml:914
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -1854,7 +2035,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:742
+# specs/window.yaml:939
 @called
 def conv_integer(
     x: Operand,
@@ -1885,7 +2066,41 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:779
+# specs/window.yaml:976
+@called
+def conv_integer_to_float(
+    x: Operand,
+    x_scale: Operand,
+    x_zero: Operand = None,
+    *,
+    w: Operand,
+    w_scale: Operand,
+    w_zero: Operand = None,
+    bias: Operand = None,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    source: str = "",
+) -> Value:
+    """A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias
+    are floats.
+
+    Operands, which may be computed at run time: strides, dilations, pads, groups.
+
+    (x: A[b, (groups, c), *d], x_scale: F[*t], x_zero: A[*u] = 0, w: B[(groups, m), c, *k:len(d)], w_scale:
+    F[*v], w_zero: B[*z] = 0, bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(
+        DYN_CONV_INTEGER_TO_FLOAT,
+        [x, x_scale, x_zero, w, w_scale, w_zero, bias],
+        {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:1028
 @called
 def qlinear_conv(
     x: Operand,
@@ -1922,7 +2137,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:852
+# specs/window.yaml:1101
 @called
 def max_unpool(
     x: Operand,
@@ -1949,7 +2164,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:893
+# specs/window.yaml:1142
 @called
 def col2im(
     x: Operand,
@@ -1993,6 +2208,10 @@ __all__ = [
     "conv_by_2",
     "conv_by_4",
     "conv_integer",
+    "conv_integer_to_float",
+    "conv_run_by_2",
+    "conv_run_by_4",
+    "conv_run_of_5",
     "conv_transpose",
     "conv_transpose_by_phase",
     "count_grams",
@@ -2004,6 +2223,7 @@ __all__ = [
     "depth_to_space",
     "dft",
     "dft_along",
+    "dft_of_rows",
     "dilate",
     "ensure_shape",
     "expand_dims",
@@ -2016,6 +2236,7 @@ __all__ = [
     "interleave_phases",
     "l1",
     "l2",
+    "largest_factor",
     "linear_attention",
     "log_sum",
     "log_sum_exp",
@@ -2051,12 +2272,17 @@ __all__ = [
     "resize",
     "roi_align",
     "roll",
+    "run_results",
+    "run_weights",
+    "run_windows",
     "slice",
     "space_to_depth",
     "sparse_fill_empty_rows",
     "sparse_to_dense",
     "split",
     "squeeze",
+    "steps_of_parts",
+    "steps_of_signal",
     "stft",
     "stft_of_long_parts",
     "string_split",
@@ -2072,6 +2298,7 @@ __all__ = [
     "tree_ensemble",
     "trilu",
     "turning_waves",
+    "twists",
     "window_products",
     "zeros",
 ]

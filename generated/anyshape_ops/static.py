@@ -78,11 +78,16 @@ from anyshape_ops.ops.shapes import STATIC_ARANGE, STATIC_AXIS_POSITIONS, STATIC
 from anyshape_ops.ops.signal import (
     STATIC_DFT,
     STATIC_DFT_ALONG,
+    STATIC_DFT_OF_ROWS,
+    STATIC_LARGEST_FACTOR,
     STATIC_MEL_WEIGHT_MATRIX,
+    STATIC_STEPS_OF_PARTS,
+    STATIC_STEPS_OF_SIGNAL,
     STATIC_STFT,
     STATIC_STFT_OF_LONG_PARTS,
     STATIC_SUMS_OF_PARTS,
     STATIC_TURNING_WAVES,
+    STATIC_TWISTS,
 )
 from anyshape_ops.ops.sorting import STATIC_TOPK
 from anyshape_ops.ops.sparse import STATIC_SPARSE_FILL_EMPTY_ROWS
@@ -95,6 +100,10 @@ from anyshape_ops.ops.window import (
     STATIC_CONV_BY_2,
     STATIC_CONV_BY_4,
     STATIC_CONV_INTEGER,
+    STATIC_CONV_INTEGER_TO_FLOAT,
+    STATIC_CONV_RUN_BY_2,
+    STATIC_CONV_RUN_BY_4,
+    STATIC_CONV_RUN_OF_5,
     STATIC_CONV_TRANSPOSE,
     STATIC_CONV_TRANSPOSE_BY_PHASE,
     STATIC_INTERLEAVE_PHASES,
@@ -106,6 +115,9 @@ from anyshape_ops.ops.window import (
     STATIC_PHASE_FILTERS,
     STATIC_PHASE_SUMS,
     STATIC_QLINEAR_CONV,
+    STATIC_RUN_RESULTS,
+    STATIC_RUN_WEIGHTS,
+    STATIC_RUN_WINDOWS,
     STATIC_TILE_RESULTS,
     STATIC_TILE_WEIGHTS,
     STATIC_TILE_WINDOWS,
@@ -1332,7 +1344,7 @@ def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") 
     return call(STATIC_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:51
+# specs/signal.yaml:69
 @called
 def dft_along(
     x: Operand,
@@ -1354,7 +1366,71 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:101
+# specs/signal.yaml:119
+@called
+def largest_factor(number: int, most: int = 256, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than a limit.
+
+    Attributes, known when the call is built: number, most.
+
+    () -> (y: i64[])
+    """
+    return call(STATIC_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
+
+
+# specs/signal.yaml:139
+@called
+def steps_of_signal(x: Operand, each: int, length: int, half: bool = False, *, source: str = "") -> Value:
+    """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
+    spectrum whose second half mirrors the one that is given.
+
+    Attributes, known when the call is built: each, length.
+
+    (x: F[*a, n, c]) -> (y: U[*a, count, d, each])
+    """
+    return call(STATIC_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
+
+
+# specs/signal.yaml:172
+@called
+def steps_of_parts(x: Operand, window: Operand = None, *, step: int, size: int, each: int, source: str = "") -> Value:
+    """The samples of the parts of a signal that start every so many samples, each times a window, by remainder as
+    in steps_of_signal.
+
+    Attributes, known when the call is built: step, size, each.
+
+    (x: F[b, n, c], window: F[*w] = 1) -> (y: U[b, (n - size) // step + 1, count, c, each])
+    """
+    return call(STATIC_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
+
+
+# specs/signal.yaml:203
+@called
+def twists(like: Operand, rows: int, columns: int, size: int, inverse: bool = False, *, source: str = "") -> Value:
+    """Cosine and sine of row times column parts of the circle, clockwise without `inverse`.
+
+    Attributes, known when the call is built: rows, columns, size.
+
+    (like: F[]) -> (y: F[rows, 2, columns])
+    """
+    return call(STATIC_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
+
+
+# specs/signal.yaml:329
+@called
+def dft_of_rows(
+    x: Operand, inverse: bool = False, onesided: bool = False, length: int | None = None, *, source: str = ""
+) -> Value:
+    """What dft gives along the last axis but one, in the form that takes the least time for the length.
+
+    Attributes, known when the call is built: length.
+
+    (x: F[*o, n, c]) -> (y: F[*o, s, 1 if inverse and onesided else 2])
+    """
+    return call(STATIC_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
+
+
+# specs/signal.yaml:368
 @called
 def dft(
     x: Operand,
@@ -1374,7 +1450,7 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:415
 @called
 def stft_of_long_parts(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1391,7 +1467,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:184
+# specs/signal.yaml:454
 @called
 def turning_waves(
     window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
@@ -1401,7 +1477,7 @@ def turning_waves(
 
     Attributes, known when the call is built: size, channels.
 
-    (window: F[*w]) -> (y: U[size, channels, size // 2 + 1 if onesided else size, 2])
+    (window: F[*w]) -> (y: U[n, channels, m, 1 if inverse and onesided else 2])
     """
     return call(
         STATIC_TURNING_WAVES,
@@ -1411,7 +1487,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:233
+# specs/signal.yaml:508
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1419,12 +1495,12 @@ def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") ->
 
     Attributes, known when the call is built: step.
 
-    (x: F[b, n, c], table: G[size, c, m, 2]) -> (y: F[b, (n - size) // step + 1, m, 2])
+    (x: F[b, n, c], table: G[size, c, m, v]) -> (y: F[b, (n - size) // step + 1, m, v])
     """
     return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:270
+# specs/signal.yaml:545
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1440,7 +1516,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:310
+# specs/signal.yaml:597
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1531,7 +1607,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:250
+# specs/window.yaml:293
 @called
 def conv(
     x: Operand,
@@ -1561,7 +1637,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:286
+# specs/window.yaml:343
 @called
 def max_pool(
     x: Operand,
@@ -1597,7 +1673,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:323
+# specs/window.yaml:380
 @called
 def average_pool(
     x: Operand,
@@ -1633,7 +1709,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:359
+# specs/window.yaml:416
 @called
 def lp_pool(
     x: Operand,
@@ -1669,7 +1745,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:393
+# specs/window.yaml:450
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
@@ -1686,7 +1762,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:421
+# specs/window.yaml:478
 @called
 def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1698,7 +1774,7 @@ def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -
     return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:448
+# specs/window.yaml:505
 @called
 def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
     """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
@@ -1711,7 +1787,7 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:469
+# specs/window.yaml:526
 @called
 def conv_by_2(
     x: Operand,
@@ -1734,7 +1810,7 @@ def conv_by_2(
     return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:481
+# specs/window.yaml:538
 @called
 def conv_by_4(
     x: Operand,
@@ -1757,7 +1833,108 @@ def conv_by_4(
     return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:496
+# specs/window.yaml:553
+@called
+def run_windows(
+    x: Operand, t: Operand, groups: int = 1, *, step: int, first: int, count: int, source: str = ""
+) -> Value:
+    """Overlapping windows of rows, `step` apart, each multiplied by a matrix.
+
+    Attributes, known when the call is built: groups, step, first, count.
+
+    (x: F[b, (groups, c), e], t: F[u, v]) -> (y: F[groups, c, u, b, count])
+    """
+    return call(STATIC_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
+
+
+# specs/window.yaml:579
+@called
+def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
+    """Rows of weights, each multiplied by a matrix.
+
+    Attributes, known when the call is built: groups.
+
+    (w: F[(groups, m), c, v], t: F[u, v]) -> (y: F[u, groups, m, c])
+    """
+    return call(STATIC_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
+
+
+# specs/window.yaml:606
+@called
+def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, source: str = "") -> Value:
+    """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
+
+    Attributes, known when the call is built: length.
+
+    (x: F[groups, m, u, b, p], t: F[v, u], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), length])
+    """
+    return call(STATIC_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
+
+
+# specs/window.yaml:624
+@called
+def conv_run_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(STATIC_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:636
+@called
+def conv_run_by_4(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(STATIC_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:651
+@called
+def conv_run_of_5(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(STATIC_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:693
 @called
 def conv_transpose(
     x: Operand,
@@ -1797,7 +1974,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:536
+# specs/window.yaml:733
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1836,7 +2013,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:579
+# specs/window.yaml:776
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1849,7 +2026,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:600
+# specs/window.yaml:797
 @called
 def overlap_add(
     x: Operand,
@@ -1872,7 +2049,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:636
+# specs/window.yaml:833
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -1892,7 +2069,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:665
+# specs/window.yaml:862
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -1906,7 +2083,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:694
+# specs/window.yaml:891
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -1918,7 +2095,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:717
+# specs/window.yaml:914
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -1932,7 +2109,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:742
+# specs/window.yaml:939
 @called
 def conv_integer(
     x: Operand,
@@ -1963,7 +2140,41 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:779
+# specs/window.yaml:976
+@called
+def conv_integer_to_float(
+    x: Operand,
+    x_scale: Operand,
+    x_zero: Operand = None,
+    *,
+    w: Operand,
+    w_scale: Operand,
+    w_zero: Operand = None,
+    bias: Operand = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    source: str = "",
+) -> Value:
+    """A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias
+    are floats.
+
+    Attributes, known when the call is built: strides, dilations, pads, groups.
+
+    (x: A[b, (groups, c), *d], x_scale: F[*t], x_zero: A[*u] = 0, w: B[(groups, m), c, *k:len(d)], w_scale:
+    F[*v], w_zero: B[*z] = 0, bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(
+        STATIC_CONV_INTEGER_TO_FLOAT,
+        [x, x_scale, x_zero, w, w_scale, w_zero, bias],
+        {"strides": strides, "dilations": dilations, "pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:1028
 @called
 def qlinear_conv(
     x: Operand,
@@ -2000,7 +2211,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:852
+# specs/window.yaml:1101
 @called
 def max_unpool(
     x: Operand,
@@ -2027,7 +2238,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:893
+# specs/window.yaml:1142
 @called
 def col2im(
     x: Operand,
@@ -2071,6 +2282,10 @@ __all__ = [
     "conv_by_2",
     "conv_by_4",
     "conv_integer",
+    "conv_integer_to_float",
+    "conv_run_by_2",
+    "conv_run_by_4",
+    "conv_run_of_5",
     "conv_transpose",
     "conv_transpose_by_phase",
     "count_grams",
@@ -2082,6 +2297,7 @@ __all__ = [
     "depth_to_space",
     "dft",
     "dft_along",
+    "dft_of_rows",
     "dilate",
     "ensure_shape",
     "expand_dims",
@@ -2094,6 +2310,7 @@ __all__ = [
     "interleave_phases",
     "l1",
     "l2",
+    "largest_factor",
     "linear_attention",
     "log_sum",
     "log_sum_exp",
@@ -2129,12 +2346,17 @@ __all__ = [
     "resize",
     "roi_align",
     "roll",
+    "run_results",
+    "run_weights",
+    "run_windows",
     "slice",
     "space_to_depth",
     "sparse_fill_empty_rows",
     "sparse_to_dense",
     "split",
     "squeeze",
+    "steps_of_parts",
+    "steps_of_signal",
     "stft",
     "stft_of_long_parts",
     "string_split",
@@ -2150,6 +2372,7 @@ __all__ = [
     "tree_ensemble",
     "trilu",
     "turning_waves",
+    "twists",
     "window_products",
     "zeros",
 ]

@@ -12,7 +12,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from anyshape_gen.analysis_model import OpAnalysis
-from anyshape_gen.model import Matrix, OpSpec
+from anyshape_gen.model import DimExpr, Matrix, OpSpec
+from anyshape_gen.nodes import Int
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import free_names
 
@@ -31,18 +32,25 @@ def check_algorithms(ops: tuple[OpAnalysis, ...], findings: Findings) -> None:
                 _check_alike(spec, other, each.constant, frozenset(free_names(each.condition)), findings)
 
 
-def growth_of(spec: OpSpec) -> float:
-    """The factor by which the bound of a result's errors, in one direction, is larger than that of the sum itself. Where |x| is at most 1,
-    products are at most sum(|windows|) times |weights| for each weight, and a result adds them up with |results|."""
+def growth_of(spec: OpSpec, constant: str) -> float:
+    """The factor by which the bound of a result's errors is larger than that of the sum itself. Where |x| is at most 1, products are at
+    most sum(|windows|) times |weights| for each weight, and a result adds them up with |results|; so for each direction, of which the
+    input `constant` has a dim of all taps."""
     windows, weights, results = spec.bilinear
     reach = [sum(map(abs, row)) for row in windows.rows]
-    return float(
-        max(
-            sum(abs(row[i]) * abs(weights.rows[i][q]) * reach[i] for i in range(len(reach)))
-            for row in results.rows
-            for q in range(weights.columns)
-        )
+    growth = max(
+        sum(abs(row[i]) * abs(weights.rows[i][q]) * reach[i] for i in range(len(reach)))
+        for row in results.rows
+        for q in range(weights.columns)
     )
+    return float(growth ** _directions(spec, constant))
+
+
+def _directions(spec: OpSpec, constant: str) -> int:
+    """How many dims of an input are the taps."""
+    pieces = next(o.signature.pieces for o in spec.inputs if o.name == constant)
+    taps = spec.bilinear[1].columns
+    return sum(isinstance(p, DimExpr) and isinstance(p.expr, Int) and p.expr.value == taps for p in pieces)
 
 
 def _check_matrices(spec: OpSpec, findings: Findings) -> None:
@@ -97,3 +105,6 @@ def _check_alike(spec: OpSpec, other: OpSpec, constant: str, decided: frozenset[
         findings.add(span, f"'{spec.name}' has no parameter '{name}', which '{other.name}' has")
     if constant not in {o.name for o in spec.inputs}:
         findings.unknown(span, "input", constant, [o.name for o in spec.inputs])
+    elif constant in {o.name for o in other.inputs} and len(other.bilinear) == 3 and not _directions(other, constant):
+        taps = other.bilinear[1].columns
+        findings.add(span, f"the input '{constant}' of '{other.name}' has no dim of {taps} taps, which bounds its errors")

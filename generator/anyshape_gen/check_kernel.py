@@ -40,6 +40,7 @@ def check_kernel(
         if operand.name not in targets:
             findings.add(operand.span, f"no equation defines the output '{operand.name}'", targets)
     starts = _starts(kernel, scope)
+    names.outer = frozenset(known)
     for equation in kernel.equations:
         _equation(equation, names, known, starts)
     for node in kernel.asserts:
@@ -101,6 +102,8 @@ def _equation(
         for extent in equation.annotation.extents:
             names.expr(extent, known, "kernel")
     names.expr(equation.right, inner, "kernel")
+    if not any(isinstance(_bare(item), Slice) for item in target.items or ()) and target.items is not None:
+        names.one(equation.value, of_index)
 
 
 def _defined_twice(kernel: Kernel, starts: Mapping[tuple[str, int], str], findings: Findings) -> None:

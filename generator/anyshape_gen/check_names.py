@@ -6,22 +6,26 @@ numbers of arguments, items of scalars and index variables that hide a dim; and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.functions import ALLOWED, CONSTANTS, FUNCTIONS, arity_text
-from anyshape_gen.kinds import bind_generator, kind_of
+from anyshape_gen.kinds import Kinds, bind_generator, kind_of
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import (
+    Assert,
     Assign,
     Born,
     Call,
+    Compare,
     Comprehension,
+    Expr,
     Function,
     Generator,
     If,
     Index,
+    Item,
     Method,
     Name,
     Node,
@@ -31,8 +35,9 @@ from anyshape_gen.nodes import (
 )
 from anyshape_gen.parse_rules import STRING_METHODS
 from anyshape_gen.parse_values import DTYPES
+from anyshape_gen.printer import to_text
 from anyshape_gen.source import Findings, nearest
-from anyshape_gen.traverse import children
+from anyshape_gen.traverse import children, free_names, walk_all
 
 K = ValueKind
 SINGLE = (K.INT, K.FLOAT, K.BOOL)
@@ -53,6 +58,10 @@ class NameChecker:
     called: set[str] = field(default_factory=set)
     fixed: frozenset[str] = frozenset()
     """names of dims and parameters, which no variable may hide"""
+    outer: frozenset[str] = frozenset()
+    """names that are known before a kernel runs"""
+    reading: bool = False
+    """Whether the expression is of an assert that reads elements"""
 
     # --- expressions
     # ------------------------------------------------------------------------------------------------------
@@ -79,6 +88,10 @@ class NameChecker:
                 self._index(node, scope)
                 for child in children(node):
                     self.expr(child, scope, where)
+            case Compare():
+                self._compare(node, scope, where)
+                for child in children(node):
+                    self.expr(child, scope, where)
             case _:
                 for child in children(node):
                     self.expr(child, scope, where)
@@ -101,8 +114,51 @@ class NameChecker:
         for part in (node.element, *node.conditions):
             self.expr(part, inner, where)
         if isinstance(node, Reduction):
+            if where == "kernel":
+                self.one(node.element, inner)
             for _, value in node.keywords:
                 self.expr(value, scope, where)
+
+    def _compare(self, node: Compare, scope: Mapping[str, ValueKind], where: str) -> None:
+        """Checks that a kernel compares elements and positions one by one; vectors of sizes and parameters are compared ahead of it."""
+        sides = (node.first, *(side for _, side in node.rest))
+        for left, (op, right) in zip(sides, node.rest):
+            vectors = [side for side in (left, right) if kind_of(side, scope) == K.VECTOR]
+            if (where == "kernel" or self.reading) and vectors and op not in ("in", "not in") and self._varies((left, right), scope):
+                items = [("a", left), ("b", right)]
+                over = [f"{name}" if side in vectors else to_text(side) for name, side in items]
+                names = ", ".join(name for name, side in items if side in vectors)
+                texts = ", ".join(to_text(side) for side in vectors)
+                domain = f"zip({texts})" if len(vectors) > 1 else texts
+                form = f"all({over[0]} {op} {over[1]} for {names} in {domain})"
+                self.findings.add(node.span, f"vectors are compared item by item in a kernel: write `{form}`")
+
+    def _comparisons_of(self, function: Function, args: Mapping[str, Item], scope: Mapping[str, ValueKind]) -> None:
+        """Checks the comparisons of a `define:` function for the arguments of one call."""
+        kinds = {name: kind_of(arg, scope) for name, arg in args.items()}
+        if K.VECTOR in kinds.values():
+            outer = self.outer
+            self.outer = outer | {name for name, arg in args.items() if not self._varies((arg,), scope)}
+            for node in walk_all((*(s.value for s in function.body), function.result)):
+                if isinstance(node, Compare):
+                    self._compare(node, {**scope, **kinds}, "kernel")
+            self.outer = outer
+
+    def one(self, node: Expr, scope: Mapping[str, ValueKind]) -> None:
+        """Checks that what a kernel computes for an element is one number."""
+        if kind_of(node, Kinds(scope, self.functions)) == K.VECTOR and self._varies((node,), scope):
+            text = f"`{to_text(node)}` is a vector, and an element is one number: take an item of it, or a reduction of its items"
+            self.findings.add(node.span, text)
+
+    def _varies(self, nodes: Sequence[Node], scope: Mapping[str, ValueKind]) -> bool:
+        """Whether expressions depend on variables of a kernel, or on elements."""
+        free = {n for node in nodes for n in free_names(node)} - self.outer
+        return self._reads(nodes, scope) or any(n not in CONSTANTS for n in free)
+
+    def _reads(self, nodes: Sequence[Node], scope: Mapping[str, ValueKind]) -> bool:
+        """Whether expressions read elements."""
+        read = (n for n in walk_all(nodes) if isinstance(n, Index))
+        return any(kind_of(n.base, scope) in (K.TENSOR, K.TENSORS) for n in read)
 
     def _no_hiding(self, generator: Generator) -> None:
         for target in generator.targets:
@@ -133,6 +189,8 @@ class NameChecker:
         if own is not None:
             if count != len(own.args) and not starred:
                 self.findings.add(node.span, arity_text(node.func, len(own.args), len(own.args), count))
+            elif where == "kernel" and not starred:
+                self._comparisons_of(own, dict(zip(own.args, node.args)), scope)
             return
         if node.func in {rule.var for rule in self.spec.dtypes}:
             return
@@ -201,7 +259,11 @@ class NameChecker:
                     self.rule(then, scope)
                     self.rule(other, scope)
                 case _:
+                    # a kernel tests what an assert says of elements
+                    self.outer = frozenset(scope)
+                    self.reading = isinstance(statement, Assert) and self._reads((statement,), scope)
                     self.expr(statement, scope, "rule")
+                    self.reading = False
 
     def _assigns(self, name: str, node: Node) -> None:
         if name in self.fixed:
@@ -211,7 +273,9 @@ class NameChecker:
     def function(self, function: Function, scope: Mapping[str, ValueKind], where: str) -> None:
         """Checks a `define:` function, which may read its arguments, its own names, and the names of the op."""
         inner = {**scope, **dict.fromkeys(function.args, K.ANY)}
+        outer, self.outer = self.outer, self.outer | {*function.args, *(n for s in function.body for n in s.names)}
         for statement in function.body:
             self.expr(statement.value, inner, where)
             inner.update(dict.fromkeys(statement.names, K.ANY))
         self.expr(function.result, inner, where)
+        self.outer = outer

@@ -68,6 +68,7 @@ def check_procedure(
     born = born_sizes(spec.shape)
     results = dict.fromkeys((o.name for o in spec.outputs), K.TENSOR)
     known = {name: kind for name, kind in scope.items() if name not in born}
+    names.outer = frozenset({**known, **results})
     checker = _Checker(spec, names, {**known, **results}, findings)
     after = checker.block(procedure.steps, set(), False)
     for operand in spec.outputs:

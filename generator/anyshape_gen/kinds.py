@@ -146,6 +146,8 @@ def _either(left: ValueKind, right: ValueKind) -> ValueKind:
 
 
 def _call(expr: Call, scope: Mapping[str, ValueKind]) -> ValueKind:
+    if isinstance(scope, Kinds) and expr.func in scope.functions:
+        return scope.of_call(scope.functions[expr.func], expr.args)
     if expr.func in ("list", "sorted", "unique") and kind_of(expr.args[0], scope) in (K.STR, K.TEXTS):
         return K.TEXTS
     if expr.func in VECTOR_FUNCTIONS:
@@ -158,8 +160,6 @@ def _call(expr: Call, scope: Mapping[str, ValueKind]) -> ValueKind:
     if expr.func in ("min", "max") and len(kinds) == 1:
         return K.INT
     if expr.func not in FUNCTIONS:
-        if isinstance(scope, Kinds) and expr.func in scope.functions:
-            return scope.of_call(scope.functions[expr.func], expr.args)
         return K.ANY
     # Any other function is elementwise: its result is a vector where an argument is one.
     return K.VECTOR if K.VECTOR in kinds else kinds[0] if kinds else K.ANY

@@ -124,6 +124,25 @@ def _leaves_range(inputs: Sequence[Array]) -> bool:
     return False
 
 
+def product_leaves_range(inputs: Sequence[Array]) -> bool:
+    """Whether a product of one element of each operand overflows or underflows in some order of the factors."""
+    above = below = 0.0
+    ranges = [finfo(a.dtype) for a in inputs if is_float(a)]
+    for a in inputs:
+        m = _magnitudes(a)
+        logs = np.log(m[m > 0])
+        above += max(0.0, float(logs.max(initial=0.0))) + float(np.log(max(m.size, 1)))
+        below += max(0.0, -float(logs.min(initial=0.0)))
+    return any(above > np.log(float(r.max)) or below > -np.log(float(r.tiny)) for r in ranges)
+
+
+def is_normal(a: Array) -> Array:
+    """Which elements are finite, and not below the smallest normal number."""
+    with np.errstate(all="ignore"):
+        wide = np.abs(a.astype(np.float64))
+    return np.isfinite(wide) & (wide >= float(finfo(a.dtype).tiny))
+
+
 def _total(inputs: Sequence[Array]) -> float:
     worst = 1.0
     for a in inputs:
@@ -175,7 +194,7 @@ def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> bool
         good |= ~np.isfinite(g) & ~np.isfinite(w) & (leaves | allowed.overflows | np.isposinf(allowed.scale))
     undetermined = allowed.undetermined | np.isposinf(allowed.spread)
     if allowed.leaves_range:
-        undetermined = undetermined | ~_is_normal(got) | ~_is_normal(want)
+        undetermined = undetermined | ~is_normal(got) | ~is_normal(want)
     good, telling = good | undetermined, telling & ~np.asarray(undetermined)
     if not good.all():
         at = tuple(int(k) for k in np.argwhere(~good)[0])
@@ -191,9 +210,3 @@ def _flushed(a: Array) -> float:
     bits and less are rounded from f32, in which their subnormals are exact."""
     info = finfo(a.dtype)
     return float(info.tiny if a.dtype.itemsize >= 4 else 2 * info.smallest_subnormal)
-
-
-def _is_normal(a: Array) -> Array:
-    with np.errstate(all="ignore"):
-        wide = np.abs(a.astype(np.float64))
-    return np.isfinite(wide) & (wide >= float(finfo(a.dtype).tiny))

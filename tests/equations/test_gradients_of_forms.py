@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anyshape
-from anyshape import ops
+from anyshape import control, ops
 from anyshape.errors import AnyshapeError, UnsupportedError
 
 RNG = np.random.default_rng(0)
@@ -148,7 +148,7 @@ def test_the_reason_and_the_line_where_there_is_none(name):
 
 
 def test_a_branch_of_a_composition_that_is_decided_is_passed_through():
-    """The length of the parts decides, whatever the signal's; where only the run knows it, there is no gradient."""
+    """The length of the parts decides, whatever the signal's."""
     signal = anyshape.input("x", "f64[1, n, 1]")
     power = ops.sum(ops.stft(signal, step=4, length=8) ** 2)
     step = anyshape.compile(anyshape.function([signal], anyshape.gradients(power, [signal])))
@@ -157,8 +157,47 @@ def test_a_branch_of_a_composition_that_is_decided_is_passed_through():
     waves = np.fft.rfft(parts, axis=1)
     want = 2 * np.real(np.einsum("fkn,fkm,m->n", np.conj(waves), waves, x[0, :, 0]))
     np.testing.assert_allclose(np.reshape(step(x), -1), want, rtol=1e-9)
-    with pytest.raises(UnsupportedError, match="no gradient of if, which"):
-        anyshape.gradients(ops.sum(ops.dft(signal)), [signal])
+
+
+@pytest.mark.parametrize("n", [12, 512, 1031])
+def test_a_transform_of_a_length_that_only_the_run_tells_has_the_gradient_of_its_form(n):
+    """The power of the spectrum is n times that of the signal, so its gradient is 2 n x, in every form of the composition."""
+    signal = anyshape.input("x", "f64[1, n, 1]")
+    step = anyshape.compile(anyshape.function([signal], anyshape.gradients(ops.sum(ops.dft(signal) ** 2), [signal])))
+    x = np.random.default_rng(n).normal(size=(1, n, 1))
+    np.testing.assert_allclose(step(x), 2 * n * x, rtol=1e-9)
+
+
+def test_the_adjoint_of_a_branch_is_a_branch():
+    """Both sides read what is outside, one of them not all of it; sizes and numbers of float results differ, and one fails where taken."""
+    x, w = anyshape.input("x", "f64[n]"), anyshape.input("w", "f64[n]")
+    y, _, z = control.if_(
+        ops.sum(x) > 0,
+        lambda: [ops.sin(x) * w, ops.argmax(x, axis=0), ops.sum(w)],
+        lambda: [ops.exp(x[:1]), ops.argmin(x, axis=0), ops.sum(x * x)],
+    )
+    first = anyshape.gradients(ops.sum(y * y) * z, [x, w])
+    exe = anyshape.compile(anyshape.function([x, w], [*first, *anyshape.gradients(ops.sum(first[1]), [x])]))
+    a, b, s, c = np.array([1.0, 2, 3]), np.array([2.0, 5, 7]), np.sin([1.0, 2, 3]), np.cos([1.0, 2, 3])
+    got = exe(a, b)
+    np.testing.assert_allclose(got[0], 2 * s * c * b**2 * b.sum())
+    np.testing.assert_allclose(got[1], 2 * s**2 * b * b.sum() + np.sum((s * b) ** 2))
+    np.testing.assert_allclose(got[2], 4 * s * c * b * b.sum() + 3 * 2 * s * c * b**2)
+    of_x, of_w, mixed = exe(-a, b)
+    np.testing.assert_allclose(of_x, [2 * np.exp(-2) * 14, 0, 0] + np.exp(-2) * 2 * -a)
+    np.testing.assert_array_equal([of_w, mixed], np.zeros((2, 3)))
+
+
+def test_a_side_of_a_branch_without_an_adjoint_is_named_and_one_that_fails_fails():
+    x, m = anyshape.input("x", "f64[n]"), anyshape.input("m", "f64[n, n]")
+    (y,) = control.if_(ops.sum(m) > 0, lambda: [ops.unique_slices(m, 0)[0]], lambda: [m])
+    with pytest.raises(UnsupportedError, match=r"no gradient of unique_slices: a procedure"):
+        anyshape.gradients(y, [m])
+    (y,) = control.if_(ops.sum(x) > 0, lambda: [x * x], lambda: [ops.reshape(x[:1], [2])])
+    exe = anyshape.compile(anyshape.function([x], anyshape.gradients(y, [x])))
+    np.testing.assert_array_equal(exe(np.array([1.0, 2])), [2, 4])
+    with pytest.raises(AnyshapeError, match="cannot view"):
+        exe(np.array([-1.0, -2]))
 
 
 def test_what_is_demanded_of_elements_is_demanded_of_a_gradient():

@@ -237,6 +237,17 @@ def test_dims_are_keys_and_members() -> None:
     assert {n + 1, n + 1, k + 1} == {k + 1, n + 1} and x.type == anyshape.input("z", "f32[n]").type != y.type
 
 
+def test_not_and_in_of_python_ask_for_one_expression_and_decide_at_once() -> None:
+    """They ask as a dict and an `assert` do, by `__bool__` of what `==` gives, so that refusing them would refuse those."""
+    x, y = inputs(x="f32[n]", y="f32[k]")
+    n, k = x.shape[0], y.shape[0]
+    asked = []
+    control.if_(k <= n, lambda: asked.append((not k == n, k in (n, 1), k in (n, k), k == n or n == n)) or x, lambda: x)  # noqa: SIM201
+    assert asked == [(True, False, True, True)]
+    with pytest.raises(ArgumentError, match="equal"):
+        ops.require(k == n, "they differ")
+
+
 CONDITIONS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[int, int], bool]]] = {
     "k <= n": (lambda k, n: k <= n, lambda k, n: k <= n),
     "~k.equal(n)": (lambda k, n: ~k.equal(n), lambda k, n: k != n),

@@ -42,6 +42,23 @@ WRONG = {
         " >> conv_transpose(x, w, strides=s, dilations=d, pads=p, output_padding=o, output_shape=z, auto_pad=a, groups=g)",
         "in place of",
     ),
+    "a factor of a row moved out of its sum": (
+        "matmul",
+        "matmul(a, mul(b, r)) as y >> mul(matmul(a, b), r) if finite(r) and rank(r) <= min(rank(b), rank(y))",
+        "in place of",
+    ),
+    "a factor left out, which sums that overflow do not hide": (
+        "matmul",
+        "matmul(a, mul(b, r)) as y >> matmul(a, b) if finite(r) and prod(shape(r)) == 1 and rank(r) <= min(rank(b), rank(y))",
+        "in place of",
+    ),
+    "zero points left out": (
+        "matmul",
+        "matmul(dequantize_linear(a, sa, _, axis=_), dequantize_linear(b, sb, _, axis=_))"
+        " >> matmul_integer_to_float(a, sa, b=b, sb=sb)"
+        " if finite(sa) and finite(sb) and prod(shape(sa)) == 1 and prod(shape(sb)) == 1",
+        "in place of",
+    ),
     "no condition that ever holds": ("relu", "relu(relu(x)) >> x if len(shape(x)) < 0", "never fired"),
 }
 

@@ -11,11 +11,11 @@ import pytest
 
 from anyshape import dims
 from anyshape.dims import Size
-from anyshape.dtypes import F32, F64, I64
+from anyshape.dtypes import F32, F64, I64, parse_dtype
 from anyshape.equations import Tensor
 from anyshape.equations.expr import cast
-from anyshape.equations.functions import maximum, where
-from anyshape.lower import Group, Packed, host_target, lower_group
+from anyshape.equations.functions import exp, maximum, minimum, reduce_, where
+from anyshape.lower import Group, Packed, describe, host_target, lower_group
 from anyshape.lower.emit import elementwise
 from anyshape.lower.gemm import tiles_for
 from anyshape.lower.target import Target
@@ -266,6 +266,32 @@ def test_constant_batched_operand() -> None:
     check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, given={w: array})
 
 
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_a_part_of_a_constant_is_packed(first: int, backward: bool) -> None:
+    """One gate's weights among those of all, in their order or from the last column back."""
+    b = Builder("gate")
+    x, w, y = b.input([N, 20]), b.input([3, 45, 20]), b.tensor([N, 45])
+    i, j = b.eqs.indices("i", y.shape)
+    at = 44 - j if backward else j
+    b.eqs.define(y[i, j], reduce_("sum", [20], lambda k: x[i, k] * w[first, at, k]))
+    b.output(y)
+    array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
+    native = check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, given={w: array})
+    assert [type(t) for t in native.kernel.inputs] == [Tensor, Packed]
+
+
+def test_a_part_of_a_constant_that_begins_anywhere_is_not_packed() -> None:
+    b = Builder("gate")
+    x, w, y = b.input([N, 20]), b.input([3, 45, 20]), b.tensor([N, 45])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], reduce_("sum", [20], lambda k: x[i, k] * w[minimum(K, 2), j, k]))
+    b.output(y)
+    array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
+    native = check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, given={w: array})
+    assert [type(t) for t in native.kernel.inputs] == [Tensor, Tensor]
+
+
 def test_computed_operand() -> None:
     """A factor that is more than a load is computed once, into scratch."""
     b = Builder("prologue")
@@ -273,6 +299,34 @@ def test_computed_operand() -> None:
     b.output(b.matmul(x, b.input([K, M])))
     native = check(b.group(), SIZES, tolerance=1e-4)
     assert native.kernel.schedule == ("blocked", "rows", "product")
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_factor_of_several_summed_variables_that_is_checked_is_computed_once(checked: bool) -> None:
+    """Loops would look each element up again, and check it, for every column. One without checks is computed as it is packed."""
+    b = Builder("looked up")
+    x, at, w = b.input([5, 3, N]), b.input([5], I64), b.input([M, 5, 3])
+    y = b.tensor([M, N])
+    j, i = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[j, i], reduce_("sum", [5, 3], lambda p, q: exp(x[at[p] if checked else p, 2 - q, i]) * w[j, p, q]))
+    b.output(y)
+    native = check(b.group(), SIZES, tolerance=1e-4, given={at: np.array([4, 0, 2, 2, 1])})
+    assert native.kernel.schedule == (("rows", "product") if checked else ("product",))
+
+
+@pytest.mark.parametrize(
+    ("rows", "step", "gap", "copied"), [(64, 2, 0, True), (63, 2, 0, False), (64, 1, 0, False), (64, 2, 1, False)]
+)
+def test_places_of_a_strided_factor_are_columns_of_one_product(rows: int, step: int, gap: int, copied: bool) -> None:
+    """Of a copy, where there are rows enough to pay for it, and results that lie one behind the other."""
+    b = Builder("strided")
+    x, w = b.input([K, 3 * step, M * step]), b.input([rows, K])
+    y, bias = b.tensor([rows, 3, M]), b.input([3, M + gap])
+    c, i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[c, i, j], reduce_("sum", [K], lambda k: w[c, k] * x[k, i * step, j * step]) + bias[i, j])
+    b.output(y)
+    assert ("ahead dense" in describe(b.group())) == copied
+    check(b.group(), SIZES, tolerance=1e-4)
 
 
 def test_product_then_layer_norm() -> None:
@@ -349,3 +403,23 @@ def test_work_is_counted_by_what_a_cycle_multiplies(
     b.output(b.matmul(b.input([N, 300]), b.input([300, 48])))
     work = lower_group(b.group(), host_target()).work
     assert dims.evaluate(work, {N: 100}) == 300 * 48 // host_target().lanes(4) * expected
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+@pytest.mark.parametrize("dtype", ["f32", "u8"])
+def test_rows_are_not_gathered_from_windows_where_the_constant_differs_between_those(dtype: str, level: str) -> None:
+    """y[n, i, o] = sum(x[n, j, i, c] * w[i, j, c, o]): adjacent c of each i look like windows that do not overlap."""
+    b = Builder("steps")
+    x, w = b.input([B, 4, 3, 2], dtype), b.input([3, 4, 2, 21], "i8" if dtype == "u8" else dtype)
+    wide = "i32" if dtype == "u8" else dtype
+    y = b.tensor([B, 3, 21], wide)
+    n, i, o = b.eqs.indices("i", y.shape)
+
+    def term(j: Any, c: Any) -> Any:
+        return cast(x[n, j, i, c], parse_dtype(wide)) * cast(w[i, j, c, o], parse_dtype(wide))
+
+    b.eqs.define(y[n, i, o], reduce_("sum", [4, 2], term))
+    b.output(y)
+    values = np.random.default_rng(1).integers(-100, 100, w.shape).astype(w.dtype.numpy)
+    group = replace(b.group(), constants={w: values})
+    check(group, [{B: 1}, {B: 5}], given={w: values}, target=host_target().limited(level))

@@ -179,8 +179,8 @@ def test_what_is_apart_is_around_the_positions_and_shared_out(constant: bool, sh
     x, r, h0 = group.inputs
     (y,) = group.outputs
     kernel = Native(group)
-    assert kernel.kernel.pieces == (1 if shared else 2)
-    assert (kernel.kernel.work == 0) == shared
+    assert kernel.kernel.pieces == (N if shared else 2)
+    assert kernel.kernel.work != 0
     for t, n in ((4, 3), (1, 20), (0, 2), (3, 1), (3, 0)):
         arrays = {x: RNG.normal(size=(t, 2, n, 5)), r: weights, h0: RNG.normal(size=(2, n, 5))}
         arrays = {k: a.astype(np.float32) for k, a in arrays.items()}
@@ -199,6 +199,79 @@ def test_what_is_apart_is_around_the_positions_and_shared_out(constant: bool, sh
     lines = [line.strip() for line in describe(group).splitlines()]
     before = lines[lines.index(next(line for line in lines if line.startswith("steps position"))) - 1]
     assert (before.startswith("for ") and before.endswith("in 2:")) == (not shared)
+    assert (before.startswith("block of ") and before.endswith(" in n:")) == shared
+
+
+@pytest.mark.parametrize("along", ["direction", "row", "gate", "positions"])
+def test_what_reads_others_goes_through_the_positions_with_them(along: str) -> None:
+    """Directions that read each other's values are not apart, but rows are; rows that do, another gate, other positions leave directions
+    apart."""
+    x, y = tensor("x", "f32", T, 2, N, 3, H), tensor("y", "f32", T + 2, 2, N, 3, H)
+    r, eqs = tensor("r", "f32", 2, H, H), Equations("others", {}, {})
+    for k in range(2):
+        u, n, a, j = eqs.index("u", 2), eqs.index("n", N), eqs.index("a", 3), eqs.index("j", H)
+        eqs.define(y[k, u, n, a, j], 0)
+    s, u, n, a, j = eqs.index("s", T), eqs.index("u", 2), eqs.index("n", N), eqs.index("a", 3), eqs.index("j", H)
+    at = {
+        "direction": lambda k: where(lt(u, 1), lambda: y[s + 1, u + 1, n, a, k], 0),
+        "row": lambda k: where(lt(n, N - 1), lambda: y[s + 1, u, n + 1, a, k], 0),
+        "gate": lambda k: y[s + 1, u, n, 1, k],
+        "positions": lambda k: y[s, u, n, a, k],
+    }[along]
+    eqs.step(y[s + 2, u, n, a, j], tanh(x[s, u, n, a, j] + reduce_("sum", [H], lambda k: at(k) * r[u, j, k])), s)
+    group = Group("others", tuple(eqs.equations), (x, r), outputs=(y,))
+    kernel = Native(group)
+    assert kernel.kernel.pieces == (N if along == "direction" else 2)
+    for t, n in ((4, 3), (1, 20), (3, 1)):
+        arrays = {x: RNG.normal(size=(t, 2, n, 3, 5)), r: RNG.normal(size=(2, 5, 5))}
+        arrays = {k: a.astype(np.float32) for k, a in arrays.items()}
+        sizes = {T: t, N: n, H: 5}
+        wanted = interpret(eqs.equations, arrays, sizes)[y]
+        for parts in (1, 2, 3):
+            status, (got,) = kernel.run(arrays, sizes, parts)
+            assert status == 0
+            np.testing.assert_allclose(got, wanted, 1e-4, 1e-5)
+
+
+def limited(by: str) -> tuple[Group, Equations]:
+    """Steps of a product up to the longest row, and beyond it what was given; the condition is one of positions, or another."""
+    x, r, n_ = tensor("x", "f32", T, N, H), tensor("r", "f32", H, H), tensor("most", "i64", N)
+    y, eqs = tensor("y", "f32", T + 1, N, H), Equations("limited", {}, {})
+    cell = eqs.scratch("cell", x.dtype, (T + 1, N, H))
+    for start in (y, cell):
+        n, j = eqs.index("n", N), eqs.index("j", H)
+        eqs.define(start[0, n, j], 0)
+    s, n, j = eqs.index("s", T), eqs.index("n", N), eqs.index("j", H)
+
+    def chosen(value: Any, s: Any, n: Any) -> Any:
+        return value if by == "nothing" else where(lt(s, n_[n] if by == "row" else n_[0]), lambda: value, -2)
+
+    fresh = tanh(x[s, n, j] + reduce_("sum", [H], lambda k: y[s, n, k] * r[j, k]))
+    eqs.step(cell[s + 1, n, j], chosen(cell[s, n, j] + fresh, s, n), s)
+    s, n, j = eqs.index("s", T), eqs.index("n", N), eqs.index("j", H)
+    eqs.step(y[s + 1, n, j], tanh(cell[s + 1, n, j]) if by == "one" else chosen(tanh(cell[s + 1, n, j]), s, n), s)
+    return Group("limited", tuple(eqs.equations), (x, r, n_), outputs=(y,)), eqs
+
+
+@pytest.mark.parametrize("by", ["position", "row", "nothing", "one"])
+def test_positions_beyond_all_rows_have_no_products(by: str) -> None:
+    """Where one condition of the position alone chooses every value; one that differs from row to row, or chooses some values only, is part
+    of the values."""
+    group, eqs = limited(by)
+    x, r, most = group.inputs
+    (y,) = group.outputs
+    kernel = Native(group)
+    text = describe(group)
+    assert ("if (" in text.split("steps position")[1].split("product")[0]) == ("else:" in text) == (by == "position")
+    for t, n, longest in ((4, 3, 2), (4, 20, 4), (3, 1, 0), (3, 2, 9), (0, 2, 1)):
+        arrays = {x: RNG.normal(size=(t, n, 5)).astype(np.float32), r: RNG.normal(size=(5, 5)).astype(np.float32)}
+        arrays[most] = np.maximum(longest - np.arange(n), 0)
+        sizes = {T: t, N: n, H: 5}
+        wanted = interpret(eqs.equations, arrays, sizes)[y]
+        for parts in (1, 2):
+            status, (got,) = kernel.run(arrays, sizes, parts)
+            assert status == 0
+            np.testing.assert_allclose(got, wanted, 1e-4, 1e-5)
 
 
 def _with_constant(weights: Any) -> tuple[Group, Equations]:

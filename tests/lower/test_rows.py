@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from anyshape import dims
-from anyshape.dtypes import BOOL, F32, F64, I32, I64
-from anyshape.equations.expr import cast, scalar
+from anyshape.dtypes import BOOL, F32, F64, I32, I64, parse_dtype
+from anyshape.equations.expr import cast, const, scalar
 from anyshape.equations.functions import (
     erf,
     exp,
@@ -339,3 +339,21 @@ def test_lanes_are_positions_where_few_elements_lie_side_by_side(read: bool, few
     text = describe(b.group())
     assert ("i1 in m along" in text) == (not read and few < 4), text
     check(b.group(), [{N: 3, M: 1}, {N: 2, M: 37}, {N: 0, M: 4}, {N: 1, M: 130}], target=target)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
+@pytest.mark.parametrize(("exponent", "short"), [(1.0, True), (2.0, True), (0.5, True), (-1.0, True), (0.25, False), (-2.0, False)])
+def test_powers_that_take_an_instruction(exponent: float, short: bool, dtype: str) -> None:
+    """Exponents that are known, also as quotients: 1 / 2 of a parameter p."""
+    b = Builder("powers")
+    x = b.input([N], dtype)
+    power = const(1.0, x.dtype) / cast(const(1.0 / exponent, F64), x.dtype)
+    b.output(b.map(lambda a: a**power, x))
+    group = b.group()
+    assert ("pow" not in describe(group)) == short
+    values = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -2.0, 3.0, 0.3], parse_dtype(dtype).numpy)
+    (y,) = Native(group).run({x: values}, {N: len(values)})[1]
+    with np.errstate(all="ignore"):
+        wanted = np.power(values, np.full(values.shape, exponent, values.dtype))
+    np.testing.assert_allclose(y, wanted, rtol=1e-3 if dtype == "f16" else 1e-6)
+    assert (np.signbit(y) == np.signbit(wanted))[~np.isnan(wanted)].all()

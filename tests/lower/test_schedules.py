@@ -101,3 +101,14 @@ def test_attention_is_product_rows_product_by_blocks() -> None:
         "phase1",
     ]
     assert lines[-1] == "    phase1 lies over phase0"
+
+
+def test_quotients_and_remainders_are_divided_where_the_size_divides_terms() -> None:
+    b = Builder("grouped")
+    x, y = b.input([M, 8]), b.tensor([N, 4])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], x[(4 * i + j) // 4, (8 * i + j) % 8] + x[(4 * i + j + 1) // 4, j // 3])
+    b.output(y)
+    (line,) = shown(b)[1:]
+    assert "= (x0[i0*8 + i1] + x0[" in line
+    assert line.count("//") == 2, "one more than a multiple is no plain one, and 3 does not divide"

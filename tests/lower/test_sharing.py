@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import anyshape
+from anyshape import ops
 from anyshape.dims import Size, symbol
 from anyshape.equations.functions import wrap
 from anyshape.lower import Group, Kernel, Lowering, Origin, Packed, host_target, lower_group
@@ -154,6 +156,30 @@ def test_no_weights_are_kept() -> None:
     (known,) = (forms.find(form) for form in list(forms._known))
     assert known is not None
     assert sum(i.array.nbytes for i in known.kernel.inputs if isinstance(i, Packed)) == 0
+
+
+def test_a_constant_of_several_groups_is_packed_once() -> None:
+    group, alike, other = layer(0), layer(0), layer(0)
+    (weight,), (of_alike,) = group.constants.values(), alike.constants
+    alike = replace(alike, constants={of_alike: weight})
+    lowering = Lowering(host_target(), Forms())
+    packed = [
+        next(i.array for i in lowering.lower(g).inputs if isinstance(i, Packed)) for g in (group, alike, other, alike)
+    ]
+    assert packed[0] is packed[1] is packed[3] is not packed[2]
+
+
+def convolutions(*channels: int) -> int:
+    """How many kernels convolutions of so many channels are, with what stores their operands and results in another order."""
+    xs = [anyshape.input(f"x{c}", f"f32[b, {c}, h, w]") for c in channels]
+    ys = [ops.conv(x, np.ones((c, c, 3, 3), np.float32), pads=[1] * 4) for x, c in zip(xs, channels)]
+    return anyshape.compile(anyshape.function(xs, ys), growth=0).report.kernels
+
+
+def test_layers_that_differ_in_numbers_of_channels_share_a_long_kernel() -> None:
+    """Not where one of them has channels that fill no whole vectors."""
+    assert convolutions(64, 128, 256) == 3 * convolutions(64) - 2
+    assert convolutions(64, 72) == 2 * convolutions(64)
 
 
 def test_what_becomes_a_literal_is_part_of_the_form() -> None:

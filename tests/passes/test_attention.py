@@ -67,6 +67,26 @@ def test_one_kernel(write: Make) -> None:
         np.testing.assert_allclose(exe(*given), slow(*given), rtol=1e-4, atol=1e-5)
 
 
+def test_keys_repeated_for_the_heads_of_a_group_are_read_where_they_are() -> None:
+    """As decoders are exported: keys and values of two heads, each copied for three heads of queries."""
+    q, mask = anyshape.input("q", "f32[b, 6, s, 8]"), anyshape.input("mask", "f32[b, 1, s, t]")
+    k, v = anyshape.input("k", "f32[b, 2, t, 8]"), anyshape.input("v", "f32[b, 2, t, 8]")
+
+    def repeated(x: Any) -> Any:
+        b, heads, t, e = x.type.shape
+        return ops.reshape(ops.broadcast_to(ops.expand_dims(x, axes=[2]), (b, heads, 3, t, e)), (b, 3 * heads, -1, e))
+
+    f = anyshape.function([q, k, v, mask], plain(q, repeated(k), repeated(v), mask))
+    (together,) = [names for names in kernels(passes.optimise(f)) if "softmax" in names]
+    assert together.count("matmul") == together.count("broadcast_to") == 2
+    rng = np.random.default_rng(1)
+    exe, slow = compile(f), compile(f, kernels="interpret", fuse=False)
+    for b, s, t in ((2, 5, 7), (1, 1, 33), (1, 100, 3), (2, 0, 4), (2, 3, 0)):
+        shapes = ((b, 6, s, 8), (b, 2, t, 8), (b, 2, t, 8), (b, 1, s, t))
+        arrays = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+        np.testing.assert_allclose(exe(*arrays), slow(*arrays), rtol=1e-4, atol=1e-5)
+
+
 def test_scores_that_are_results_stay() -> None:
     params = inputs()
     q, k, v, mask = params

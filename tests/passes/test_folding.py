@@ -91,6 +91,13 @@ def test_calls_of_one_kind_are_compiled_once(monkeypatch: pytest.MonkeyPatch) ->
     assert len([k for k in spy._by_kernels._known if k[0].name == "cumsum"]) == 1
 
 
+def test_a_call_on_the_same_constants_is_made_once() -> None:
+    spy, (a, b, c) = Spy(), (anyshape.constant(np.full((60, 60), n, "f")) for n in (1, 2, 2))
+    first, again, other = (folded(ops.matmul(a, v), spy) for v in (b, b, c))
+    np.testing.assert_array_equal(other, np.full((60, 60), 120))
+    assert np.shares_memory(first, again) and not np.shares_memory(first, other)
+
+
 @pytest.mark.parametrize("n", [1_000, 300_000])
 def test_a_large_result_of_numbers_that_are_no_data_is_folded(n: int) -> None:
     """The function that computes it has no inputs: it is the call on constants again."""

@@ -62,6 +62,11 @@ def heads(v: Any) -> Any:
     return ops.transpose(ops.reshape(v, [0, 2, 4]), axes=[1, 0, 2])
 
 
+def repeated(v: Any) -> Any:
+    """Keys of 2 heads for 6."""
+    return ops.reshape(ops.broadcast_to(ops.expand_dims(v, axes=[1]), (2, 3, 8, v.type.shape[2])), [6, 8, -1])
+
+
 def reshaped(v: Any) -> Any:
     return ops.reshape(v, [0, 2, 4])
 
@@ -106,6 +111,10 @@ CASES: dict[str, tuple[Build, Build]] = {
     "maps across views": (
         lambda: [ops.exp(reshaped(ops.neg(x())))],
         lambda: [y := ops.neg(x()), ops.exp(reshaped(y))],
+    ),
+    "move behind views": (
+        lambda: [ops.matmul(x("6, n, 8", "q"), repeated(x("2, 8, n", "k")))],
+        lambda: [k := repeated(x("2, 8, n", "k")), ops.matmul(x("6, n, 8", "q"), k)],
     ),
     "side by side": (
         lambda: [ops.matmul(y := x(), weights(8, 5)), ops.matmul(y, weights(8, 7))],

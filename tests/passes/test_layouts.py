@@ -16,6 +16,7 @@ from anyshape import ops
 from anyshape.dtypes import parse_dtype
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value
+from anyshape.lower.emit import taps as emitted_taps
 from anyshape.passes import layouts
 from anyshape.passes.fuse import fuse
 from anyshape.passes.pipeline import optimise
@@ -200,6 +201,46 @@ def test_transposes_have_to_pay(channels: tuple[int, ...]) -> None:
 
 def test_few_channels_are_gathered_from_where_they_are() -> None:
     assert kernels(chain(3, 256, 256, 256)) == ["conv+relu", "conv+relu", "conv+relu", "transpose"]
+
+
+def stack(taps: int, layers: int, channels: int = 32, **params: Any) -> Function:
+    """Depthwise convolutions, of which none sums over channels."""
+    h = x = anyshape.input("x", f"f32[b, {channels}, h, w]")
+    for seed in range(layers):
+        w = np.random.RandomState(seed).randn(channels, 1, taps, taps).astype(np.float32) / taps
+        h = ops.conv(h, w, pads=[taps // 2] * 4, groups=channels, **params)
+    return anyshape.function([x], h)
+
+
+@pytest.mark.parametrize("taps, layers, pays", [(7, 1, True), (5, 1, True), (3, 1, False), (3, 2, True)])
+def test_windows_of_each_channel_pay_where_they_have_many_taps(taps: int, layers: int, pays: bool) -> None:
+    assert ("transpose" in kernels(stack(taps, layers))) is pays
+
+
+def test_what_follows_windows_along_channels_needs_no_transpose() -> None:
+    x = anyshape.input("x", "f32[b, 32, h, w]")
+    h = ops.conv(x, np.ones((32, 1, 7, 7), np.float32), pads=[3] * 4, groups=32)
+    rows = ops.softmax(ops.transpose(h, [0, 2, 3, 1]), axis=-1)
+    assert kernels(anyshape.function([x], rows)) == ["transpose", "conv", "transpose+softmax"]
+
+
+@pytest.mark.parametrize("params", [{}, {"strides": [2, 2]}, {"strides": [3, 1]}, {"dilations": [2, 1]}], ids=str)
+@pytest.mark.parametrize("taps", [5, 7])
+def test_places_together_are_what_they_are_alone(taps: int, params: dict[str, Any], always: None) -> None:
+    """At sizes that are no multiple of eight places, and less than a window."""
+    f = stack(taps, 1, 24, **params)
+    exe, alone = anyshape.compile(f, threads=1), anyshape.compile(f, kernels="interpret")
+    for shape in ((1, 24, 7, 8), (2, 24, 9, 17), (1, 24, 7, 3), (1, 24, 14, 31)):
+        x = np.random.RandomState(0).randn(*shape).astype(np.float32)
+        np.testing.assert_allclose(exe(x), alone(x), rtol=1e-4, atol=1e-4)
+
+
+def test_a_wrong_tap_of_places_together_is_noticed(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a kernel of channels that no other test has, which would be given the wrong one."""
+    monkeypatch.setattr(emitted_taps, "_step", lambda red, fixed, place: 2)
+    f = stack(5, 1, 29)
+    x = np.random.RandomState(0).randn(1, 29, 20, 20).astype(np.float32)
+    assert not np.allclose(anyshape.compile(f, threads=1)(x), anyshape.compile(f, kernels="interpret")(x), atol=1e-2)
 
 
 def test_a_saved_network(tmp_path: Path) -> None:

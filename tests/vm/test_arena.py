@@ -26,26 +26,12 @@ from anyshape.vm.compiling.kernels import InterpretedKernels, LoweredStep
 from anyshape.vm.executable.memory_text import memory_text
 from anyshape.vm.run.arena import Region
 from tests.in_threads import in_threads
-
-POISON = 0xFF  # in every byte: NaN for all floats, -1 for integers
+from tests.vm.poisoning import poison
 
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
     """In place of the fixture of that name: here the generated ops are meant."""
-
-
-def poison(exe: Executable) -> int:
-    """Overwrites what idle contexts keep; how many bytes that was."""
-    total = 0
-    plan: Any = exe.plan
-    while plan is not None:
-        for context in plan._pool._idle:
-            for region in context.regions:
-                ctypes.memset(region.address, POISON, region.capacity)
-                total += region.capacity
-        plan = plan.compiled_general
-    return total
 
 
 def elementwise(draw: Any) -> anyshape.Function:

@@ -127,20 +127,32 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
                 or_(eq(u, 1), direction == "reverse"),
                 lt(s, cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
             ),
-            lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
+            lambda: clamp(cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s, 0, t - 1),
             lambda: s,
         ),
         "specs/recurrent.yaml:127",
     )
+    longest = eqs.scratch("longest", parse_dtype("i64"), rules.Vec(()))
+    eqs.define(
+        longest[()],
+        reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
+        "specs/recurrent.yaml:129",
+    )
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:129")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:130")
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         hid[s + 1, u, n, j],
-        active(u, limited(into[u, now[s, u, n], n, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, j, l]))),
+        where(
+            or_(lens.absent is not None, lt(s, longest[()])),
+            lambda: active(
+                u, limited(into[u, now[s, u, n], n, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, j, l]))
+            ),
+            lambda: 0,
+        ),
         s,
-        source="specs/recurrent.yaml:130: into[u, now[s, u, n], n, j]",
+        source="specs/recurrent.yaml:131: into[u, now[s, u, n], n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -150,18 +162,18 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:131: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:133: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:132: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:134: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
 
 
-# specs/recurrent.yaml:185
+# specs/recurrent.yaml:187
 def gru_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -258,7 +270,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 3 + a) * h + j]
         + where(or_(lt(a, 2), not linear_before_reset), lambda: bias[u, ((1) * 3 + a) * h + j], lambda: 0),
-        "specs/recurrent.yaml:218",
+        "specs/recurrent.yaml:220",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -271,14 +283,20 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
                 or_(eq(u, 1), direction == "reverse"),
                 lt(s, cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
             ),
-            lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
+            lambda: clamp(cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s, 0, t - 1),
             lambda: s,
         ),
-        "specs/recurrent.yaml:220",
+        "specs/recurrent.yaml:222",
+    )
+    longest = eqs.scratch("longest", parse_dtype("i64"), rules.Vec(()))
+    eqs.define(
+        longest[()],
+        reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
+        "specs/recurrent.yaml:224",
     )
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:222")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:225")
     from_hid = eqs.scratch("from_hid", eqs.dtypes["F"], rules.Vec((t, e, b, 2, h)))
     update = eqs.scratch("update", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     reset = eqs.scratch("reset", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
@@ -290,14 +308,14 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         from_hid[s, u, n, a, j],
         reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:223",
+        source="specs/recurrent.yaml:226",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         update[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 0, j] + from_hid[s, u, n, 0, j])),
         s,
-        source="specs/recurrent.yaml:224: update[s, u, n, j] = gate(u, limited(into[u, now[s, "
+        source="specs/recurrent.yaml:227: update[s, u, n, j] = gate(u, limited(into[u, now[s, "
         "u, n], n, 0, j] + from_hid[s, u, n, 0, j]))",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -305,7 +323,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         reset[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 1, j] + from_hid[s, u, n, 1, j])),
         s,
-        source="specs/recurrent.yaml:225: reset[s, u, n, j] = gate(u, limited(into[u, now[s, u, "
+        source="specs/recurrent.yaml:228: reset[s, u, n, j] = gate(u, limited(into[u, now[s, u, "
         "n], n, 1, j] + from_hid[s, u, n, 1, j]))",
     )
     if linear_before_reset:
@@ -315,32 +333,36 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             reset[s, u, n, j]
             * (reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, (2) * h + j, l]) + bias[u, ((1) * 3 + 2) * h + j]),
             s,
-            source="specs/recurrent.yaml:227",
+            source="specs/recurrent.yaml:230",
         )
     else:
         s, u, n, l = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("l", h)
-        eqs.step(kept[s, u, n, l], reset[s, u, n, l] * hid[s, u, n, l], s, source="specs/recurrent.yaml:229")
+        eqs.step(kept[s, u, n, l], reset[s, u, n, l] * hid[s, u, n, l], s, source="specs/recurrent.yaml:232")
         s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
         eqs.step(
             inner[s, u, n, j],
             reduce_("sum", [h], lambda l: kept[s, u, n, l] * r[u, (2) * h + j, l]),
             s,
-            source="specs/recurrent.yaml:230",
+            source="specs/recurrent.yaml:233",
         )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         fresh[s, u, n, j],
         active(u, limited(into[u, now[s, u, n], n, 2, j] + inner[s, u, n, j])),
         s,
-        source="specs/recurrent.yaml:231: fresh[s, u, n, j] = active(u, limited(into[u, now[s, "
+        source="specs/recurrent.yaml:234: fresh[s, u, n, j] = active(u, limited(into[u, now[s, "
         "u, n], n, 2, j] + inner[s, u, n, j]))",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         hid[s + 1, u, n, j],
-        (1 - update[s, u, n, j]) * fresh[s, u, n, j] + update[s, u, n, j] * hid[s, u, n, j],
+        where(
+            or_(lens.absent is not None, lt(s, longest[()])),
+            lambda: (1 - update[s, u, n, j]) * fresh[s, u, n, j] + update[s, u, n, j] * hid[s, u, n, j],
+            lambda: 0,
+        ),
         s,
-        source="specs/recurrent.yaml:232",
+        source="specs/recurrent.yaml:235",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -350,18 +372,18 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:233: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:237: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:234: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:238: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
 
 
-# specs/recurrent.yaml:288
+# specs/recurrent.yaml:292
 def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -465,14 +487,14 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         ("a sequence length is not within 0..", t),
         "specs/recurrent.yaml:99: all(0 <= lens[n] <= t for n in b) does not hold",
     )
-    into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, t, b, 4, h)))
-    u, s, n, a, j = eqs.index("u", e), eqs.index("s", t), eqs.index("n", b), eqs.index("a", 4), eqs.index("j", h)
+    into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, 4, t, b, h)))
+    u, a, s, n, j = eqs.index("u", e), eqs.index("a", 4), eqs.index("s", t), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
-        into[u, s, n, a, j],
+        into[u, a, s, n, j],
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 4 + a) * h + j]
         + bias[u, ((1) * 4 + a) * h + j],
-        "specs/recurrent.yaml:327",
+        "specs/recurrent.yaml:331",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -485,27 +507,69 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
                 or_(eq(u, 1), direction == "reverse"),
                 lt(s, cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
             ),
-            lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
+            lambda: clamp(cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s, 0, t - 1),
             lambda: s,
         ),
-        "specs/recurrent.yaml:328",
+        "specs/recurrent.yaml:332",
+    )
+    longest = eqs.scratch("longest", parse_dtype("i64"), rules.Vec(()))
+    eqs.define(
+        longest[()],
+        reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
+        "specs/recurrent.yaml:339",
     )
     mem = eqs.scratch("mem", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:331")
+    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:340")
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:339")
-    pre = eqs.scratch("pre", eqs.dtypes["F"], rules.Vec((t, e, b, 4, h)))
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:350")
+    from_hid = eqs.scratch("from_hid", eqs.dtypes["F"], rules.Vec((t, e, 4, b, h)))
+    for_enter = eqs.scratch("for_enter", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
+    for_leave = eqs.scratch("for_leave", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
+    for_keep = eqs.scratch("for_keep", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
+    for_fresh = eqs.scratch("for_fresh", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     enter = eqs.scratch("enter", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     keep = eqs.scratch("keep", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     leave = eqs.scratch("leave", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
-    s, u, n, a, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("a", 4), eqs.index("j", h)
+    s, u, a, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("a", 4), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
-        pre[s, u, n, a, j],
-        into[u, now[s, u, n], n, a, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
+        from_hid[s, u, a, n, j],
+        reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:330: into[u, now[s, u, n], n, a, j]",
+        source="specs/recurrent.yaml:334",
+    )
+    s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
+    eqs.step(
+        for_enter[s, u, n, j],
+        into[u, 0, now[s, u, n], n, j] + from_hid[s, u, 0, n, j],
+        s,
+        source="specs/recurrent.yaml:335: for_enter[s, u, n, j] = into[u, 0, now[s, u, n], n, "
+        "j] + from_hid[s, u, 0, n, j]",
+    )
+    s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
+    eqs.step(
+        for_leave[s, u, n, j],
+        into[u, 1, now[s, u, n], n, j] + from_hid[s, u, 1, n, j],
+        s,
+        source="specs/recurrent.yaml:336: for_leave[s, u, n, j] = into[u, 1, now[s, u, n], n, "
+        "j] + from_hid[s, u, 1, n, j]",
+    )
+    s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
+    eqs.step(
+        for_keep[s, u, n, j],
+        into[u, 2, now[s, u, n], n, j] + from_hid[s, u, 2, n, j],
+        s,
+        source="specs/recurrent.yaml:337: for_keep[s, u, n, j] = into[u, 2, now[s, u, n], n, j] "
+        "+ from_hid[s, u, 2, n, j]",
+    )
+    s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
+    eqs.step(
+        for_fresh[s, u, n, j],
+        into[u, 3, now[s, u, n], n, j] + from_hid[s, u, 3, n, j],
+        s,
+        source="specs/recurrent.yaml:338: for_fresh[s, u, n, j] = into[u, 3, now[s, u, n], n, "
+        "j] + from_hid[s, u, 3, n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -513,12 +577,12 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         gate(
             u,
             limited(
-                pre[s, u, n, 0, j] + peep[u, (0) * h + j] * mem[s, u, n, j]
-                if (peep.absent is None) else pre[s, u, n, 0, j]
+                for_enter[s, u, n, j] + peep[u, (0) * h + j] * mem[s, u, n, j]
+                if (peep.absent is None) else for_enter[s, u, n, j]
             ),
         ),
         s,
-        source="specs/recurrent.yaml:332",
+        source="specs/recurrent.yaml:341",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -527,19 +591,23 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         if input_forget else gate(
             u,
             limited(
-                pre[s, u, n, 2, j] + peep[u, (2) * h + j] * mem[s, u, n, j]
-                if (peep.absent is None) else pre[s, u, n, 2, j]
+                for_keep[s, u, n, j] + peep[u, (2) * h + j] * mem[s, u, n, j]
+                if (peep.absent is None) else for_keep[s, u, n, j]
             ),
         ),
         s,
-        source="specs/recurrent.yaml:334",
+        source="specs/recurrent.yaml:343",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         mem[s + 1, u, n, j],
-        keep[s, u, n, j] * mem[s, u, n, j] + enter[s, u, n, j] * active(u, limited(pre[s, u, n, 3, j])),
+        where(
+            or_(lens.absent is not None, lt(s, longest[()])),
+            lambda: keep[s, u, n, j] * mem[s, u, n, j] + enter[s, u, n, j] * active(u, limited(for_fresh[s, u, n, j])),
+            lambda: 0,
+        ),
         s,
-        source="specs/recurrent.yaml:337",
+        source="specs/recurrent.yaml:346",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -547,16 +615,23 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         gate(
             u,
             limited(
-                pre[s, u, n, 1, j] + peep[u, (1) * h + j] * mem[s + 1, u, n, j]
-                if (peep.absent is None) else pre[s, u, n, 1, j]
+                for_leave[s, u, n, j] + peep[u, (1) * h + j] * mem[s + 1, u, n, j]
+                if (peep.absent is None) else for_leave[s, u, n, j]
             ),
         ),
         s,
-        source="specs/recurrent.yaml:338",
+        source="specs/recurrent.yaml:348",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
-        hid[s + 1, u, n, j], leave[s, u, n, j] * shown(u, mem[s + 1, u, n, j]), s, source="specs/recurrent.yaml:340"
+        hid[s + 1, u, n, j],
+        where(
+            or_(lens.absent is not None, lt(s, longest[()])),
+            lambda: leave[s, u, n, j] * shown(u, mem[s + 1, u, n, j]),
+            lambda: 0,
+        ),
+        s,
+        source="specs/recurrent.yaml:351",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -566,18 +641,18 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:341: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:352: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:342: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:353: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         cell[u, n, j],
         mem[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:343: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:354: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
     )

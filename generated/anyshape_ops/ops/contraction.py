@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import anyshape_ops.kernels.contraction as kernels
 import anyshape_ops.relations.contraction as relations
+import anyshape_ops.rewrites.contraction as rewrites
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
 # specs/contraction.yaml:51
@@ -23,9 +24,10 @@ MATMUL = OpDef(
     kernel=kernels.matmul_kernel,
     summary="Matrix products over the last two axes, with broadcasting before them; vectors count as matrices of one row or column.",
     source="specs/contraction.yaml:51",
+    rewrites=rewrites.MATMUL,
 )
 
-# specs/contraction.yaml:69
+# specs/contraction.yaml:83
 # gemm: no dyn variant, it has no parameters that are operands
 GEMM = OpDef(
     name="gemm",
@@ -46,10 +48,11 @@ GEMM = OpDef(
     relation=relations.gemm_relation,
     kernel=kernels.gemm_kernel,
     summary="alpha times the product of two matrices, each transposed on demand, plus beta times c.",
-    source="specs/contraction.yaml:69",
+    source="specs/contraction.yaml:83",
+    rewrites=rewrites.GEMM,
 )
 
-# specs/contraction.yaml:141
+# specs/contraction.yaml:164
 # contract: no dyn variant, it has no parameters that are operands
 CONTRACT = OpDef(
     name="contract",
@@ -68,10 +71,10 @@ CONTRACT = OpDef(
     relation=relations.contract_relation,
     kernel=kernels.contract_kernel,
     summary="The product of two tensors whose dims have labels, summed over the labels that the result does not have.",
-    source="specs/contraction.yaml:141",
+    source="specs/contraction.yaml:164",
 )
 
-# specs/contraction.yaml:195
+# specs/contraction.yaml:218
 # det: no dyn variant, it has no parameters
 DET = OpDef(
     name="det",
@@ -83,5 +86,5 @@ DET = OpDef(
     relation=relations.det_relation,
     kernel=kernels.det_kernel,
     summary="The determinants of square matrices, by elimination with the largest pivot of each column.",
-    source="specs/contraction.yaml:195",
+    source="specs/contraction.yaml:218",
 )

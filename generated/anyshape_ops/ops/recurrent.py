@@ -40,7 +40,7 @@ RNN = OpDef(
     source="specs/recurrent.yaml:102",
 )
 
-# specs/recurrent.yaml:185
+# specs/recurrent.yaml:187
 # gru: no dyn variant, it has no parameters that are operands
 GRU = OpDef(
     name="gru",
@@ -71,10 +71,10 @@ GRU = OpDef(
     relation=relations.gru_relation,
     kernel=kernels.gru_kernel,
     summary="Gated recurrent units over time, in one or both directions; y is the state after every step, last the one at the end.",
-    source="specs/recurrent.yaml:185",
+    source="specs/recurrent.yaml:187",
 )
 
-# specs/recurrent.yaml:288
+# specs/recurrent.yaml:292
 # lstm: no dyn variant, it has no parameters that are operands
 LSTM = OpDef(
     name="lstm",
@@ -108,5 +108,5 @@ LSTM = OpDef(
     relation=relations.lstm_relation,
     kernel=kernels.lstm_kernel,
     summary="Long short-term memory over time, in one or both directions; y is every output, last and cell are the state at the end.",
-    source="specs/recurrent.yaml:288",
+    source="specs/recurrent.yaml:292",
 )

@@ -112,7 +112,7 @@ def rnn_relation(
     )
 
 
-# specs/recurrent.yaml:185
+# specs/recurrent.yaml:187
 def gru_relation(
     rule: Rule,
     *,
@@ -218,7 +218,7 @@ def gru_relation(
     )
 
 
-# specs/recurrent.yaml:288
+# specs/recurrent.yaml:292
 def lstm_relation(
     rule: Rule,
     *,

@@ -36,6 +36,6 @@ def dropout_rewrite_1(node: Node) -> Sequence[Value] | None:
 DROPOUT = (
     RewriteDef(
         "dropout(x, dropout_mask(_, _, ratio), ratio) >> x if ratio[()] == 0",
-        dropout_rewrite_1, "specs/random.yaml:144", depth=2,
+        dropout_rewrite_1, "specs/random.yaml:144", depth=2, operands=("dropout_mask",),
     ),
 )

@@ -136,7 +136,7 @@ def rnn_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:134
+# specs/recurrent.yaml:136
 def rnn_reference(
     x: Any,
     w: Any,
@@ -167,7 +167,7 @@ RNN = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:145",
+            "specs/recurrent.yaml:147",
         ),
         Example(
             {
@@ -180,21 +180,21 @@ RNN = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:146",
+            "specs/recurrent.yaml:148",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5)), "bias": Given((2, 10))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:147",
+            "specs/recurrent.yaml:149",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:148",
+            "specs/recurrent.yaml:150",
         ),
         Example(
             {
@@ -207,7 +207,7 @@ RNN = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:149",
+            "specs/recurrent.yaml:151",
         ),
         Example(
             {
@@ -221,98 +221,98 @@ RNN = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:151",
+            "specs/recurrent.yaml:153",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Affine",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:153",
+            "specs/recurrent.yaml:155",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("LeakyRelu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:154",
-        ),
-        Example(
-            {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("ThresholdedRelu",)},
-            {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
-            None,
-            "specs/recurrent.yaml:155",
-        ),
-        Example(
-            {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("ScaledTanh",)},
-            {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
-            None,
             "specs/recurrent.yaml:156",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("HardSigmoid",)},
+            {"activations": ("ThresholdedRelu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:157",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Elu",)},
+            {"activations": ("ScaledTanh",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:158",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Relu",)},
+            {"activations": ("HardSigmoid",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:159",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Tanh",)},
+            {"activations": ("Elu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:160",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Sigmoid",)},
+            {"activations": ("Relu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:161",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Softsign",)},
+            {"activations": ("Tanh",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:162",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Softplus",)},
+            {"activations": ("Sigmoid",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:163",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Affine",), "activation_alpha": (0.5,), "activation_beta": (0.4,)},
+            {"activations": ("Softsign",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:164",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
+            {"activations": ("Softplus",)},
+            {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
+            None,
+            "specs/recurrent.yaml:165",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
+            {"activations": ("Affine",), "activation_alpha": (0.5,), "activation_beta": (0.4,)},
+            {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
+            None,
+            "specs/recurrent.yaml:166",
         ),
         Example(
             {"x": Given(value=(((1.0,), (1.5,)),)), "w": Given(value=(((1.0,),),)), "r": Given(value=(((0.0,),),))},
             {"activations": ("ThresholdedRelu",)},
             {"y": Given(value=((((0.0,), (1.5,)),),))},
             None,
-            "specs/recurrent.yaml:166",
+            "specs/recurrent.yaml:168",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
@@ -324,14 +324,14 @@ RNN = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:168",
+            "specs/recurrent.yaml:170",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Elu", "LeakyRelu"), "activation_alpha": (0.5,)},
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:170",
+            "specs/recurrent.yaml:172",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
@@ -343,77 +343,77 @@ RNN = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:172",
+            "specs/recurrent.yaml:174",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:174",
+            "specs/recurrent.yaml:176",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:175",
+            "specs/recurrent.yaml:177",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:176",
+            "specs/recurrent.yaml:178",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Cosine",)},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:177",
+            "specs/recurrent.yaml:179",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:178",
+            "specs/recurrent.yaml:180",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:179",
+            "specs/recurrent.yaml:181",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Tanh",)},
             {},
             "activations for",
-            "specs/recurrent.yaml:180",
+            "specs/recurrent.yaml:182",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Tanh", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:181",
+            "specs/recurrent.yaml:183",
         ),
         Example(
             {"x": Given(value=(((nan,),),)), "w": Given(value=(((1.0,),),)), "r": Given(value=(((1.0,),),))},
             {"clip": 0.5},
             {"y": Given(value=((((nan,),),),))},
             None,
-            "specs/recurrent.yaml:182",
+            "specs/recurrent.yaml:184",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:183",
+            "specs/recurrent.yaml:185",
         ),
     ),
     "specs/recurrent.yaml:102",
@@ -423,11 +423,11 @@ RNN = Property(
         Refusal(r".* activations for .*", "specs/recurrent.yaml:116"),
         Refusal(r"an activation is unknown", "specs/recurrent.yaml:117"),
     ),
-    reference_source="specs/recurrent.yaml:134",
+    reference_source="specs/recurrent.yaml:136",
 )
 
 
-# specs/recurrent.yaml:185
+# specs/recurrent.yaml:187
 def gru_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -462,7 +462,7 @@ def gru_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:236
+# specs/recurrent.yaml:240
 def gru_reference(
     x: Any,
     w: Any,
@@ -508,14 +508,14 @@ GRU = Property(
             {"direction": "reverse", "activations": ("Sigmoid", "Affine")},
             {"y": Given(value=((((1.5,),),), (((0.0,),),))), "last": Given(value=(((1.5,),),))},
             None,
-            "specs/recurrent.yaml:248",
+            "specs/recurrent.yaml:252",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:251",
+            "specs/recurrent.yaml:255",
         ),
         Example(
             {
@@ -528,21 +528,21 @@ GRU = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:252",
+            "specs/recurrent.yaml:256",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5)), "bias": Given((2, 30))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:253",
+            "specs/recurrent.yaml:257",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:254",
+            "specs/recurrent.yaml:258",
         ),
         Example(
             {
@@ -555,7 +555,7 @@ GRU = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:255",
+            "specs/recurrent.yaml:259",
         ),
         Example(
             {
@@ -569,49 +569,49 @@ GRU = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:257",
+            "specs/recurrent.yaml:261",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Affine", "LeakyRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:259",
+            "specs/recurrent.yaml:263",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("ThresholdedRelu", "ScaledTanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:260",
+            "specs/recurrent.yaml:264",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:261",
+            "specs/recurrent.yaml:265",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Relu", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:262",
+            "specs/recurrent.yaml:266",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Softsign")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:263",
+            "specs/recurrent.yaml:267",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:264",
+            "specs/recurrent.yaml:268",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -623,14 +623,14 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:265",
+            "specs/recurrent.yaml:269",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "bias": Given((1, 30))},
             {"linear_before_reset": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:267",
+            "specs/recurrent.yaml:271",
         ),
         Example(
             {
@@ -643,7 +643,7 @@ GRU = Property(
             {},
             {"y": Given(value=((((0.58972777,),),),))},
             None,
-            "specs/recurrent.yaml:268",
+            "specs/recurrent.yaml:272",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -655,7 +655,7 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:270",
+            "specs/recurrent.yaml:274",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -666,7 +666,7 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:272",
+            "specs/recurrent.yaml:276",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -678,91 +678,91 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:274",
+            "specs/recurrent.yaml:278",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:276",
+            "specs/recurrent.yaml:280",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:277",
+            "specs/recurrent.yaml:281",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:278",
+            "specs/recurrent.yaml:282",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:279",
+            "specs/recurrent.yaml:283",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:280",
+            "specs/recurrent.yaml:284",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:281",
+            "specs/recurrent.yaml:285",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Sigmoid")},
             {},
             "activations for",
-            "specs/recurrent.yaml:282",
+            "specs/recurrent.yaml:286",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid",)},
             {},
             "activations for",
-            "specs/recurrent.yaml:284",
+            "specs/recurrent.yaml:288",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:285",
+            "specs/recurrent.yaml:289",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:286",
+            "specs/recurrent.yaml:290",
         ),
     ),
-    "specs/recurrent.yaml:185",
+    "specs/recurrent.yaml:187",
     asserts=(
         Refusal(r".* weights of .* directions", "specs/recurrent.yaml:97"),
         Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:98"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:208"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:209"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:210"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:211"),
     ),
-    reference_source="specs/recurrent.yaml:236",
+    reference_source="specs/recurrent.yaml:240",
 )
 
 
-# specs/recurrent.yaml:288
+# specs/recurrent.yaml:292
 def lstm_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -799,7 +799,7 @@ def lstm_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:345
+# specs/recurrent.yaml:356
 def lstm_reference(
     x: Any,
     w: Any,
@@ -842,7 +842,7 @@ LSTM = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:357",
+            "specs/recurrent.yaml:368",
         ),
         Example(
             {
@@ -855,21 +855,21 @@ LSTM = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:358",
+            "specs/recurrent.yaml:369",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5)), "bias": Given((2, 40))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:360",
+            "specs/recurrent.yaml:371",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:362",
+            "specs/recurrent.yaml:373",
         ),
         Example(
             {
@@ -882,7 +882,7 @@ LSTM = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:363",
+            "specs/recurrent.yaml:374",
         ),
         Example(
             {
@@ -896,35 +896,35 @@ LSTM = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:365",
+            "specs/recurrent.yaml:376",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Affine", "LeakyRelu", "ThresholdedRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:367",
+            "specs/recurrent.yaml:378",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("ScaledTanh", "HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:369",
+            "specs/recurrent.yaml:380",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Relu", "Tanh", "Sigmoid")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:371",
+            "specs/recurrent.yaml:382",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Softsign", "Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:372",
+            "specs/recurrent.yaml:383",
         ),
         Example(
             {
@@ -936,7 +936,7 @@ LSTM = Property(
             {},
             {"y": Given(value=((((0.83409775,),),),)), "cell": Given(value=(((1.8016886,),),))},
             None,
-            "specs/recurrent.yaml:374",
+            "specs/recurrent.yaml:385",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
@@ -948,7 +948,7 @@ LSTM = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:376",
+            "specs/recurrent.yaml:387",
         ),
         Example(
             {
@@ -962,84 +962,84 @@ LSTM = Property(
             {"clip": 0.7},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:378",
+            "specs/recurrent.yaml:389",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"input_forget": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:380",
+            "specs/recurrent.yaml:391",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:381",
+            "specs/recurrent.yaml:392",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:382",
+            "specs/recurrent.yaml:393",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:383",
+            "specs/recurrent.yaml:394",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Cosine", "Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:384",
+            "specs/recurrent.yaml:395",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:385",
+            "specs/recurrent.yaml:396",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:386",
+            "specs/recurrent.yaml:397",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:387",
+            "specs/recurrent.yaml:398",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:389",
+            "specs/recurrent.yaml:400",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:390",
+            "specs/recurrent.yaml:401",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:391",
+            "specs/recurrent.yaml:402",
         ),
         Example(
             {
@@ -1052,28 +1052,28 @@ LSTM = Property(
             {},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:392",
+            "specs/recurrent.yaml:403",
         ),
         Example(
             {"x": Given((3, 2, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1)), "lens": Given(value=(2, 1))},
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 1)), "last": Given((1, 2, 1)), "cell": Given((1, 2, 1))},
             None,
-            "specs/recurrent.yaml:393",
+            "specs/recurrent.yaml:404",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:395",
+            "specs/recurrent.yaml:406",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "Tanh", "Affine")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:397",
+            "specs/recurrent.yaml:408",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
@@ -1084,28 +1084,28 @@ LSTM = Property(
             },
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:398",
+            "specs/recurrent.yaml:409",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Elu", "Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:400",
+            "specs/recurrent.yaml:411",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Tanh", "Elu", "Tanh", "Elu", "Tanh", "Elu")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:402",
+            "specs/recurrent.yaml:413",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Tanh", "Affine", "HardSigmoid")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:404",
+            "specs/recurrent.yaml:415",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
@@ -1117,7 +1117,7 @@ LSTM = Property(
             },
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:406",
+            "specs/recurrent.yaml:417",
         ),
         Example(
             {
@@ -1130,15 +1130,15 @@ LSTM = Property(
             {},
             {"cell": Given(value=(((1,),),))},
             None,
-            "specs/recurrent.yaml:409",
+            "specs/recurrent.yaml:420",
         ),
     ),
-    "specs/recurrent.yaml:288",
+    "specs/recurrent.yaml:292",
     asserts=(
         Refusal(r".* weights of .* directions", "specs/recurrent.yaml:97"),
         Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:98"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:317"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:318"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:321"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:322"),
     ),
-    reference_source="specs/recurrent.yaml:345",
+    reference_source="specs/recurrent.yaml:356",
 )

@@ -16,7 +16,24 @@ from anyshape_gen.bounds.evaluate import integer, listed, term, vector
 from anyshape_gen.bounds.signature import OpNames
 from anyshape_gen.bounds.state import Env
 from anyshape_gen.bounds.terms import Run, is_int
-from anyshape_gen.nodes import Call, Comprehension, Exact, Fit, Flat, Name, Offset, Over, Part, Placed, Star, TensorRead
+from anyshape_gen.nodes import (
+    Call,
+    Comprehension,
+    Exact,
+    Expr,
+    Fit,
+    Flat,
+    Name,
+    Offset,
+    Over,
+    Part,
+    Placed,
+    Reduction,
+    Slice,
+    Star,
+    TensorRead,
+    VecLit,
+)
 
 INTEGERS = frozenset(("i8", "i16", "i32", "i64", "u8", "u16", "u32"))
 NESTED = 6
@@ -27,7 +44,7 @@ class Elements:
     """Terms of the elements of the tensors of an op's kernel."""
 
     def __init__(self, names: OpNames) -> None:
-        self.spec, self.state, self.context = names.spec, names.state, names.state.context
+        self.names, self.spec, self.state, self.context = names, names.spec, names.state, names.state.context
         kernel = names.analysis.kernel
         self.scratch = {s.name: s for s in kernel.scratch} if kernel is not None else {}
         self.equations: dict[str, list[ResolvedEquation]] = {}
@@ -119,12 +136,35 @@ class Elements:
 
     def _position(self, node: TensorRead, q: ResolvedEquation, index: list[Any], extent: Size) -> Any:
         value = self.context.unknown("order", node.tensor, *index, low=0)
-        self.context.own(value, dims.lt(value, extent))
+        room = self._room(q)
+        fills = room is not None and dims.le(integer(self.state, room, {}), extent) is True
+        self.context.own(value, dims.lt(value, extent if fills else dims.maximum(extent, 1)))
         self._carry(value, index)
         return value
 
+    def _room(self, q: ResolvedEquation) -> Expr | None:
+        """Returns the size of the axis that a vector is put along, if that is the last one."""
+        shape, items = self.scratch[q.target.tensor].shape, q.target.items or ()
+        whole = isinstance(shape, VecLit) and bool(shape.items) and bool(items) and isinstance(items[-1], Slice)
+        last = shape.items[-1] if whole and isinstance(shape, VecLit) else None
+        return None if isinstance(last, (Slice, Star)) else last
+
+    def _is_as_long(self, q: ResolvedEquation, filtered: Comprehension) -> bool:
+        """Whether a tensor is as long as a vector that is filtered: its size counts the items by the same condition."""
+        kernel, room = self.names.analysis.kernel, self._room(q)
+        counts = [b.value for b in kernel.born if Name(b.name) == room] if kernel is not None else []
+        for count in counts:
+            match count:
+                case Reduction(kind="count", element=condition, generators=generators, conditions=more):
+                    if generators == filtered.generators and (condition, *more) == filtered.conditions:
+                        return True
+        return False
+
     def _one_of(self, node: TensorRead, q: ResolvedEquation, filtered: Comprehension, index: list[Any]) -> Any:
-        """Returns an item of a filtered vector: its element at positions that are not known."""
+        """Returns an item of a filtered vector: its element at positions that are not known. Where there are fewer than the tensor has
+        room for, the others are zero: None."""
+        if not self._is_as_long(q, filtered):
+            return None
         env: dict[str, Any] = {}
         symbols: list[Dim] = []
         for g in filtered.generators:

@@ -81,7 +81,7 @@ def algorithms(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> CompositionCode:
     code.add(f"{constant_name(a.spec.name)}_ALGORITHMS = (")
     code.indent()
     for each in a.spec.algorithms:
-        growth = number_text(growth_of(specs[each.op]))
+        growth = number_text(growth_of(specs[each.op], each.constant))
         applies = f"lambda rule, bound: {rule.text(each.condition)}"
         words = (quoted(each.op), applies, quoted(each.constant), growth)
         code.add(f"{use('AlgorithmDef')}({', '.join(words)}),")

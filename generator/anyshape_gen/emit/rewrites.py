@@ -7,12 +7,12 @@ parameter that a pattern does not mention must be at its default; a condition mu
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
-from anyshape_gen.emit.module import NOTHING, Code, Emitted, joined, quoted, use
+from anyshape_gen.emit.module import NOTHING, Code, Emitted, joined, quoted, tuple_text, use
 from anyshape_gen.emit.names import RULE_NAMES, constant_name
 from anyshape_gen.emit.refusal import Misused, NotExecuted
 from anyshape_gen.emit.relations import attribute_name
@@ -24,7 +24,8 @@ from anyshape_gen.traverse import free_names, rebuild, walk
 KNOWN = {
     **RULE_NAMES,
     **dict.fromkeys(
-        ("element_of", "given", "is_default", "is_finite", "make", "producer", "shape_of"), "anyshape.graph.matching"
+        ("element_of", "given", "is_default", "is_finite", "make", "producer", "shape_of", "takes"),
+        "anyshape.graph.matching",
     ),
     "RewriteDef": "anyshape.graph.opdef",
     "GraphNode": "anyshape.graph.value",
@@ -45,6 +46,8 @@ def rewrites(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> Emitted:
     code.indent()
     for k, r in enumerate(a.spec.rewrites, 1):
         deep = f", depth={depth}" if (depth := _depth(r.pattern)) > 1 else ""
+        if others := dict.fromkeys(c.func for c in walk(r.pattern) if isinstance(c, Call) and c.func != a.spec.name):
+            deep += f", operands={tuple_text(map(quoted, others))}"
         rest = f"{a.spec.name}_rewrite_{k}, {quoted(source_of(r))}{deep}"
         if len(line := f"{use('RewriteDef')}({quoted(r.text)}, {rest}),") <= WIDTH:
             code.add(line)
@@ -75,7 +78,14 @@ class _Scope:
     """Names that the pattern binds: values, and parameters as (node, parameter)."""
 
     values: dict[str, str] = field(default_factory=dict)
+    dtypes: dict[str, frozenset[str]] = field(default_factory=dict)
+    """those that the pattern allows for a value"""
     params: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def _allowed(spec: OpSpec, declared: str) -> frozenset[str]:
+    """Returns the dtypes that an operand or result may have that is declared as of a dtype or a dtype variable."""
+    return next((frozenset(rule.choices) for rule in spec.dtypes if rule.var == declared), frozenset((declared,)))
 
 
 class _Rewriter:
@@ -83,7 +93,7 @@ class _Rewriter:
         self.spec, self.rewrite, self.number, self.specs = spec, rewrite, number, specs
         self.scope = _Scope()
         self.code = Code()
-        self.nodes = 0
+        self.nodes = self.made = 0
 
     def emit(self) -> Emitted:
         code = self.code
@@ -126,6 +136,8 @@ class _Rewriter:
                 self._leave(f"{node}.inputs[{k}] is not None")
             else:
                 self._operand(part, f"{node}.inputs[{k}]")
+                if isinstance(part, Name):
+                    self.scope.dtypes.setdefault(part.id, _allowed(spec, o.signature.dtype))
         for p in spec.params:
             part = arguments.get(p.name)
             if part is None:
@@ -202,6 +214,28 @@ class _Rewriter:
             self.code.add(f"finite_{id} = {use('is_finite')}({self.scope.values[id]})")
         return condition
 
+    def _takes(self, spec: OpSpec, parts: Sequence[Node | None], values: list[str]) -> list[str]:
+        """Emits the test that a call of the term takes the dtypes of its operands, where these may have others; returns the operands, calls
+        among them as locals."""
+        if all(self._dtypes(part) <= _allowed(spec, o.signature.dtype) for o, part in zip(spec.inputs, parts)):
+            return values
+        for k, part in enumerate(parts):
+            if isinstance(part, Call):
+                self.made += 1
+                self.code.add(f"made{self.made} = {values[k]}")
+                values[k] = f"made{self.made}"
+        self._leave(f"not {use('takes')}({quoted(spec.name)}, [{', '.join(values)}])")
+        return values
+
+    def _dtypes(self, part: Node | None) -> frozenset[str]:
+        """Returns the dtypes that an operand of a call of the term may have."""
+        match part:
+            case Name(id):
+                return self.scope.dtypes.get(id, frozenset())
+            case Call(func, _, _):
+                return _allowed(self.specs[func], self.specs[func].outputs[0].signature.dtype)
+        return frozenset()
+
     def _value(self, e: Node) -> str:
         match e:
             case Name(id) if id in self.scope.values:
@@ -210,7 +244,8 @@ class _Rewriter:
                 spec = self.specs[func]
                 names = [o.name for o in spec.inputs] + [p.name for p in spec.params]
                 arguments = dict(zip(names, args)) | dict(keywords)
-                inputs = [self._value(arguments[o.name]) if o.name in arguments else "None" for o in spec.inputs]
+                parts = [arguments.get(o.name) for o in spec.inputs]
+                inputs = self._takes(spec, parts, ["None" if part is None else self._value(part) for part in parts])
                 params = [
                     f"{quoted(p.name)}: {self._param(arguments[p.name])}" for p in spec.params if p.name in arguments
                 ]

@@ -27,7 +27,8 @@ Unit = list[Equation]
 
 def prepared(eqs: Equations, forward: Sequence[Equation]) -> list[Unit]:
     """The equations restated, as units in an order of evaluation. Scratches go into `eqs`."""
-    by_order = [p for q in forward for p in _by_order(eqs, q)]
+    partial = {q.target for q in forward if q.form is None}
+    by_order = [p for q in forward for p in _by_order(eqs, q, q.target in partial)]
     ordered = [q for unit in units(_without_running(by_order)) for q in _with_reductions_apart(unit)]
     return units(_with_versions(ordered))
 
@@ -55,14 +56,21 @@ def point(variables: Sequence[Var], number: Expr) -> dict[Var, Expr]:
     return places
 
 
-def _by_order(eqs: Equations, q: Equation) -> list[Equation]:
+def _by_order(eqs: Equations, q: Equation, partial: bool) -> list[Equation]:
+    """A compaction of floats as places, and what is read at them; `partial`: where there are fewer than its tensor has room for, the places
+    are -1, and another equation defines the rest."""
     form = q.form
     if not isinstance(form, Compaction) or not q.target.dtype.is_float:
         return [q]
     order = eqs.scratch(f"order_of_{q.target.name}", I64, q.target.shape)
     places = ravelled(form.over, [v.extent for v in form.over])
     gathered = substitute(q.value, point(form.over, order[q.index]))
-    return [Equation(order, q.index, places, q.source, form), Equation(q.target, q.index, gathered, q.source)]
+    found = Equation(order, q.index, places, q.source, form)
+    if not partial:
+        return [found, Equation(q.target, q.index, gathered, q.source)]
+    none = Equation(order, eqs.indices("z", order.shape), const(-1, I64), q.source)
+    is_there = apply("ge", order[q.index], 0)
+    return [none, found, Equation(q.target, q.index, gathered, q.source, Update("set", is_there))]
 
 
 def _without_running(equations: Sequence[Equation]) -> list[Equation]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from anyshape.dims import Cond, Dim, Size, free_symbols
-from anyshape.equations.builder import Equation, Run, Step, Update
+from anyshape.equations.builder import Compaction, Equation, Run, Sorting, Step, Update
 from anyshape.equations.expr import Read, Reduce, Scalar, Tensor, Var
 from anyshape.equations.traversal import walk
 from anyshape.errors import ShapeError
@@ -75,7 +75,7 @@ def together(q: Equation) -> object:
 def _needs(q: Equation, other: Equation, earlier: bool) -> bool:
     """Whether `other` must come before q. `earlier`: it was stated earlier."""
     if other.target is q.target:
-        if isinstance(q.form, Step):
+        if isinstance(q.form, (Compaction, Sorting, Step)):
             return other.form is None
         return isinstance(q.form, Update) and (earlier or not isinstance(other.form, Update))
     return other.target in reads(q) or (other.born is not None and other.born in symbols(q))

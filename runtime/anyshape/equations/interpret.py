@@ -395,7 +395,10 @@ class Evaluation:
         inner = depth + len(e.vars)
         keep = np.ones(shape, bool)
         if e.where is not None:
-            keep = keep & self.eval(e.where, active, inner).astype(bool)
+            where = self.eval(e.where, active, inner)
+            if self.symbolic and not all(isinstance(k, (bool, np.bool_)) for k in where.flat):
+                raise Unknown(f"a {e.kind} of what holds for symbols")
+            keep = keep & where.astype(bool)
         body = self.eval(e.body, active & keep, inner)
         body, keep = np.broadcast_arrays(body, keep)
         if self.symbolic:

@@ -2,17 +2,17 @@
 
 In: a value, and values that it depends on. Out: values of their gradients: for each element, what a small change of it does to
 the sum of all elements of the result. An op's adjoint is an op too, without a spec: its shapes are those of the op's rule, its
-equations `equations.adjoint` of the op's. Views and compositions are looked through.
+equations `equations.adjoint` of the op's. Views and compositions are looked through, and the adjoint of a branch is a branch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from anyshape import ops
+from anyshape import control, ops
 from anyshape.dims import Dim, Size, free_symbols
 from anyshape.dims.solving import definitions
 from anyshape.equations import Equations, Tensor
@@ -20,11 +20,15 @@ from anyshape.equations.accumulation import accumulate, reading_others
 from anyshape.equations.adjoint import NotDifferentiable, state_adjoint
 from anyshape.equations.expr import const
 from anyshape.equations.program import StepProgram
-from anyshape.errors import UnsupportedError
+from anyshape.equations.undefined import define_the_rest
+from anyshape.errors import ShapeError, UnsupportedError
 from anyshape.expansion.composition import expand
-from anyshape.graph.function import topological
+from anyshape.graph.control import IF
+from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import absent_dtype, build, equations_of, rebuild, tensors_of
+from anyshape.graph.match_shape import ensured
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef
+from anyshape.graph.regions import opened
 from anyshape.graph.value import Node, Value, constant
 from anyshape.public import public
 from anyshape.rules import Bound, Rule
@@ -39,21 +43,33 @@ def gradients(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
     for v in (of, *by):
         if not v.type.dtype.is_float:
             raise UnsupportedError(f"gradients are of floats, and {v.name or 'a value'} is {v.type}")
-    of, looked, callers = _looked_through(of, by)
+    return _accumulated([of], [_full(1, of, source)], by, by, (), source)
+
+
+def _accumulated(
+    of: Sequence[Value],
+    seeds: Sequence[Value],
+    by: Sequence[Value],
+    given: Sequence[Value],
+    called: Callers,
+    source: str,
+) -> list[Value]:
+    """The gradient by each value of `by` of the sum of all elements of `of`, each times that of its seed. It is sought behind `given`, of
+    which `by` are some; `called` are the calls around."""
+    of, looked, callers = _looked_through(of, given)
     adjoints: dict[Value, Value] = {}
 
     def add(v: Value, more: Value) -> None:
         adjoints[v] = ops.add(adjoints[v], more, source=source) if v in adjoints else more
 
-    add(of, _full(1, of, source))
+    for v, seed in zip(of, seeds, strict=True):
+        add(v, seed)
     targets = set(by)
     inside = {n for n in looked if any(_depends(n, targets, looked))}
     for node in reversed(looked):
         if node in inside and any(v in adjoints for v in node.outputs):
-            seeds = [
-                adjoints[v] if v in adjoints else _full(0, v, source) for v in node.outputs if v.type.dtype.is_float
-            ]
-            for v, g in _adjoints(node, callers.get(node, ()), seeds, inside, targets, source):
+            own = [adjoints[v] if v in adjoints else _full(0, v, source) for v in node.outputs if v.type.dtype.is_float]
+            for v, g in _adjoints(node, (*callers.get(node, ()), *called), own, inside, targets, source):
                 add(v, g)
     return [adjoints[v] if v in adjoints else _full(0, v, source) for v in by]
 
@@ -70,8 +86,10 @@ Callers = tuple[Node, ...]
 """The calls of composed ops of whose bodies a call is, the innermost first."""
 
 
-def _looked_through(of: Value, by: Sequence[Value]) -> tuple[Value, tuple[Node, ...], dict[Node, Callers]]:
-    """The value as calls of ops that have equations or are views, those in order, from `by` on, and which calls they are parts of."""
+def _looked_through(
+    of: Sequence[Value], by: Sequence[Value]
+) -> tuple[Sequence[Value], tuple[Node, ...], dict[Node, Callers]]:
+    """The values as calls of ops that have equations or are views, those in order, from `by` on, and which calls they are parts of."""
     callers: dict[Node, Callers] = {}
     while True:
         nodes = _between(of, by)
@@ -93,7 +111,7 @@ def _looked_through(of: Value, by: Sequence[Value]) -> tuple[Value, tuple[Node, 
                 v.node: callers[n] for v in results if n in callers and v.node is not None and v.node not in callers
             }
             new.update((a, b) for a, b in zip(n.outputs, results) if a is not b)
-        of = new.get(of, of)
+        of = [new.get(v, v) for v in of]
 
 
 def _with(n: Node, new: Mapping[Value, Value]) -> Sequence[Value]:
@@ -102,9 +120,9 @@ def _with(n: Node, new: Mapping[Value, Value]) -> Sequence[Value]:
     return rebuild(n, [None if v is None else new.get(v, v) for v in n.inputs]).outputs
 
 
-def _between(of: Value, by: Sequence[Value]) -> tuple[Node, ...]:
-    """Collects all nodes that the value needs; what makes one of `by` does not count."""
-    return topological([of], frozenset(v.node for v in by if v.node is not None))
+def _between(of: Sequence[Value], by: Sequence[Value]) -> tuple[Node, ...]:
+    """Collects all nodes that the values need; what makes one of `by` does not count."""
+    return topological(of, frozenset(v.node for v in by if v.node is not None))
 
 
 def _depends(n: Node, targets: set[Value], looked: Sequence[Node]) -> list[bool]:
@@ -139,6 +157,8 @@ def _adjoints(
         x = node.inputs[names.index(next(iter(op.view.values())))]
         assert x is not None
         return [(x, ops.reshape(seed, _shape(x, source), allowzero=True, source=source))] if x in needed else []
+    if op is IF:
+        return list(zip(needed, _of_branches(node, callers, seeds, needed, source), strict=True))
     if op.kernel is None or op.is_random:
         why = "it draws" if op.is_random else f"a {op.name} has no adjoint" if node.regions else "it has no equations"
         raise UnsupportedError(f"no gradient of {_named(node, callers)}: {why}")
@@ -147,6 +167,36 @@ def _adjoints(
     if not call.is_open:
         equations_of(call, *tensors_of(call))  # what has no adjoint is refused now
     return list(zip(needed, call.outputs, strict=True))
+
+
+def _of_branches(
+    node: Node, callers: Callers, seeds: Sequence[Value], needed: Sequence[Value], source: str
+) -> tuple[Value, ...]:
+    """What a branch contributes to each value that it captures: a branch under the same condition, of the gradients of both sides."""
+    *operands, condition = node.inputs
+    captured = [v for v in operands if v is not None]
+
+    def side(region: Function) -> Callable[[], Sequence[Value]]:
+        def gradient() -> Sequence[Value]:
+            if region.failure:
+                raise ShapeError(region.failure)
+            floats = [v for v in opened(region, captured) if v.type.dtype.is_float]
+            sized = [_sized(g, v, source) for g, v in zip(seeds, floats, strict=True)]
+            return _accumulated(floats, sized, needed, captured, callers, source)
+
+        return gradient
+
+    then, otherwise = map(side, node.regions)
+    return control.if_(condition, then, otherwise, source or node.source)
+
+
+def _sized(seed: Value, like: Value, source: str) -> Value:
+    """A seed known to have the sizes of a result of one branch, of which the results of both tell less."""
+    if seed.type.shape is None or like.type.shape is None or seed.type.shape == like.type.shape:
+        return seed
+    size = ops.shape_of(like, source=source)
+    dims = enumerate(zip(seed.type.shape, like.type.shape))
+    return ensured(seed, [None if a == b else ops.gather(size, [k], source=source) for k, (a, b) in dims], source)
 
 
 def _named(node: Node, callers: Callers) -> str:
@@ -269,6 +319,7 @@ class _Call:
         stated = _Stated(node.op.full_name, ins, outs, node.dtypes)
         assert node.op.kernel is not None
         node.op.kernel(stated, forward)
+        define_the_rest(stated)
         accumulate(stated)
         seeds = {results[k]: eqs.tensor(f"{self.seed}{k}") for k in self.floats}
         targets = {data[self.name(v)]: eqs.tensor(f"gradient{k}") for k, v in enumerate(self.differentiated)}

@@ -20,6 +20,7 @@ from anyshape.equations.accumulation import accumulate
 from anyshape.equations.expr import const
 from anyshape.equations.interpret import interpret
 from anyshape.equations.symbolic import NOTHING, Unknown
+from anyshape.equations.undefined import define_the_rest
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
 from anyshape.graph.counts import known_sizes
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
@@ -233,6 +234,7 @@ def equations_of(node: Node, inputs: Mapping[str, Any], outputs: Mapping[str, An
     assert node.op.kernel is not None and node.bound is not None
     eqs = Equations(node.op.full_name, inputs, outputs, node.dtypes)
     node.op.kernel(eqs, node.bound)
+    define_the_rest(eqs)
     accumulate(eqs)
     return eqs
 

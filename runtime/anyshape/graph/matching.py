@@ -17,8 +17,9 @@ from anyshape.rules import Vec
 
 
 def producer(value: Value | None, op: str) -> Node | None:
-    """The node that made a value, if it is of that op (either variant), its types are inferred and it has one output."""
-    node = value.node if value is not None else None
+    """The node that made a value, or was folded into it, if it is of that op (either variant), its types are inferred and it has one
+    output."""
+    node = None if value is None else value.node or value.folded
     return node if node is not None and node.op.name == op and node.bound is not None else None
 
 
@@ -54,6 +55,14 @@ def is_finite(value: Value | None) -> bool:
         return value is None
     dtype = value.type.dtype
     return not (dtype.is_float or dtype.is_narrow_float) or bool(np.isfinite(value.constant).all())
+
+
+def takes(op: str, inputs: Sequence[Value | None]) -> bool:
+    """Whether an op's inputs may have the dtypes of these values; of one that is None nothing is asked."""
+    ops = all_ops()
+    found = ops.get(op) or ops[f"static.{op}"]
+    pairs = [(i.dtype, v.type.dtype.name) for i, v in zip(found.inputs, inputs, strict=True) if v is not None]
+    return all(name in found.dtypes.get(declared, (declared,)) for declared, name in pairs)
 
 
 def make(op: str, inputs: Sequence[Any], params: Mapping[str, Any], source: str) -> Value:

@@ -87,12 +87,14 @@ class RewriteDef:
     source: str = ""
     depth: int = 1
     """of calls within calls that its pattern has"""
+    operands: tuple[str, ...] = ()
+    """Other ops whose calls its pattern has as operands: it matches them where they are folded, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmDef:
-    """Another op with the same results: `applies` says to which calls, of what the relation bound, if their input `constant` is one. In
-    each direction the bound of its errors is `growth` times that of the sum itself."""
+    """Another op with the same results: `applies` says to which calls, of what the relation bound, if their input `constant` is one. The
+    bound of its errors is `growth` times that of the sum itself."""
 
     op: str
     applies: Callable[[Any, Bound], Any]

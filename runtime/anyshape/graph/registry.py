@@ -47,6 +47,12 @@ def all_ops() -> Mapping[str, OpDef]:
     return ops
 
 
+@cache
+def operands_of_patterns() -> frozenset[str]:
+    """Names of the ops that rewrites of other ops look for among their operands."""
+    return frozenset(name for op in all_ops().values() for rewrite in op.rewrites for name in rewrite.operands)
+
+
 def find_op(full_name: str) -> OpDef:
     """An op, of control flow, lists, calls and parts of compositions too. Raises UnsupportedError with near names."""
     from anyshape.graph.callee import CALL_OPS

@@ -61,7 +61,7 @@ class Value(Spelled):
     dims, conditions; an element nothing is known of is a symbol of its own, born with the value.
     """
 
-    __slots__ = ("__weakref__", "_contents", "constant", "index", "name", "node", "required", "type")
+    __slots__ = ("__weakref__", "_contents", "constant", "folded", "index", "name", "node", "required", "type")
 
     def __init__(
         self,
@@ -79,6 +79,8 @@ class Value(Spelled):
         self._contents: Contents | Unknown | None = contents if contents is not None else UNKNOWN
         self.required: tuple[Value, ...] = ()
         """What is required of sizes that are computed of this value; see `require`."""
+        self.folded: Node | None = None
+        """The call that a constant is the result of, where a rewrite's pattern may have it within another call."""
 
     @property
     def is_constant(self) -> bool:

@@ -31,7 +31,7 @@ from anyshape.lower.lowering import nodes_of
 from anyshape.lower.schedule.blocked import Blocked
 from anyshape.lower.schedule.contraction import Product
 from anyshape.lower.schedule.kernel_schedule import Phase, schedule_group
-from anyshape.lower.schedule.recurrence import Recurrence, RowForm
+from anyshape.lower.schedule.recurrence import Recurrence, RowForm, StepForm
 from anyshape.lower.schedule.tree import Loop, Scope
 
 
@@ -89,14 +89,26 @@ class _Text:
         if around:
             self.line(0, f"for {_variables(around, vector)}:")
             self.depth += 1
+        if r.rows is not None:
+            self.line(0, f"block of {r.rows.count} rows from {r.rows.first} in {r.rows.all}:")
+            self.depth += 1
         self.line(0, f"steps {at.symbol} in {at.extent}{' backward' if at.backward else ''}:")
         self.depth += 1
-        for step in r.steps:
-            self.phase(step)
+        if isinstance(form, StepForm):
+            self.steps(form)
         if isinstance(form, RowForm):
             for s in form.stores:
                 self.line(0, f"{'carry ' if s.access.tensor in form.dropped else ''}{self.store(s)}")
         self.depth = 0
+
+    def steps(self, form: StepForm) -> None:
+        for condition, steps in ((form.where, form.steps), (None, form.otherwise)):
+            if form.where is not None:
+                self.line(0, f"if {self.spell(condition)}:" if condition is not None else "else:")
+            self.depth += form.where is not None
+            for step in steps:
+                self.phase(step)
+            self.depth -= form.where is not None
 
     def product(self, p: Product) -> None:
         self.names[p.sum] = f"r{len(self.names)}"
@@ -165,6 +177,8 @@ class _Text:
         if scope.variables:
             transposed = f", transposed {scope.transposed}" if scope.transposed is not None else ""
             staged = f", {_staged(scope.windows.staged)}" if scope.windows is not None else ""
+            if scope.folded is not None:
+                staged = f", {_staged(scope.folded.staged)}, one dim after the other"
             self.line(depth, f"for {_variables(scope.variables, scope.vector)}{transposed}{staged}:")
             inside += 1
         for step in scope.steps:

@@ -32,6 +32,8 @@ from anyshape.lower.schedule.reuse import reusable
 from anyshape.lower.target import Target
 
 _NAME = "anyshape_kernel"
+MOST_LITERAL = 16
+"""Numbers above this are sizes of operands, which kernels of one form have others of; up to it vectors' and registers' numbers are."""
 
 
 def nodes_of(group: Group) -> int:
@@ -53,7 +55,8 @@ def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
         polls = Polls(f, deep=schedule.is_unbounded) if schedule.polls else None
         numbers = enumerate((*operands, *group.outputs))
         places = {t: k for k, operand in numbers if (t := marks.get(k, operand)) is not None and isinstance(t, Tensor)}
-        ctx = KernelContext.of_kernel(f, places, lanes=lanes, reported=reported, polls=polls)
+        most_literal = MOST_LITERAL if schedule.passes_numbers else None
+        ctx = KernelContext.of_kernel(f, places, lanes=lanes, reported=reported, polls=polls, most_literal=most_literal)
         if not (schedule.errors or schedule.is_plain):
             end_if_empty(ctx, group.outputs)
         for t in schedule.temporaries:

@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anyshape.dims import Cond, Dim, Size, substitute
 from anyshape.equations import Tensor
@@ -67,49 +68,58 @@ FORMS = Forms()
 
 
 class Lowering:
-    """Lowers groups for one target, and keeps their kernels."""
+    """Lowers groups for one target, and keeps their kernels, and for as long as it lives constants as those have them."""
 
     def __init__(self, target: Target, forms: Forms = FORMS) -> None:
         self.target, self._forms = target, forms
+        self._packed: dict[tuple[int, str, int], tuple[NDArray[Any], NDArray[Any]]] = {}
+        """By the constant, which is kept too, the text and the place of the operand."""
 
     def lower(self, group: Group) -> Kernel:
         writer = StructuralKeyWriter()
         form = (self.target, *writer.group(group))
         known = self._forms.find(form)
         if known is not None and (not known.kernel.errors or known.messages == writer.messages(group)):
-            return _of_group(known, writer, group)
+            return self._of_group(known, writer, group)
         kernel = lower_group(group, self.target)
         messages = writer.messages(group) if kernel.errors else ()
         self._forms.enter(form, _Known(_without_arrays(kernel), tuple(writer.tensors), writer.dims, messages))
+        for place, i in enumerate(kernel.inputs):
+            if isinstance(i, Packed) and i.tensor in group.constants:
+                constant = group.constants[i.tensor]
+                self._packed.setdefault((id(constant), kernel.text, place), (constant, i.array))
         return kernel
+
+    def _of_group(self, known: _Known, writer: StructuralKeyWriter, group: Group) -> Kernel:
+        kernel, tensors = known.kernel, dict(zip(known.tensors, writer.tensors, strict=True))
+        renamed = {a: b for a, b in zip(known.symbols, writer.dims, strict=True) if a is not b}
+
+        def operand(place: int, i: Tensor | Packed) -> Tensor | Packed:
+            if isinstance(i, Tensor):
+                return tensors[i]
+            t = tensors[i.tensor]
+            constant = group.constants[t]
+            key = (id(constant), kernel.text, place)
+            if key not in self._packed:
+                self._packed[key] = constant, i.pack(constant)
+            return replace(i, tensor=t, array=self._packed[key][1])
+
+        return replace(
+            kernel,
+            inputs=tuple(operand(place, i) for place, i in enumerate(kernel.inputs)),
+            outputs=tuple(tensors[t] for t in kernel.outputs),
+            scalars=tuple(substitute(s, renamed) for s in kernel.scalars),
+            scratch=substitute(kernel.scratch, renamed),
+            work=substitute(kernel.work, renamed),
+            pieces=None if kernel.pieces is None else substitute(kernel.pieces, renamed),
+            errors=tuple(_error(e, tensors, renamed) for e in kernel.errors),
+        )
 
 
 def _without_arrays(kernel: Kernel) -> Kernel:
     """A kernel without the arrays of its constants, so that no model's weights are kept."""
     inputs = (replace(i, array=np.empty(0)) if isinstance(i, Packed) else i for i in kernel.inputs)
     return replace(kernel, inputs=tuple(inputs))
-
-
-def _of_group(known: _Known, writer: StructuralKeyWriter, group: Group) -> Kernel:
-    kernel, tensors = known.kernel, dict(zip(known.tensors, writer.tensors, strict=True))
-    renamed = {a: b for a, b in zip(known.symbols, writer.dims, strict=True) if a is not b}
-
-    def operand(i: Tensor | Packed) -> Tensor | Packed:
-        if isinstance(i, Tensor):
-            return tensors[i]
-        t = tensors[i.tensor]
-        return replace(i, tensor=t, array=i.pack(group.constants[t]))
-
-    return replace(
-        kernel,
-        inputs=tuple(map(operand, kernel.inputs)),
-        outputs=tuple(tensors[t] for t in kernel.outputs),
-        scalars=tuple(substitute(s, renamed) for s in kernel.scalars),
-        scratch=substitute(kernel.scratch, renamed),
-        work=substitute(kernel.work, renamed),
-        pieces=None if kernel.pieces is None else substitute(kernel.pieces, renamed),
-        errors=tuple(_error(e, tensors, renamed) for e in kernel.errors),
-    )
 
 
 def _error(e: KernelError, tensors: Mapping[Tensor, Tensor], renamed: Mapping[Dim, Size]) -> KernelError:

@@ -15,7 +15,7 @@ import numpy as np
 
 from anyshape import control, dims
 from anyshape.dims import Dim, Facts, Size
-from anyshape.equations.expr import Reduce
+from anyshape.equations.expr import Read, Reduce
 from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError
 from anyshape.expansion.composition import expand
@@ -36,6 +36,8 @@ CYCLES_PER_BYTE = 0.13
 """Of constants of a product, which come from beyond the second cache in every call, while the product is computed."""
 CYCLES_PER_VECTOR, CYCLES_PER_KERNEL = 4.5, 1500.0
 """Of what is transformed, each vector that is read or written; and of a kernel, whatever it computes."""
+CYCLES_PER_VECTOR_OF_GROUPS = 27.0
+"""Of what is transformed where channels are split into groups, so that they do not lie side by side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,7 @@ class _Choice:
 
 @dataclass
 class Algorithms:
-    """The rule for vectors of so many elements. `growth`: the most by which an algorithm may multiply the bound of errors in a direction.
+    """The rule for vectors of so many elements. `growth`: the most by which an algorithm may multiply the bound of errors.
     `side`: the sizes that only the run tells, but for the first of an operand, which is one. `choices` are those that were made."""
 
     lanes: int
@@ -108,18 +110,24 @@ class Algorithms:
 
 @dataclass(frozen=True)
 class _Work:
-    """What a call does: `products` of contractions with so many `constants` bytes, or `moved` elements."""
+    """What a call does: `products` of contractions with so many `constants` bytes, or `moved` elements. `split`: of an axis that two
+    variables of the result number, as groups and the channels of each do."""
 
     products: tuple[Size, ...]
     constants: Size
     moved: Size
+    split: bool
 
     @classmethod
     def of(cls, node: Node) -> _Work:
         inputs = [v for v in node.inputs if v is not None]
         products: list[Size] = []
+        split = False
         for q in equations_of(node, *tensors_of(node)).equations:
+            several = {v for v in q.variables if v.extent != 1}
+            split |= any(len(i.free & several) > 1 for i in q.index)
             for e in walk(q.value):
+                split |= isinstance(e, Read) and any(len(i.free & several) > 1 for i in e.index)
                 c = contraction_of(EXPRESSIONS, e) if isinstance(e, Reduce) else None
                 if c is not None:
                     a, b = map(EXPRESSIONS.variables, c.factors)
@@ -132,11 +140,12 @@ class _Work:
         moved: Size = 0
         for v in (*inputs, *node.outputs):
             moved = moved + v.type.count()
-        return cls(tuple(products), constants, moved)
+        return cls(tuple(products), constants, moved, split)
 
     def cycles(self, sizes: dict[Dim, int], lanes: int) -> float:
         if not self.products:
-            return _number(self.moved, sizes) / lanes * CYCLES_PER_VECTOR + CYCLES_PER_KERNEL
+            each = CYCLES_PER_VECTOR_OF_GROUPS if self.split else CYCLES_PER_VECTOR
+            return _number(self.moved, sizes) / lanes * each + CYCLES_PER_KERNEL
         products = sum(_number(n, sizes) for n in self.products) / lanes / 2
         return max(products, _number(self.constants, sizes) * CYCLES_PER_BYTE) + CYCLES_PER_KERNEL
 

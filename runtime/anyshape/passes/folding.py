@@ -21,6 +21,7 @@ from anyshape.equations.interpret import interpret
 from anyshape.equations.numeric import apply_numeric, reduce_numeric
 from anyshape.errors import AnyshapeError
 from anyshape.graph.infer import equations_of, flat, tensors_of
+from anyshape.graph.registry import operands_of_patterns
 from anyshape.graph.value import Node, Value, constant
 from anyshape.passes.simplify import static_shape
 
@@ -84,7 +85,13 @@ class FoldConstants:
             assert isinstance(source, Value) and source.constant is not None
             return [constant(source.constant.reshape(static_shape(node.outputs[0])), computed=True)]
         arrays = None if node.op.kernel is None else self._computed(node)
-        return None if arrays is None else [constant(a, computed=True) for a in arrays]
+        if arrays is None:
+            return None
+        folded = [constant(a, computed=True) for a in arrays]
+        if node.op.name in operands_of_patterns():
+            for v in folded:
+                v.folded = node
+        return folded
 
     def _computed(self, node: Node) -> Sequence[Array] | None:
         ins, outs = tensors_of(node)

@@ -24,6 +24,7 @@ from anyshape.passes.group_equations import GroupEquations
 from anyshape.passes.group_graph import FusionGroup, GroupGraph
 from anyshape.passes.group_steps import GroupSteps
 from anyshape.passes.layouts import channels_last
+from anyshape.passes.outputs_apart import outputs_apart
 from anyshape.passes.parts import takes_parts
 from anyshape.passes.steps import Schedule, stands_alone
 
@@ -37,9 +38,14 @@ _RULES = {
 
 def fuse(f: Function) -> Schedule:
     """The steps of f in an order that respects what they need."""
+    return _fused(outputs_apart(f))
+
+
+def _fused(f: Function) -> Schedule:
+    """The same, of a function or a region of which all is final: code reads the results of a region itself."""
     fusion = _Fusion(f)
     fusion.grow()
-    steps = GroupSteps(fusion.graph, fusion.stated, fuse)
+    steps = GroupSteps(fusion.graph, fusion.stated, _fused)
     schedule = Schedule(f, tuple(step for group in fusion.graph.in_order() for step in steps.of(group)))
     return channels_last(schedule, fusion.stated)
 

@@ -104,7 +104,7 @@ def _scores(e: Edge, rows: FusionGroup) -> Value | None:
         first = e.graph.group_of[v.node]
         same = first.kind is Kind.CONTRACTION and first.shape == v.type.shape == e.value.type.shape
         if same and first.contractions == 1 and not first.apart and e.graph.is_read_by(v, rows):
-            stated = [e.stated.equations[n] for n in first.nodes]
+            stated = [e.stated.equations[n] for n in first.nodes if not n.op.view]
             products = [equations for equations in stated if classify(equations) is Kind.CONTRACTION]
             if has_own_rows(products) and by_rows(rows.equations, e.stated.tensors[v]):
                 return v
@@ -125,8 +125,10 @@ def _stores_by_rows(e: Edge) -> bool:
 
 
 def _is_one_move(e: Edge) -> bool:
-    """A permutation or slice folds into strides, a move of an epilogue's operand too; gathers do not come here."""
-    return e.is_private and len(e.producer.nodes) == 1
+    """Permutations and slices fold into strides, moves of an epilogue's operand too; pieces of a concat do not, and gathers do not come
+    here."""
+    moves = [n for n in e.producer.nodes if not n.op.view]
+    return e.is_private and len(e.producer.equations) == len(moves)
 
 
 def _is_read_once_a_row(e: Edge) -> bool:
@@ -168,6 +170,11 @@ def _across_views(e: Edge) -> Groups | None:
     same = seen.type.count() == e.node.outputs[0].type.count()
     again = same or (is_cheap(producer.equations) and not looks_up(producer.equations))
     return (producer, *between, e.consumer) if again else None
+
+
+def _move_behind_views(e: Edge) -> Groups | None:
+    groups = _across_views(e)
+    return groups if groups is not None and groups[0].kind is Kind.MOVE else None
 
 
 def _side_by_side(e: Edge) -> Groups | None:
@@ -216,7 +223,7 @@ RULES = (
     ),
     _pair(
         "move before a contraction",
-        "a single move that a contraction alone reads is in its strides",
+        "moves that a contraction alone reads are in its strides",
         ("move", "contraction"),
         _is_one_move,
     ),
@@ -239,6 +246,14 @@ RULES = (
         producers=_kinds("move"),
         consumers=_kinds("move map"),
         joins=_across_views,
+    ),
+    Rule(
+        name="move behind views",
+        description="a move that a contraction alone reads, through views, is in its strides: keys repeated for each head of a group",
+        when=When.VIEW,
+        producers=_kinds("move"),
+        consumers=_kinds("contraction"),
+        joins=_move_behind_views,
     ),
     Rule(
         name="side by side",

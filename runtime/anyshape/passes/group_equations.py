@@ -48,13 +48,22 @@ class GroupEquations:
         views = [(self.tensor(n.outputs[0]), self.tensor(v)) for n in ordered if (v := viewed(n)) is not None]
         if not views and not in_pieces(equations):
             return Joined(equations, {})
-        if any(v.contents is not None for n in ordered for v in n.outputs):
+        if (
+            len(ordered) == 1 and not views
+        ):  # what one op writes in pieces and reads is in memory, where no pieces can be read
+            pieces = None if self._may_shape(ordered) else by_pieces(equations)
+            return Joined(equations if pieces is None else pieces, {})
+        if self._may_shape(ordered):
             return None  # an element may be a size, which has to be in memory
         joined_group = joined(equations, views)
         if joined_group is None or not in_pieces(joined_group.equations):
             return joined_group
         pieces = by_pieces(joined_group.equations)
         return None if pieces is None else Joined(pieces, joined_group.tensors)
+
+    @staticmethod
+    def _may_shape(nodes: Sequence[Node]) -> bool:
+        return any(v.contents is not None for n in nodes for v in n.outputs)
 
     def tensor(self, v: Value) -> Tensor:
         known = self.tensors.get(v)

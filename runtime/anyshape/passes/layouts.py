@@ -30,10 +30,10 @@ LEAST = 8
 """Channels of a value that are worth being adjacent: of fewer, vectors would be half empty."""
 FASTER, FASTER_PLAIN = 8, 32
 """A product of gathered rows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one with a single tap,
-which is a product of the image as it lies, less."""
+which is a product of the image as it lies, less. `python -m benchmarks.layout_costs` prints what it saves."""
 LANES = 32
-TAPS = 16
-"""A window whose lanes are channels saves a cycle for so many of its products."""
+TAPS = 6
+"""A window whose lanes are channels saves a cycle for so many of its products (`benchmarks.layout_costs` too)."""
 
 
 def channels_last(schedule: Schedule, stated: GroupEquations) -> Schedule:
@@ -132,6 +132,23 @@ class _Layouts:
             return _Roles(own[0], axes, work / (LANES * (FASTER if taps > 1 else FASTER_PLAIN)))
         return None
 
+    def windows(self, node: Node) -> _Roles | None:
+        """The channels of windows that are weighted by a constant, each channel by weights of its own."""
+        stated, result = self.equations(node), self.result(node)
+        if stated is None or result is None or len(stated[0]) != 1 or not self.taps(node):
+            return None
+        ((q,), values) = stated
+        body = next(e.body for e in walk(q.value) if isinstance(e, Reduce) and e.kind == "sum")
+        reads = [e for e in body.args if isinstance(e, Read)] if isinstance(body, Apply) else []
+        constant = [(v := values.get(e.tensor)) is not None and v.constant is not None for e in reads]
+        if sorted(constant) != [False, True]:
+            return None
+        shared = frozenset.intersection(*(e.free for e in reads))
+        axes = [k for k, i in enumerate(q.index) if i in shared]
+        if len(axes) != 1 or axes[0] == len(q.index) - 1 or not _counts(result, axes[0]):
+            return None
+        return self.roles(node, axes[0])
+
     def taps(self, node: Node) -> int:
         """How many products of elements under a window are summed for an element of the result, each with a factor of its channel."""
         stated = self.equations(node)
@@ -186,7 +203,7 @@ class _Layouts:
     def groups(self) -> Iterator[_Group]:
         seen: set[Value] = set()
         for node in self.f.nodes:
-            if self.result(node) not in seen and self.convolution(node) is not None:
+            if self.result(node) not in seen and (self.convolution(node) or self.windows(node)) is not None:
                 group = self.group(node)
                 seen.update(group.axes)
                 yield group
@@ -215,9 +232,9 @@ class _Layouts:
 
     def at(self, node: Node, group: _Group) -> _Roles | None:
         """The channels of a node that reads or makes a value of the group."""
-        convolution = self.convolution(node)
-        if convolution is not None:
-            return convolution
+        begun = self.convolution(node) or self.windows(node)
+        if begun is not None:
+            return begun
         result = self.result(node)
         axis = group.axes.get(result) if result is not None else None
         if axis is None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from anyshape.dims import Size
+from anyshape.dtypes import F32, DType
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import contiguous
 from anyshape.lower.analyse.collapse import Rebuild
@@ -23,6 +24,8 @@ from anyshape.lower.ir.stores import Store, below, reductions_of
 
 SLACK = 128
 """Elements past a plane that whole vectors may read or write: several of the longest."""
+ROWS = 8
+"""Rows of results whose taps are read together: as many sums as hide how long each addition takes."""
 TAPS = 64
 """The most taps that are written out."""
 Tap = TypeVar("Tap", bound=DagNode)
@@ -49,12 +52,14 @@ class Moving:
 class Staged:
     """The copy: [channels][remainders][places], the places being those of windows and their reach beyond the last.
 
-    `access` reads the original at `along`, one variable per dim that runs over `lengths`; where its bounds do not hold the copy has
-    `outside`. `fixed` are variables that stand for small numbers, so that addresses share their products with sizes.
+    `access` reads the original at `along`, one variable per dim that runs over `lengths`; the copy has `value`, which is made of that, and
+    `outside` where its bounds do not hold. `fixed` are variables that stand for small numbers, so that addresses share their products with
+    sizes.
     """
 
     tensor: Tensor
     access: Access
+    value: DagNode
     outside: DagNode | None
     moving: tuple[Moving, ...]
     channels: tuple[LoopVar, ...]
@@ -77,6 +82,23 @@ class Windows(Generic[Tap]):
 
     staged: Staged
     taps: tuple[Tap, ...]
+    below: tuple[tuple[Tap, ...], ...] = ()
+    """The taps of the results below, row by row: they have elements in common, and all that does not vary with the row."""
+
+
+@dataclass(eq=False)
+class Folded:
+    """A reduction over windows of several dims whose taps differ in nothing but the place, one dim after the other.
+
+    What the taps of all dims but the last give at a place of the last is its column, which the windows of several places have in common.
+    `columns` are where those taps read for a result's first column, one tuple for each remainder of the last dim that is in use; `taps` say
+    for each tap of the last dim which of them it needs, and how many places further on.
+    """
+
+    staged: Staged
+    reduction: Reduction
+    columns: tuple[tuple[Affine, ...], ...]
+    taps: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +110,7 @@ class _Read:
     outside: DagNode | None = None
 
 
-def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | None:
+def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | Folded | None:
     """The windows of stores whose one reduction runs over a window and nothing else, and that store contiguously what the window moves
     along."""
     reds = reductions_of(stores)
@@ -97,14 +119,51 @@ def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | None:
     (r,) = reds
     if any(s.domain != r.domain or not s.access.is_plain for s in stores) or _has_checks(stores):
         return None
-    staging = _staged(dag, r, stores)
+    staging = _staged(dag, r, stores, spare=ROWS - 1)
     if staging is None or staging[0].channels or _is_open(stores, staging[0]):
         return None
     staged, read = staging
     if _is_row(staged):
         return None
-    bodies = _taps(dag, staged, read, r.body, {})
-    return Windows(staged, tuple(dag.red(r.kind, (), b, r.dtype) for b in bodies))
+    folded = _folded(dag, staged, read, r)
+    if folded is not None:
+        return folded
+    rows = [_taps(dag, staged, read, r.body, {}, row) for row in range(_rows_at_once(dag, r, read, staged))]
+    taps, *below = (tuple(dag.red(r.kind, (), body, r.dtype) for body in bodies) for bodies in rows)
+    return Windows(staged, taps, tuple(below))
+
+
+def _rows_at_once(dag: Dag, r: Reduction, read: _Read, staged: Staged) -> int:
+    """How many rows of results have taps of their own: one where the taps vary with the row by more than the elements."""
+    others = Rebuild(dag, {read.node: dag.const(0, read.node.dtype)}).node(r.body)
+    return ROWS if len(staged.moving) > 1 and staged.moving[-2].position not in others.domain else 1
+
+
+def _folded(dag: Dag, staged: Staged, read: _Read, r: Reduction) -> Folded | None:
+    """The reduction one dim after the other, of a copy of what is reduced, if that depends on the element and not on where it is seen from.
+    Floats of 16 bits are copied as f32, so that none is converted at a tap."""
+    if len(staged.moving) < 2 or r.dtype != r.body.dtype or r.dtype.is_narrow or r.dtype.kind == "bool":
+        return None
+    dtype = F32 if r.dtype.is_float and r.dtype.bits == 16 else r.dtype
+    value, outside = (None if n is None else _body_of(dag, r, read, n, dtype) for n in (staged.value, staged.outside))
+    seen_from = {v for m in staged.moving for v in (m.position, m.tap)}
+    if value is None or value.domain & seen_from or (outside is not None and outside.domain):
+        return None
+    *others, last = staged.moving
+    remainders = list(dict.fromkeys(last.spread * k % last.step for k in _turns(last)))
+    columns = [
+        tuple(_address(staged, (*numbers, k), {}) for numbers in itertools.product(*map(_turns, others)))
+        for k in (next(k for k in _turns(last) if last.spread * k == remainder) for remainder in remainders)
+    ]
+    taps = [divmod(last.spread * k, last.step) for k in _turns(last)]
+    copy = replace(staged, tensor=Tensor("staged", dtype, staged.tensor.shape), value=value, outside=outside)
+    return Folded(copy, r, tuple(columns), tuple((remainders.index(k), shift) for shift, k in taps))
+
+
+def _body_of(dag: Dag, r: Reduction, read: _Read, element: DagNode, dtype: DType) -> DagNode:
+    """What is reduced of an element, in a dtype that has all its values."""
+    body = Rebuild(dag, {read.node: element}).node(r.body)
+    return body if dtype == r.dtype else dag.op("cast", dtype, body)
 
 
 def staged_taps(
@@ -161,9 +220,14 @@ def _is_open(stores: Sequence[Store], staged: Staged) -> bool:
 
 
 def _staged(
-    dag: Dag, r: Reduction, stores: Sequence[Store], body: DagNode | None = None, stored_along: bool = True
+    dag: Dag,
+    r: Reduction,
+    stores: Sequence[Store],
+    body: DagNode | None = None,
+    stored_along: bool = True,
+    spare: int = 0,
 ) -> tuple[Staged, _Read] | None:
-    """The one read of the body that sees windows, and its copy."""
+    """The one read of the body that sees windows, and its copy, which has room for `spare` more rows of results."""
     over, shared = r.variables, stores[0].variables
     along = {v for v in shared if not stored_along or all(s.access.address.coefficient(v) == 1 for s in stores)}
     body = r.body if body is None else body
@@ -180,7 +244,7 @@ def _staged(
     if math.prod(n for n in taps if isinstance(n, int)) > TAPS or any(v not in access.domain for v in over):
         return None
     channels = tuple(v for v in over if all(v is not m.tap for m in pairs))
-    return _copy(dag, read, pairs, channels), read
+    return _copy(dag, read, pairs, channels, spare), read
 
 
 def _moving(
@@ -258,14 +322,15 @@ def _is_bounded(x: Access, m: Moving) -> bool:
     return any(b.index.coefficient(m.tap) != 0 for b in x.bounds)
 
 
-def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[LoopVar, ...]) -> Staged:
+def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[LoopVar, ...], spare: int) -> Staged:
     access = read.load.access
     lengths = tuple(m.step * (m.position.extent - 1) + m.reach + 1 for m in pairs)
     places = [m.position.extent + m.reach // m.step for m in pairs]
     pitches: list[Size] = [1]
     for n in reversed(places[1:]):
         pitches.insert(0, pitches[0] * n)
-    plane = pitches[0] * places[0] + SLACK + pairs[-1].reach
+    below = spare * pitches[-2] if len(pairs) > 1 else 0
+    plane = pitches[0] * places[0] + below + SLACK + pairs[-1].reach
     size: Size = plane * math.prod(m.step for m in pairs)
     channel_pitches: list[Size] = []
     for v in reversed(channels):
@@ -273,14 +338,16 @@ def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[Loop
         size = size * v.extent
     along = tuple(dag.variable(n) for n in lengths)
     moved = _Along(dag, pairs, along)
-    numbers = {k for m in pairs for k in range(max(m.reach // m.step + 1, 1))} | set(
+    numbers = {k for m in pairs for k in range(max(m.reach // m.step + 1, 1) + spare)} | set(
         range(math.prod(m.step for m in pairs))
     )
     fixed = {k: dag.variable(k + 1) for k in sorted(numbers)}
     tensor = Tensor("staged", read.node.dtype, (size,))
+    original = moved.access(access)
     return Staged(
         tensor=tensor,
-        access=moved.access(access),
+        access=original,
+        value=dag.load(original),
         outside=read.outside,
         moving=pairs,
         channels=channels,
@@ -329,25 +396,33 @@ class Numbered(Rebuild):
         return super()._node(n)
 
 
-def _taps(dag: Dag, staged: Staged, read: _Read, body: DagNode, merged: dict[LoopVar, LoopVar]) -> tuple[DagNode, ...]:
-    """The body for each tap, the last dim running fastest."""
+def _taps(
+    dag: Dag, staged: Staged, read: _Read, body: DagNode, merged: dict[LoopVar, LoopVar], row: int = 0
+) -> tuple[DagNode, ...]:
+    """The body for each tap, the last dim running fastest, of results so many rows below."""
     taps = []
     for numbers in _numbers(staged):
-        load = dag.load(Access(staged.tensor, _address(staged, numbers, merged)))
+        load = dag.load(Access(staged.tensor, _address(staged, numbers, merged, row)))
         chosen = {m.tap: k for m, k in zip(staged.moving, numbers, strict=True)}
         taps.append(Numbered(dag, {read.node: load}, chosen).node(body))
     return tuple(taps)
 
 
 def _numbers(staged: Staged) -> Iterator[tuple[int, ...]]:
-    return itertools.product(*(range(int(m.tap.extent)) for m in staged.moving if isinstance(m.tap.extent, int)))
+    return itertools.product(*map(_turns, staged.moving))
 
 
-def _address(staged: Staged, numbers: tuple[int, ...], merged: dict[LoopVar, LoopVar]) -> Affine:
+def _turns(m: Moving) -> range:
+    assert isinstance(m.tap.extent, int)
+    return range(m.tap.extent)
+
+
+def _address(staged: Staged, numbers: tuple[int, ...], merged: dict[LoopVar, LoopVar], row: int = 0) -> Affine:
     terms: list[tuple[LoopVar, Size]] = list(zip(staged.channels, staged.channel_pitches, strict=True))
-    plane, offset = 0, 0
+    plane, offset, rows = 0, 0, staged.moving[-2] if row else None
     for m, k, pitch, planes in zip(staged.moving, numbers, staged.pitches, staged.remainder_pitches, strict=True):
         shift, remainder = divmod(m.spread * k, m.step)
+        shift += row if m is rows else 0
         plane += remainder * planes
         if isinstance(pitch, int):
             offset += shift * pitch

@@ -72,9 +72,10 @@ class KernelContext:
         lanes: int,
         reported: ReportedElements,
         polls: Polls | None,
+        most_literal: int | None,
     ) -> KernelContext:
         levels = Levels(f, polls)
-        sizes = Sizes(levels)
+        sizes = Sizes(levels, most_literal=most_literal)
         memory = Memory(levels, sizes, operands)
         values = Values(levels, sizes, memory, reported)
         return cls(f=f, levels=levels, sizes=sizes, memory=memory, values=values, parts=Parts(f), lanes=lanes)
@@ -82,7 +83,7 @@ class KernelContext:
     def of_callee(self, f: FunctionBuilder) -> KernelContext:
         """The context of a function with the kernel's parameters, which the kernel calls: it has the same table of sizes."""
         levels = Levels(f)
-        sizes = Sizes(levels, self.sizes.table)
+        sizes = Sizes(levels, self.sizes.table, self.sizes.most_literal)
         memory = self.memory.of_callee(levels, sizes)
         values = Values(levels, sizes, memory, self.values.reported)
         parts = Parts(f)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from anyshape import dims
-from anyshape.dims import Size
+from anyshape.dims import Dim, Size
 from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.lower.emit.elementwise import memory_type
@@ -27,6 +27,7 @@ class Memory:
         self._end: Size = start
         self._most: Size = 0
         self._padded: set[Tensor] = set()
+        self._bounds: dict[Dim, Size] = {}
 
     @property
     def bytes(self) -> Size:
@@ -65,8 +66,13 @@ class Memory:
         """Has a tensor begin elsewhere, at the current level and further in."""
         self._levels.remember(("base", t), base)
 
+    def bound(self, symbol: Dim, most: Size) -> None:
+        """Has scratch be as large as for this value of a symbol, which is known inside of loops only."""
+        self._bounds[symbol] = most
+
     def reserve(self, dtype: DType, elements: Size) -> Tensor:
         """Reserves scratch, 64-byte aligned, with room for a block of vectors past its end."""
+        elements = dims.substitute(elements, self._bounds)
         tensor = Tensor(f"scratch{len(self._offsets)}", dtype, (elements,))
         self._offsets[tensor] = self._end
         slack = self._levels.f.target.vector_bytes * 4 + 63
@@ -75,6 +81,7 @@ class Memory:
 
     def take(self, bytes_: Size) -> Val:
         """Reserves scratch that is no tensor's; returns its address."""
+        bytes_ = dims.substitute(bytes_, self._bounds)
         address = self._levels.f.gep(self._levels.f.args[2], self._sizes.of(self._end), I8)
         self._end = self._end + (bytes_ + 63) // 64 * 64
         return address

@@ -12,6 +12,7 @@ from anyshape.equations import Tensor
 from anyshape.lower.emit.blocked import emit_blocked
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.empty_loops import unless_empty
+from anyshape.lower.emit.folded import emit_folded
 from anyshape.lower.emit.ordered import emit_ordered
 from anyshape.lower.emit.procedure import emit_procedure
 from anyshape.lower.emit.product import OfBlock, emit_product
@@ -49,6 +50,8 @@ def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Pr
         with unless_empty(ctx, step):
             if step.windows is not None:
                 emit_windows(ctx, step)
+            elif step.folded is not None:
+                emit_folded(ctx, step)
             elif step.tiled is not None:
                 emit_tiles(ctx, step)
             elif step.spread:
@@ -91,6 +94,8 @@ def form_names(p: Phase) -> tuple[str, ...]:
         case Scope():
             if p.tiled is not None:
                 return ("tiles",)
+            if p.folded is not None:
+                return ("folded",)
             if p.windows is not None or p.spread:
                 return ("windows" if p.windows is not None else "spread",)
             return ("taps" if has_taps(p) else "transposed" if can_transpose(p) else "rows",)

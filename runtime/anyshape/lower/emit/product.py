@@ -135,7 +135,7 @@ class _Emission:
 
     def stride(self, address: Affine, v: LoopVar) -> Val | int:
         c = address.coefficient(v)
-        return c if isinstance(c, int) else self.ctx.sizes.of(c)
+        return c if isinstance(c, int) and self.ctx.sizes.is_literal(c) else self.ctx.sizes.of(c)
 
     def right(self, panels: Val | None) -> gemm.Strided:
         p, b = self.p, self.p.b.address
@@ -166,7 +166,7 @@ class _Emission:
         for v in p.batch:
             b_step = stride(b, v) if p.computed is None else 0
             if prepacked is not None:
-                b_step = self.packed_step(v)
+                b_step = size(self.packed_step(v))
             batch.append(gemm.Batch(size(v.extent), 0 if p.gathered else stride(a, v), b_step, stride(c, v)))
         direct = p.is_plain and c.coefficient(p.n) == 1 and p.windows is None and p.gathered is None
         to = gemm.Destination(start(p.stores[0].access.tensor, c), stride(c, p.m), 1) if direct else None
@@ -503,10 +503,11 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
     extents = tuple(_number(v.extent) for v in order)
     shape = (*extents[: len(own)], _number(p.k.extent), extents[-1])
     steps = tuple(_number(p.b.address.coefficient(v)) for v in order)
+    offset = _number(p.b.address.offset)
     tiles = gemm.tiles_for(target, elementwise.register_type(p.sum.dtype))
 
     def pack(constant: NDArray[Any]) -> NDArray[Any]:
-        view = _strided(constant, extents, steps).reshape(shape)
+        view = _strided(constant, extents, steps, offset).reshape(shape)
         if p.codes is not None:
             return gemm.prepack_codes(view, tiles, p.codes.b, gemm.per_word(target))
         packed: NDArray[Any] = gemm.prepack_b(view, tiles, lambda b: gemm.packer_of(b.dtype, tiles, target))
@@ -520,20 +521,21 @@ def pack_sums(sums: ConstantSums, array: NDArray[Any]) -> Packed:
     order = (*sums.variables, *sums.summed)
     extents = tuple(_number(v.extent) for v in order)
     steps = tuple(_number(sums.of.address.coefficient(v)) for v in order)
+    offset = _number(sums.of.address.offset)
     axes = tuple(range(len(sums.variables), len(order)))
     count = math.prod(extents[len(sums.variables) :])
     shift = 0 if not sums.side.flips else 128 if sums.side.unsigned else -128
 
     def pack(constant: NDArray[Any]) -> NDArray[Any]:
-        total = _strided(constant, extents, steps).sum(axes, dtype=np.int64) + shift * count
+        total = _strided(constant, extents, steps, offset).sum(axes, dtype=np.int64) + shift * count
         return np.asarray(total).astype(np.int32)  # which wraps around
 
     return Packed(sums.of.tensor, f"sums over {axes}", pack(array), pack)
 
 
-def _strided(constant: NDArray[Any], extents: tuple[int, ...], steps: tuple[int, ...]) -> NDArray[Any]:
-    """The elements of a constant in the order of some loops."""
-    flat = np.ascontiguousarray(constant).reshape(-1)
+def _strided(constant: NDArray[Any], extents: tuple[int, ...], steps: tuple[int, ...], offset: int) -> NDArray[Any]:
+    """The elements of a constant from one on, in the order of some loops."""
+    flat = np.ascontiguousarray(constant).reshape(-1)[offset:]
     return np.lib.stride_tricks.as_strided(flat, extents, [n * flat.itemsize for n in steps])
 
 

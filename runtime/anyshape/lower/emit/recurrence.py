@@ -6,8 +6,8 @@ In: a `Recurrence`. Out: instructions. The position is a symbol like those of di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import cost
@@ -15,29 +15,57 @@ from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.levels import Iteration
 from anyshape.lower.emit.nest import nest
+from anyshape.lower.emit.product import OfBlock
 from anyshape.lower.ir.dag import Load
 from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.contraction import Step
-from anyshape.lower.schedule.recurrence import Positions, Recurrence, RowForm
+from anyshape.lower.schedule.recurrence import Positions, Recurrence, RowForm, StepForm
 
-Emit = Callable[[Step], None]
+Emit = Callable[[Step, OfBlock | None], None]
 LIGHT_CYCLES = 20
 """Of a row's step, up to which memory decides: half of the registers then carry a row, whose parts lie in memory side by side."""
 
 
 def emit_recurrence(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor], emit: Emit, split: bool) -> None:
     """Emits a recurrence. `emit` writes a step; `split`: rows, or the loops around the positions, may be shared out to the parts."""
-    if isinstance(r.form, RowForm):
-        _rows(ctx, r.positions, r.form, split)
+    form = r.form
+    if isinstance(form, RowForm):
+        _rows(ctx, r.positions, form, split)
         return
+    rows = form.rows
+    if rows is None:
+        nest(ctx, form.around, lambda: _steps(ctx, r.positions, form, written, emit), split=split)
+        return
+    with nullcontext() if split else ctx.parts.undivided():
+        first, last = ctx.parts.share(ctx.sizes.of(rows.all))
+    levels, count = ctx.levels, ctx.f.sub(last, first)
+    ctx.memory.bound(rows.count, rows.all)
+    with (
+        levels.when(ctx.f.compare("gt", count, 0)),
+        levels.step_to(rows.first, first),
+        levels.step_to(rows.count, count),
+    ):
+        _steps(ctx, r.positions, form, written, emit)
 
-    def positions() -> None:
-        with ctx.parts.undivided(), _positions(ctx, r.positions, ()):
-            for step in r.steps:
-                with ctx.levels.phase(written):
-                    emit(step)
 
-    nest(ctx, r.around, positions, split=split)
+def _steps(ctx: KernelContext, along: Positions, form: StepForm, written: frozenset[Tensor], emit: Emit) -> None:
+    block = None if form.rows is None else OfBlock(form.rows.all, form.rows.all, None)
+
+    def each(steps: Iterable[Step]) -> None:
+        for step in steps:
+            with ctx.levels.phase(written):
+                emit(step, block)
+
+    with ctx.parts.undivided(), _positions(ctx, along, ()):
+        if form.where is None:
+            each(form.steps)
+            return
+        with ctx.levels.phase(written):
+            holds = ctx.values.of(form.where)
+        with ctx.levels.when(holds):
+            each(form.steps)
+        with ctx.levels.when(ctx.f.not_(holds)):
+            each(form.otherwise)
 
 
 @contextmanager

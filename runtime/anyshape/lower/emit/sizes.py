@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from anyshape import dims
@@ -21,17 +22,18 @@ FAR = 1 << 48
 
 
 class Sizes:
-    """`table` is what the caller fills, in order of first use."""
+    """`table` is what the caller fills, in order of first use; numbers above `most_literal` are in it too, where that is given."""
 
-    def __init__(self, levels: Levels, table: dict[Any, int] | None = None) -> None:
+    def __init__(self, levels: Levels, table: dict[Any, int] | None = None, most_literal: int | None = None) -> None:
         self.table: dict[Any, int] = {} if table is None else table
+        self.most_literal = most_literal
         self._levels, self._f = levels, levels.f
         self._assumed: dict[Size, int] = {}
 
     def of(self, s: Any) -> Val:
         """A dim (or a condition on dims, as 0 or 1): a literal, or an entry of the table, plus a multiple of a position."""
         if isinstance(s, (bool, int)):
-            return const(I64, int(s))
+            return const(I64, int(s)) if self.is_literal(s) else self._passed(s)
         levels, key = self._levels, ("scalar", s)
         value = levels.find(key)
         if value is None and levels.step_depth((s,)):
@@ -41,6 +43,18 @@ class Sizes:
         elif value is None:
             with levels.at(0):
                 value = levels.remember(key, self.load(s))
+        return value
+
+    def is_literal(self, n: int) -> bool:
+        return self.most_literal is None or n <= self.most_literal
+
+    def _passed(self, n: int) -> Val:
+        """A number that the caller passes all the same, so that kernels that differ in it alone have one text."""
+        key = ("scalar", n)
+        value = self._levels.find(key)
+        if value is None:
+            with self._levels.at(0):
+                value = self._levels.remember(key, replace(self.load(n), number=n))
         return value
 
     def load(self, s: Any) -> Val:
@@ -77,7 +91,7 @@ class Sizes:
     def offset(self, parts: Sequence[tuple[Val, Size]], fixed: Size = 0) -> Val:
         """Adds products: sum(value * coefficient) + fixed, vectors and scalars mixed. A coefficient that is larger than any tensor is of a
         variable that is 0 wherever the place is one of the tensor's; it is cut, so that no product of it is a place by overflow."""
-        total = self.of(fixed)
+        total = const(I64, fixed) if isinstance(fixed, int) else self.of(fixed)
         for value, c in parts:
             c = max(-FAR, min(c, FAR)) if isinstance(c, int) else c
             term = value if c == 1 else self._f.mul(value, self.of(c))

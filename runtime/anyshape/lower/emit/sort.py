@@ -88,7 +88,7 @@ class Row:
             ctx.values.store(o.store.access, ctx.f.load(places, I64, iteration.index), 0)
 
     def sort(self, extent: Size) -> None:
-        """Sorts all keys, and stores as many positions as there are places for."""
+        """Sorts all keys, and stores as many positions as there are places for, and no more than there are keys."""
         ctx, f, o = self.ctx, self.ctx.f, self.o
         keys, places, more_keys, more_places = self.arrays
         n = ctx.sizes.of(extent)
@@ -108,7 +108,8 @@ class Row:
                     branch.give(_by_digits(ctx, self.dtype, n, (keys, places, more_keys, more_places)))
             (result,) = branch.results
         assert o.position is not None
-        self.store(result, ctx.sizes.of(o.position.extent))
+        wanted = ctx.sizes.of(o.position.extent)
+        self.store(result, wanted if o.position.extent == extent else f.smin(wanted, n))
 
     def select(self, n: Val, count: Val) -> None:
         """Stores the first `count` positions of n, which are more."""

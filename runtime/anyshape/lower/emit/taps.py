@@ -1,14 +1,16 @@
 """Reductions over short windows of which the lanes are no part: per place of a result one test whether all of its window is inside.
 
-In: a `Scope` that runs over places and, along the lanes, over channels. Out: its loops, in which the taps are
-one after the other, twice: without any mask for places whose window is inside of what it reads, and masked for those at edges. Places are
-the inner loop, for a few channels at a time.
+In: a `Scope` that runs over places and, along the lanes, over channels. Out: its loops, in which the taps are one after the other, twice:
+without any mask for places whose window is inside of what it reads, and masked for those at edges. Places are the inner loop, for a few
+channels at a time. Where the factors of all taps do not fit registers, several places are computed together: a row of what they read is
+loaded once for all of them, and so are its factors.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import product
 from operator import attrgetter
@@ -16,15 +18,18 @@ from operator import attrgetter
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.inner_loop import accumulate, emit_loop
-from anyshape.lower.emit.nest import nest
+from anyshape.lower.emit.nest import nest, nest_carrying
 from anyshape.lower.emit.windows import over_planes
-from anyshape.lower.ir.dag import Bound, DagNode, Load, LoopVar, Reduction, walk
+from anyshape.lower.ir.dag import Bound, Constant, DagNode, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.inline_values import neutral
+from anyshape.lower.ir.padded import padded_load
 from anyshape.lower.llvm.types import I1, I64, Val, const
 from anyshape.lower.schedule.tree import Loop, Scope
 
-WRITTEN_OUT = 25
+WRITTEN_OUT = 49
 """The most taps that are written out."""
+TOGETHER = 8
+"""Places that are computed together: as many sums as hide the latency of adding to one."""
 IN_REGISTERS = 20
 """The most factors, of all taps and vectors of channels, that stay in registers from place to place."""
 
@@ -71,15 +76,46 @@ def emit_taps(ctx: KernelContext, scope: Scope) -> None:
     ]
     bounds = tap_bounds([red.body], red.variables, channels)
 
-    def of_channels() -> None:
-        nest(ctx, [place], _Places(ctx, scope, red, bounds, _factors(ctx, red, fixed)).emit)
+    step = _step(red, fixed, place)
 
-    tiers = (2, 1) if 2 * len(_numbers(red.variables)) <= IN_REGISTERS else (4, 1)
+    def of_channels() -> None:
+        places = _Places(ctx, scope, red, bounds, _factors(ctx, red, fixed))
+        if step and not places.factors:
+            places.emit_together(fixed, step)
+        else:
+            nest(ctx, [place], places.emit)
+
+    tiers = (2, 1) if 2 * len(_numbers(red.variables)) <= IN_REGISTERS else (1,) if step else (4, 1)
     over_planes(ctx, outer, lambda: nest(ctx, [channels], of_channels, vector=channels, tiers=tiers))
+
+
+def _step(red: Reduction, fixed: Sequence[Load], place: LoopVar) -> int:
+    """By how many taps of the last variable a window moves from one place to the next; 0 where what is summed depends on the place, or on
+    that tap, in another way than by what is read there."""
+    tap = red.variables[-1]
+    steps: set[int] = set()
+    for n in _computed(red.body):
+        if isinstance(n, Load) and n not in fixed:
+            a = n.access.address
+            found = [k for k in (1, 2) if a.coefficient(place) == a.coefficient(tap) * k and a.coefficient(place) != 0]
+            steps |= {*found} if found and not a.lets else {0}
+        elif not isinstance(n, Load | Operation | Constant):
+            return 0
+    return steps.pop() if len(steps) == 1 and fixed else 0
+
+
+def _computed(n: DagNode) -> Iterator[DagNode]:
+    """What a value is computed of where all reads are inside, so that none is tested."""
+    padded = padded_load(n) if isinstance(n, Operation) else None
+    yield n
+    for a in n.inputs if padded is None else (padded.load,):
+        yield from _computed(a)
 
 
 AHEAD = 8
 """How many places ahead is prefetched: a place takes some 20 cycles, and a line of the third cache ten times that."""
+Known = Mapping[tuple[DagNode, int], Val]
+"""Values of nodes, by vector."""
 Factors = Mapping[tuple[int, ...], Mapping[tuple[DagNode, int], Val]]
 """By tap: the values of nodes that are the same for all places, by vector."""
 
@@ -118,6 +154,72 @@ class _Places:
     bounds: set[Bound]
     factors: Factors
 
+    def emit_together(self, fixed: Sequence[Load], step: int) -> None:
+        """Loops over the places, several at a time: without tests where all of their windows are inside; else each vector that is read is
+        tested, and whether a place is one of the results."""
+        ctx, f, levels = self.ctx, self.ctx.f, self.ctx.levels
+        extent = ctx.sizes.of(self.scope.variables[-2].extent)
+        with levels.loop(0, extent, TOGETHER) as iteration:
+            index = iteration.index
+            with self.at(index):
+                inside = all_inside(ctx, self.red.variables, self.bounds, (TOGETHER - 1) * step)
+            whole = f.and_(f.compare("le", f.add(index, TOGETHER), extent), inside)
+            with levels.when(whole), ctx.values.held(self.bounds):
+                self.together(index, fixed, step)
+            with levels.when(f.not_(whole)):
+                self.together(index, fixed, step, extent)
+
+    @contextmanager
+    def at(self, index: Val, tap: int | None = None) -> Iterator[None]:
+        """Code for a place, and a tap of the last variable."""
+        levels = self.ctx.levels
+        with levels.section():
+            levels.bind(self.scope.variables[-2], index)
+            if tap is not None:
+                levels.bind(self.red.variables[-1], const(I64, tap))
+            yield
+
+    def together(self, index: Val, fixed: Sequence[Load], step: int, end: Val | None = None) -> None:
+        """Emits places from an index on, up to an end: row after row of the taps, and of a row each vector that is read with all factors
+        that it meets."""
+        ctx, taps = self.ctx, self.red.variables
+        moving = [n for n in _computed(self.red.body) if isinstance(n, Load) and n not in fixed]
+        width = len(_numbers(taps[-1:]))
+
+        def row(totals: list[list[Val]]) -> list[list[Val]]:
+            factors = [self.loaded(fixed, index, tap) for tap in range(width)]
+            for tap in range(width + (TOGETHER - 1) * step):
+                read = self.loaded(moving, index, tap)
+                for j in range(TOGETHER):
+                    k = tap - j * step
+                    if 0 <= k < width:
+                        with self.at(index, k):
+                            totals[j] = self.added(totals[j], {**factors[k], **read})
+            return totals
+
+        start = [[self.start()] * len(ctx.values.copies) for _ in range(TOGETHER)]
+        for j, sums in enumerate(nest_carrying(ctx, taps[:-1], start, row)):
+            place = ctx.f.add(index, j)
+            with (
+                nullcontext() if end is None or not j else ctx.levels.when(ctx.f.compare("lt", place, end)),
+                self.at(place),
+            ):
+                self.store(sums)
+
+    def loaded(self, nodes: Sequence[Load], index: Val, tap: int) -> Known:
+        with self.at(index, tap):
+            return {(n, copy): self.ctx.values.of(n, copy) for n in nodes for copy in self.ctx.values.copies}
+
+    def added(self, totals: Sequence[Val], known: Known) -> list[Val]:
+        """Adds what is summed at the tap that is bound, of which nodes are known."""
+        for (node, copy), value in known.items():
+            self.ctx.levels.define(node, copy, value)
+        return [accumulate(self.ctx, self.red, total, copy) for copy, total in enumerate(totals)]
+
+    def start(self) -> Val:
+        literal = elementwise.literal(self.red.dtype, neutral(self.red.kind, self.red.dtype))
+        return self.ctx.f.splat(literal, self.ctx.values.lanes_of(True))
+
     def emit(self) -> None:
         ctx = self.ctx
         inside = all_inside(ctx, self.red.variables, self.bounds)
@@ -127,20 +229,20 @@ class _Places:
             self.results()
 
     def results(self, ahead: bool = False) -> None:
-        for copy, total in enumerate(self.totals(ahead)):
+        self.store(self.totals(ahead))
+
+    def store(self, totals: Sequence[Val]) -> None:
+        for copy, total in enumerate(totals):
             self.ctx.levels.define(self.red, copy, total)
         for step in self.scope.steps:
             if isinstance(step, Loop) and step.stores:
                 emit_loop(self.ctx, replace(step, variables=(), reductions=()))
 
     def totals(self, ahead: bool) -> list[Val]:
-        ctx, red = self.ctx, self.red
-        start = elementwise.literal(red.dtype, neutral(red.kind, red.dtype))
-        totals = [ctx.f.splat(start, ctx.values.lanes_of(True))] * len(ctx.values.copies)
-        for numbers in at_taps(ctx, red.variables):
-            for (node, copy), value in self.factors.get(numbers, {}).items():
-                ctx.levels.define(node, copy, value)
-            totals = [accumulate(ctx, red, total, copy) for copy, total in enumerate(totals)]
+        ctx = self.ctx
+        totals = [self.start()] * len(ctx.values.copies)
+        for numbers in at_taps(ctx, self.red.variables):
+            totals = self.added(totals, self.factors.get(numbers, {}))
             if ahead:
                 self.fetch(numbers)
         return totals
@@ -161,10 +263,10 @@ class _Places:
                     f.prefetch(f.gep(pointer, at, element), False)
 
 
-def all_inside(ctx: KernelContext, taps: Sequence[LoopVar], bounds: set[Bound]) -> Val:
-    """Tests the bounds for the first taps and for the last ones."""
+def all_inside(ctx: KernelContext, taps: Sequence[LoopVar], bounds: set[Bound], further: int = 0) -> Val:
+    """Tests the bounds for the first taps and for the last ones, or so many further on of the last variable."""
     result = const(I1, 1)
-    for index in (lambda v: 0, lambda v: v.extent - 1):
+    for index in (lambda v: 0, lambda v: v.extent - 1 + (further if v is taps[-1] else 0)):
         with ctx.levels.section():
             for v in taps:
                 ctx.levels.bind(v, const(I64, index(v)))

@@ -6,13 +6,15 @@ copy, and loops over its rows of results in which the taps are written out one a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial, reduce
 
-from anyshape.lower.analyse.windows import Staged, Windows
+from anyshape.lower.analyse.windows import Staged
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.inner_loop import accumulate
-from anyshape.lower.emit.nest import nest
+from anyshape.lower.emit.nest import Sums, nest, nest_carrying
 from anyshape.lower.emit.value import Vector
 from anyshape.lower.ir.dag import Bound, LoopVar, Reduction
 from anyshape.lower.ir.inline_values import neutral
@@ -22,6 +24,10 @@ from anyshape.lower.schedule.tree import Loop, Scope
 
 VECTORS = 4
 """Vectors of results at once, where rows are that long, so that taps do not wait for each other."""
+FEW = 4
+"""Rows of results that are left over, and those of a block where registers are few."""
+REGISTERS = 16
+"""Registers that hold the sums of few rows only."""
 
 
 def emit_windows(ctx: KernelContext, scope: Scope) -> None:
@@ -30,35 +36,81 @@ def emit_windows(ctx: KernelContext, scope: Scope) -> None:
     assert windows is not None
     stores = next(s.stores for s in scope.steps if isinstance(s, Loop) and s.stores)
     prepare(ctx, windows.staged)
-    _fill_pads(ctx, windows.staged)
+    fill_pads(ctx, windows.staged)
     positions = [m.position for m in windows.staged.moving]
     planes = [v for v in stores[0].variables if v not in positions]
     red = next((s.reductions[0] for s in scope.steps if isinstance(s, Loop) and s.reductions), None)
-    tiers = () if red is None else (VECTORS,)
+    taps = () if red is None else (windows.taps, *windows.below)
+    last = ctx.f.sub(ctx.sizes.of(positions[-2].extent), 1) if len(taps) > 1 else const(I64, 0)
 
     def plane() -> None:
         fill(ctx, windows.staged, pads=False)
-        nest(ctx, positions, body, vector=positions[-1], tiers=tiers)
+        if len(taps) < 2:
+            nest(ctx, positions, partial(results, None), vector=positions[-1], tiers=(VECTORS,) if taps else ())
+        else:
+            nest(ctx, positions[:-2], rows)
 
-    def body() -> None:
-        values, copies = ctx.values, ctx.values.copies
-        if red is not None:
-            for copy, total in enumerate(_totals(ctx, windows, red.kind, len(copies))):
-                ctx.levels.define(red, copy, total)
-        for s in stores:
-            stored = [values.of(s.value, copy) for copy in copies]
-            for copy, value in enumerate(stored):
-                values.store(s.access, value, copy)
+    def rows() -> None:
+        """Rows of results: as many at once as have taps, then those that are left, in a block of which some may be no results."""
+        f, extent = ctx.f, ctx.sizes.of(positions[-2].extent)
+        most = len(taps) if f.target.vector_registers > REGISTERS else FEW
+        first = const(I64, 0)
+        for count in dict.fromkeys((most, FEW)):
+            left = f.sub(extent, first)
+            more = 0 if count == FEW else FEW
+            stop = f.add(first, f.and_(f.add(left, count - 1 - more), -count))
+            with ctx.levels.loop(first, stop, count) as iteration:
+                body = partial(results, iteration.index, count)
+                nest(ctx, positions[-1:], body, vector=positions[-1], tiers=(1,))
+            first = stop
+
+    def results(first: Val | None, count: int = 1) -> None:
+        """The results of the row that is bound, or of `count` rows from `first`, at the vectors of the loop. What is beyond the last row
+        is computed, and stored there before the row itself: code without branches, into which sums would be moved one by one."""
+        copies = range(len(ctx.values.copies))
+        totals: list[list[Val]] = []
+        with _row_bound(ctx, positions, first):
+            if red is not None:
+                totals = _totals(ctx, windows.staged, taps[:count], red.kind, len(copies))
+        numbers: list[Val | None] = [first]
+        if first is not None:
+            numbers += (ctx.f.smin(ctx.f.add(first, row), last) for row in range(1, count))
+        stored: list[list[list[Val]]] = []
+        for row, number in enumerate(numbers):
+            with _row_bound(ctx, positions, number):
+                if red is not None:
+                    for copy in copies:
+                        ctx.levels.define(red, copy, totals[row][copy])
+                stored.append([[ctx.values.of(s.value, copy) for copy in copies] for s in stores])
+        for number, results_of in reversed(list(zip(numbers, stored, strict=True))):
+            with _row_bound(ctx, positions, number):
+                for s, values in zip(stores, results_of, strict=True):
+                    for copy, value in enumerate(values):
+                        ctx.values.store(s.access, value, copy)
 
     over_planes(ctx, planes, plane)
 
 
-def _totals(ctx: KernelContext, windows: Windows[Reduction], kind: str, copies: int) -> list[Val]:
-    first = windows.taps[0]
-    start = ctx.f.splat(elementwise.literal(first.dtype, neutral(kind, first.dtype)), ctx.values.lanes_of(True))
-    totals = [start] * copies
-    for tap in windows.taps:
-        totals = [accumulate(ctx, tap, total, copy) for copy, total in enumerate(totals)]
+@contextmanager
+def _row_bound(ctx: KernelContext, positions: Sequence[LoopVar], row: Val | None) -> Iterator[None]:
+    """Code in which the position before the last is `row`, if that is given."""
+    with nullcontext() if row is None else ctx.levels.section():
+        if row is not None:
+            ctx.levels.bind(positions[-2], row)
+        yield
+
+
+def _totals(
+    ctx: KernelContext, staged: Staged, taps: Sequence[Sequence[Reduction]], kind: str, copies: int
+) -> list[list[Val]]:
+    """The reductions of rows of results, column by column of the taps: what a column of them reads stays in registers for all rows."""
+    dtype, columns = taps[0][0].dtype, staged.moving[-1].tap.extent
+    assert isinstance(columns, int)
+    start = ctx.f.splat(elementwise.literal(dtype, neutral(kind, dtype)), ctx.values.lanes_of(True))
+    totals = [[start] * copies for _ in taps]
+    for column in range(columns):
+        for tap in zip(*(row[column::columns] for row in taps), strict=True):
+            totals = [[accumulate(ctx, of, v, copy) for copy, v in enumerate(row)] for of, row in zip(tap, totals)]
     return totals
 
 
@@ -85,7 +137,7 @@ def prepare(ctx: KernelContext, staged: Staged) -> None:
         ctx.levels.bind(v, const(I64, number))
 
 
-def _fill_pads(ctx: KernelContext, staged: Staged) -> None:
+def fill_pads(ctx: KernelContext, staged: Staged) -> None:
     """Writes the pad's value everywhere: rows of pads are the same for all planes, and stay."""
     if not any(_limit(staged, dim) for dim in range(len(staged.along) - 1)):
         return
@@ -106,21 +158,24 @@ def _limit(staged: Staged, dim: int) -> Bound | None:
     return own[0]
 
 
-def fill(ctx: KernelContext, staged: Staged, pads: bool = True) -> None:
-    """Writes the copy, the variables outside of it being bound; without `pads`, rows of nothing but pads are left as they are."""
+def fill(ctx: KernelContext, staged: Staged, pads: bool = True, seen_nan: Sequence[Val] = ()) -> list[Val]:
+    """Writes the copy, the variables outside of it being bound; without `pads`, rows of nothing but pads are left as they are. Returns
+    `seen_nan`, if there is one, with the lanes that have met NaN."""
 
-    nest(ctx, staged.channels, lambda: _rows(ctx, staged, 0, const(I64, 0), pads))
+    def rows(sums: Sums) -> Sums:
+        return [_rows(ctx, staged, 0, const(I64, 0), pads, sums[0])]
+
+    return nest_carrying(ctx, staged.channels, [[*seen_nan]], rows)[0]
 
 
-def _rows(ctx: KernelContext, staged: Staged, dim: int, place: Val, pads: bool) -> None:
+def _rows(ctx: KernelContext, staged: Staged, dim: int, place: Val, pads: bool, seen_nan: Sequence[Val]) -> list[Val]:
     """Writes the rows of the copy; `place` is where the elements with the indices so far begin."""
     f = ctx.f
     length = ctx.sizes.of(staged.lengths[dim])
     if dim == len(staged.along) - 1:
         for v, pitch in zip(staged.channels, staged.channel_pitches, strict=True):
             place = f.add(place, f.mul(ctx.levels.indices[v], ctx.sizes.of(pitch)))
-        _Row(ctx, staged, place, length).emit()
-        return
+        return _Row(ctx, staged, place, length).emit(seen_nan)
     step, limit = staged.moving[dim].step, None if pads else _limit(staged, dim)
     first, held = const(I64, 0), set[Bound]()
     if limit is not None:
@@ -128,7 +183,7 @@ def _rows(ctx: KernelContext, staged: Staged, dim: int, place: Val, pads: bool) 
         first = f.smax(before, 0)
         length = f.smin(f.add(before, ctx.sizes.of(limit.extent)), length)
         held = {limit} - ctx.values.holding
-    with ctx.levels.loop(first, length, 1) as iteration, ctx.values.held(held):
+    with ctx.levels.loop(first, length, 1, seen_nan) as iteration, ctx.values.held(held):
         ctx.levels.bind(staged.along[dim], iteration.index)
         quotient = f.binary("udiv", iteration.index, const(I64, step)) if step > 1 else iteration.index
         place = f.add(place, f.mul(quotient, ctx.sizes.of(staged.pitches[dim])))
@@ -136,7 +191,8 @@ def _rows(ctx: KernelContext, staged: Staged, dim: int, place: Val, pads: bool) 
             remainder = f.sub(iteration.index, f.mul(quotient, step))
             planes = f.mul(ctx.sizes.of(staged.plane), staged.remainder_pitches[dim])
             place = f.add(place, f.mul(remainder, planes))
-        _rows(ctx, staged, dim + 1, place, pads)
+        iteration.next(_rows(ctx, staged, dim + 1, place, pads, iteration.carried))
+    return [*iteration.results]
 
 
 class _Row:
@@ -148,20 +204,25 @@ class _Row:
         self.step = staged.moving[-1].step
         self.element = elementwise.memory_type(staged.tensor.dtype)
 
-    def emit(self) -> None:
+    def emit(self, seen_nan: Sequence[Val]) -> list[Val]:
         ctx, f, step, lanes = self.ctx, self.ctx.f, self.step, self.lanes
         copies = step
-        with ctx.levels.loop(0, self.length, copies * lanes) as iteration:
+        with ctx.levels.loop(0, self.length, copies * lanes, seen_nan) as iteration:
             ctx.levels.bind(self.staged.along[-1], iteration.index)
             left = f.convert("trunc", f.smin(f.sub(self.length, iteration.index), copies * lanes), I32)
             masks = tuple(f.tail_mask(left, lanes, copy * lanes) for copy in range(copies))
             with ctx.values.along(Vector(self.staged.along[-1], lanes, masks)):
                 values = [self.value(copy) for copy in range(copies)]
                 self.store(values, iteration.index)
+            iteration.next([reduce(self.watched, values, seen) for seen in iteration.carried])
+        return [*iteration.results]
+
+    def watched(self, seen_nan: Val, value: Val) -> Val:
+        return self.ctx.f.or_(seen_nan, self.ctx.f.fcmp("uno", value, value))
 
     def value(self, copy: int) -> Val:
         ctx, f, staged = self.ctx, self.ctx.f, self.staged
-        value = ctx.values.load(staged.access, copy, True)
+        value = f.splat(ctx.values.of(staged.value, copy), self.lanes)
         asked = [b for b in staged.access.bounds if b not in ctx.values.holding]
         inside = ctx.values.conjunction(ctx.values.inside(asked, copy), ctx.values.mask(copy))
         if staged.outside is not None and inside is not None:

@@ -18,7 +18,7 @@ from .reload_probe import reloads_factors
 from .strips import emit_strip
 from .tiles import Tiles
 
-CHUNK = 512
+CHUNK = 128
 """Products added up in registers before they go onto the sum in memory: rounding grows with the length of a chain of additions."""
 AHEAD = 12
 """How many lines of each panel a `FAR` kernel prefetches ahead."""

@@ -6,18 +6,36 @@ indices of data need.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 
+import numpy as np
+
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.dtypes import BOOL, I64, DType, highest, lowest
 from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
+from anyshape.equations.numeric import compute
 from anyshape.equations.refusing import element_of, equation_text
+from anyshape.lower.ir.clamped import Along, is_clamped
 from anyshape.lower.ir.cycles import Cycle
-from anyshape.lower.ir.dag import Access, Affine, Bound, Constant, Dag, DagNode, Load, LoopVar, Reduction, affine, walk
+from anyshape.lower.ir.dag import (
+    Access,
+    Affine,
+    Bound,
+    Constant,
+    Dag,
+    DagNode,
+    Load,
+    LoopVar,
+    Operation,
+    Reduction,
+    affine,
+    walk,
+)
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.kernel import Group, Index, KernelError, Origin
 
@@ -128,6 +146,10 @@ class InlinedValues:
             return a + b.scaled(-1)
         if op == "mul" and (a.is_constant or b.is_constant):
             return a.scaled(b.offset) if b.is_constant else b.scaled(a.offset)
+        if op in ("floordiv", "mod") and b.is_constant:
+            quotient, rest = _divided(a, b.offset)
+            if _inside(rest, b.offset):
+                return quotient if op == "floordiv" else rest
         sizes = a.is_constant and b.is_constant and not self._moves(a.offset) and not self._moves(b.offset)
         return Affine((), OF_SIZES[op](a.offset, b.offset)) if sizes and op in OF_SIZES else None
 
@@ -166,7 +188,26 @@ class InlinedValues:
             return self.dag.op("select", dtype, c, yes, no)
         args = [self.value(a, env, guard) for a in e.args]
         holds = _comparison(e.op, args)
-        return self.dag.op(e.op, dtype, *args) if holds is None else self.dag.const(holds, dtype)
+        if holds is not None:
+            return self.dag.const(holds, dtype)
+        power = self._power(*args) if e.op == "pow" and dtype.is_float else None
+        return self.dag.op(e.op, dtype, *args) if power is None else power
+
+    def _power(self, base: DagNode, exponent: DagNode) -> DagNode | None:
+        """A power whose exponent is known and takes an instruction or two; with the root's own rules for -0 and -inf replaced."""
+        dag, dtype = self.dag, base.dtype
+        match _number(exponent):
+            case 1.0:
+                return base
+            case 2.0:
+                return dag.op("mul", dtype, base, base)
+            case -1.0:
+                return dag.op("div", dtype, dag.const(1.0, dtype), base)
+            case 0.5:
+                root = dag.op("sqrt", dtype, dag.op("add", dtype, base, dag.const(0.0, dtype)))
+                lowest = dag.op("eq", BOOL, base, dag.const(-math.inf, dtype))
+                return dag.op("select", dtype, lowest, dag.const(math.inf, dtype), root)
+        return None
 
     def _and(self, a: DagNode | None, b: DagNode) -> DagNode:
         return b if a is None else self.dag.op("and", BOOL, a, b)
@@ -274,7 +315,7 @@ class InlinedValues:
         """
         bounds: list[Bound] = []
         for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
-            if self._checkable(i) and (i, n) not in self.context.inside:
+            if self._checkable(i, n) and (i, n) not in self.context.inside:
                 words = ("index ", Index(), f" is out of range for axis {axis} of ", said[0], " with size ", n)
                 bounds.append(Bound(i, n, self.refused(words, said), guard))
         return tuple(bounds)
@@ -294,8 +335,9 @@ class InlinedValues:
         yield
         self.current = outer
 
-    def _checkable(self, i: Affine) -> bool:
-        return _has_load(i) or i in self.demanded
+    def _checkable(self, i: Affine, n: Size) -> bool:
+        along = None if self.cycle is None else Along(self.cycle.position, self.cycle.extent)
+        return (_has_load(i) and not is_clamped(i, n, along)) or i in self.demanded
 
     def reduce(self, e: Reduce, env: Env, guard: DagNode | None) -> DagNode:
         node = self._reduce(e, env, guard)
@@ -396,6 +438,16 @@ def _inside(i: Affine, n: Size) -> bool:
     return dims.ge(low, 0) is True and dims.lt(high, n) is True
 
 
+def _divided(i: Affine, n: Size) -> tuple[Affine, Affine]:
+    """An index as a multiple of a size, over it, and the rest: what the size plainly divides, and what else there is."""
+    whole = [(v, 1 if c == n else c // n) for v, c in i.terms if _divides(n, c)]
+    return affine(whole, 0), affine([(v, c) for v, c in i.terms if not _divides(n, c)], i.offset, i.lets)
+
+
+def _divides(n: Size, c: Size) -> bool:
+    return c == n or (isinstance(c, int) and isinstance(n, int) and n > 0 and c % n == 0)
+
+
 def _either(c: dims.Cond, a: Affine, b: Affine) -> Affine | None:
     """Chooses one index or the other by the condition, if they are the same but for their coefficients."""
     if a.lets != b.lets:
@@ -403,6 +455,18 @@ def _either(c: dims.Cond, a: Affine, b: Affine) -> Affine | None:
     variables = {v: None for v, _ in (*a.terms, *b.terms)}
     terms = [(v, dims.select(c, a.coefficient(v), b.coefficient(v))) for v in variables]
     return affine(terms, dims.select(c, a.offset, b.offset), a.lets)
+
+
+def _number(n: DagNode) -> float | None:
+    """The value of a constant, of a quotient of constants, or of either in another dtype."""
+    match n:
+        case Constant(value):
+            return float(value)
+        case Operation("div" | "cast" as name, args):
+            numbers = [_number(a) for a in args]
+            known = [np.array(v, a.dtype.computed) for v, a in zip(numbers, args, strict=True) if v is not None]
+            return float(compute(name, n.dtype, known)) if len(known) == len(args) else None
+    return None
 
 
 def _comparison(name: str, args: Sequence[DagNode]) -> bool | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 
 from ..target import Target
 from .emitter import Block, Emitter
@@ -523,8 +524,11 @@ class FunctionBuilder(Emitter):
         if x.type.is_float:
             spaced = f"{flags} " if flags else ""
             return self.emit(x.type, f"{_FLOAT_NAME[op]} {spaced}{x}, {y.name}")
+        number = None
         if isinstance(x.number, int) and isinstance(y.number, int):
-            return const(x.type, _INT_FOLD[op](x.number, y.number))
+            number = _INT_FOLD[op](x.number, y.number)
+            if x.is_literal and y.is_literal:
+                return const(x.type, number)
         if op in ("add", "sub") and y.number == 0:
             return x
         if op == "add" and x.number == 0:
@@ -534,7 +538,7 @@ class FunctionBuilder(Emitter):
                 return x
             if x.number == 1 or y.number == 0:
                 return y
-        return self.emit(x.type, f"{op} {x}, {y.name}")
+        return replace(self.emit(x.type, f"{op} {x}, {y.name}"), number=number)
 
     def add(self, a: Operand, b: Operand, flags: str = "") -> Val:
         return self._arith("add", a, b, flags)
@@ -558,8 +562,11 @@ class FunctionBuilder(Emitter):
         return self.emit(a.type, f"fneg {a}") if a.type.is_float else self.sub(const(a.type, 0), a)
 
     def binary(self, op: str, a: Operand, b: Operand) -> Val:
-        """Any other two-operand instruction by name: and or xor shl lshr ashr sdiv udiv srem urem frem."""
+        """Any other two-operand instruction by name: and or xor shl lshr ashr sdiv udiv srem urem frem. A divisor whose number is known
+        is a literal, by which division takes few cycles, unless the other operand is one."""
         x, y = self.pair(a, b)
+        if op.endswith(("div", "rem")) and y.number is not None and x.number is None:
+            y = const(y.type, y.number)
         return self.emit(x.type, f"{op} {x}, {y.name}")
 
     and_, or_, xor, shl, lshr, ashr = map(_instruction, ("and", "or", "xor", "shl", "lshr", "ashr"))
@@ -574,11 +581,12 @@ class FunctionBuilder(Emitter):
     def ceil_div(self, a: Operand, b: int) -> Val:
         """ceil(a / b) of a non-negative i64 and a positive literal."""
         x = self.add(self.i64(a), b - 1)
-        if x.number is not None:
-            return const(I64, int(x.number) // b)
+        number = None if x.number is None else int(x.number) // b
+        if number is not None and x.is_literal:
+            return const(I64, number)
         if b & (b - 1) == 0:
-            return x if b == 1 else self.lshr(x, b.bit_length() - 1)
-        return self.binary("udiv", x, b)
+            return x if b == 1 else replace(self.lshr(x, b.bit_length() - 1), number=number)
+        return replace(self.binary("udiv", x, b), number=number)
 
     def fma(self, a: Operand, b: Operand, c: Operand, exact: bool = False) -> Val:
         """a * b + c with one rounding. Where the machine has no such instruction: two, unless `exact` demands it."""

@@ -112,11 +112,15 @@ F16, BF16, F32, F64 = (Type(name) for name in ("half", "bfloat", "float", "doubl
 
 @dataclass(frozen=True, slots=True)
 class Val:
-    """An SSA value: its name (`%7`) or the text of a literal, its type, and the number itself if it is a literal."""
+    """An SSA value: its name (`%7`) or the text of a literal, its type, and the number itself if that is known."""
 
     name: str
     type: Type
     number: int | float | None = None
+
+    @property
+    def is_literal(self) -> bool:
+        return not self.name.startswith("%")
 
     def __str__(self) -> str:
         return f"{self.type.text} {self.name}"

@@ -81,6 +81,37 @@ def block_phases(dag: Dag, phases: Sequence[Unplanned], temporaries: Sequence[Te
     return _Blocking(dag, loops, rows, frozenset(temporaries)).blocked(phases)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class BlockOfRows:
+    """Some of `all` rows: `count` from `first` on, which are symbols."""
+
+    first: Dim
+    count: Dim
+    all: Size
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SharedRows:
+    """Several lists of phases, each as steps for one block of rows."""
+
+    rows: BlockOfRows
+    phases: tuple[tuple[Step, ...], ...]
+
+
+def share_rows(dag: Dag, lists: Sequence[Sequence[Unplanned]], rows: LoopVar) -> SharedRows | None:
+    """Rewrites phases for a block of rows, if all of them have these."""
+    lists = [[_with_rows(p, rows) if isinstance(p, Product) else p for p in phases] for phases in lists]
+    every = [p for phases in lists for p in phases]
+    alone = any(isinstance(p, Product) and (p.windows or p.gathered or p.codes) for p in every)
+    if alone or rows not in _outside(every, rows) or not all(rows in s.domain for p in every for s in _stores(p)):
+        return None
+    blocking = _Blocking(dag, (), rows, frozenset())
+    return SharedRows(
+        BlockOfRows(blocking.first, blocking.count, rows.extent),
+        tuple(tuple(blocking.step(p) for p in phases) for phases in lists),
+    )
+
+
 def _outside(phases: Sequence[Unplanned], rows: LoopVar) -> frozenset[LoopVar]:
     """Variables of all stores that have rows, which no phase sums over; none where a product has its rows otherwise."""
     products = [p for p in phases if isinstance(p, Product)]
@@ -152,7 +183,7 @@ class _Blocking(Rebuild):
         steps: list[Step] = []
         for p in phases:
             to = steps if any(self.rows in s.domain for s in _stores(p)) else ahead
-            to.append(self.product(p) if isinstance(p, Product) else plan([self.store(s) for s in p]))
+            to.append(self.step(p))
         batch = tuple((self.symbols[v], v.extent) for v in self.loops)
         over = _overwritten(steps, self.rowwise)
         whole = tuple(p if isinstance(p, Product) else plan(p) for p in phases)
@@ -160,6 +191,9 @@ class _Blocking(Rebuild):
             batch=batch, rows=self.rows.extent, first=self.first, count=self.count, ahead=tuple(ahead), steps=tuple(steps),
             held=self.held, rowwise=self.rowwise, over=over, whole=whole,
         )  # fmt: skip
+
+    def step(self, p: Unplanned) -> Step:
+        return self.product(p) if isinstance(p, Product) else plan([self.store(s) for s in p])
 
     def product(self, p: Product) -> Product:
         a, b = self.access(p.a), self.access(p.b)

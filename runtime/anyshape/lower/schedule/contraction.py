@@ -12,18 +12,23 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.kernel_model.contractions import Contraction, as_stored, contraction_of
-from anyshape.lower.analyse.collapse import Rebuild
+from anyshape.lower.analyse.collapse import Rebuild, collapse
 from anyshape.lower.analyse.vector_product import with_row
 from anyshape.lower.analyse.windows import Windows, product_windows
+from anyshape.lower.analyse.written_out import Spread, written_out
 from anyshape.lower.gemm import Codes, Side
 from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Reduction, affine, row_major, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
 from anyshape.lower.ir.terms import NODES
 from anyshape.lower.schedule.codes import Moved, Operand, corrected, operand_of, raw_sum, sides_of, sums_of
 from anyshape.lower.schedule.tree import Scope, components
+
+MANY_ROWS = 64
+"""Rows of a product from which on copying what it multiplies takes little of its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,18 @@ class _Splitter:
         while True:
             reds = reductions_of(stores)
             reduction = next((r for r in reds if contraction(r)), None)
+            if len(reds) == 1 and reduction is not None and self.is_of_table(reduction, stores):
+                self.out.items.append(stores)
+                return
+            dense = None if reduction is None else self.dense_columns(stores, reduction)
+            if dense is not None:
+                self.out.items.append(dense)
+                return
             if reduction is None:
+                in_scratch = self.with_factor_in_scratch(stores, reds)
+                if in_scratch is not None:
+                    stores = in_scratch
+                    continue
                 window = self.window(stores, reds)
                 self.out.items.append(stores if window is None else window)
                 return
@@ -133,6 +149,12 @@ class _Splitter:
                 return
             stores = self.through_scratch(reduction, factors, stores)
 
+    def is_of_table(self, reduction: Reduction, stores: list[Store]) -> bool:
+        """Whether a sum is of windows that are in no memory times a small constant table: written out it needs no copy of them."""
+        return any(_plain_access(x) is None for x in reduction.body.inputs) and isinstance(
+            written_out(self.dag, stores, self.constants), Spread
+        )
+
     def without(
         self, reduction: Reduction, factors: tuple[Access, ...], stores: list[Store]
     ) -> tuple[list[Store], Reduction]:
@@ -145,6 +167,44 @@ class _Splitter:
         stores, total = [rebuild.store(s) for s in stores], rebuild.node(reduction)
         assert isinstance(total, Reduction)
         return stores, total
+
+    def dense_columns(self, stores: list[Store], reduction: Reduction) -> Product | None:
+        """The product of a copy of every other element of a factor, and such, if what several variables count are then its columns, as the
+        places of a result are: each row of those would be a product of few columns. None if that is not so."""
+        factors = [_plain_access(x) for x in reduction.body.inputs]
+        a, b = factors
+        if a is None or b is None or not self.is_whole(reduction, stores):
+            return None
+        a, b = self.roles((a, b), stores)
+        n = next((v for v, c in stores[0].access.address.terms if c == 1 and v in b.domain - a.domain), None)
+        rows = [v for v in stores[0].variables if v in a.domain - b.domain]
+        most = max((dims.bounds(v.extent)[1] or MANY_ROWS for v in rows), default=0)
+        if n is None or b.address.coefficient(n) == 1 or most < MANY_ROWS:
+            return None
+        (factor,) = (x for x, y in zip(reduction.body.inputs, factors) if y is b)
+        outer = stores[0].variables[: stores[0].variables.index(rows[-1])]
+        columns = stores[0].variables[len(outer) + 1 :]
+        order = [v for v in (*outer, *reduction.variables, *columns) if v in factor.domain]
+        tensor = Tensor("dense", factor.dtype, tuple(v.extent for v in order))
+        copied = Store(Access(tensor, affine(row_major(order)[0], 0)), factor, tuple(order))
+        rebuild = Rebuild(self.dag, {factor: self.dag.load(copied.access)})
+        (merged,) = collapse(self.dag, [[rebuild.store(s) for s in stores]])
+        if len(merged[0].variables) == len(stores[0].variables):
+            return None
+        (total,) = reductions_of(merged)
+        accesses = tuple(x for x in map(_plain_access, total.body.inputs) if x is not None)
+        return replace(self.product(total, accesses, tuple(merged)), ahead=(copied,))
+
+    def with_factor_in_scratch(self, stores: list[Store], reds: list[Reduction]) -> list[Store] | None:
+        """The stores of sums over several variables, with the first factor that a product cannot compute by itself read from scratch: loops
+        would compute it again for each row of the result. None if there is no such factor."""
+        for reduction in reds:
+            for factor in reduction.body.inputs if contraction(reduction, over_several=True) else ():
+                if not _is_free(factor) and _plain_access(factor) is None:
+                    load = self.dag.load(self.in_memory(factor, reduction, stores))
+                    rebuild = Rebuild(self.dag, {factor: load})
+                    return [rebuild.store(s) for s in stores]
+        return None
 
     def window(self, stores: list[Store], reds: list[Reduction]) -> Product | None:
         """A product for a sum over several variables of a plain operand, in which they are contiguous, times anything: a convolution,
@@ -252,7 +312,7 @@ class _Splitter:
                 continue
             over = (*(v for v in reduction.variables if v is not along[0]), along[0])
             m, windows = self.counting(rows), None
-            seen = product_windows(self.dag, reduction, x, stores, stored_along=False)
+            seen = self.row_windows(reduction, x, stores, b)
             if seen is not None:  # its channels are not adjacent: a row of them is gathered for many places at once
                 windows, m = seen
                 over, rows = reduction.variables, tuple(p.position for p in windows.staged.moving)
@@ -284,7 +344,7 @@ class _Splitter:
                 continue
             over = (*(v for v in reduction.variables if v is not along[0]), along[0])
             m, windows = self.counting(rows), None
-            seen = product_windows(self.dag, reduction, x.stored, stores, stored_along=False)
+            seen = self.row_windows(reduction, x.stored, stores, b)
             if seen is not None:
                 if len(seen[0].staged.channels) > 1:
                     continue
@@ -301,6 +361,15 @@ class _Splitter:
                 windows=windows, codes=codes, ahead=ahead, known=known,
             )  # fmt: skip
         return None
+
+    def row_windows(
+        self, reduction: Reduction, x: DagNode, stores: list[Store], b: Access
+    ) -> tuple[Windows[DagNode], LoopVar] | None:
+        """The windows that rows are gathered from, whose positions the rows then count; None where b differs between those."""
+        seen = product_windows(self.dag, reduction, x, stores, stored_along=False)
+        if seen is None or {p.position for p in seen[0].staged.moving} & b.domain:
+            return None
+        return seen
 
     def counting(self, variables: Sequence[LoopVar]) -> LoopVar:
         """A variable with a value for each of those of several."""
@@ -488,9 +557,14 @@ def _is_free(b: DagNode) -> bool:
 
 
 def _covers(b: Access, array: NDArray[Any]) -> bool:
-    """Whether a constant is used as it is: known extents, no offset."""
-    return (
-        b.address.offset == 0
-        and all(isinstance(c, int) and isinstance(v.extent, int) for v, c in b.address.terms)
-        and array.ndim > 0
-    )
+    """Whether what is read of a constant is known: numbers as extents and steps, from a place on that is one too, all within it."""
+    offset = b.address.offset
+    if not isinstance(offset, int) or array.ndim == 0:
+        return False
+    least = most = offset
+    for v, c in b.address.terms:
+        if not isinstance(c, int) or not isinstance(v.extent, int):
+            return False
+        far = c * (v.extent - 1)
+        least, most = least + min(far, 0), most + max(far, 0)
+    return least >= 0 and most < array.size

@@ -12,12 +12,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from anyshape.dims import Size
+from anyshape.dims import Size, substitute
 from anyshape.equations import Sorting, Tensor
 from anyshape.lower.analyse.collapse import collapse
 from anyshape.lower.analyse.turns import split_turns
 from anyshape.lower.analyse.unbounded import is_unbounded
-from anyshape.lower.analyse.windows import Windows, row_windows
+from anyshape.lower.analyse.windows import Folded, Windows, row_windows
 from anyshape.lower.analyse.written_out import Spread, Tiled, written_out
 from anyshape.lower.ir.dag import Dag, Reduction, walk
 from anyshape.lower.ir.procedure import Procedure
@@ -27,7 +27,7 @@ from anyshape.lower.schedule.blocked import Blocked, block_phases
 from anyshape.lower.schedule.contraction import Product, Step, split_phases
 from anyshape.lower.schedule.inline import inline_group
 from anyshape.lower.schedule.lanes_first import lanes_first, usual_turns, write_out_lookups
-from anyshape.lower.schedule.recurrence import Recurrence, RowForm, plan_recurrence
+from anyshape.lower.schedule.recurrence import Recurrence, RowForm, StepForm, plan_recurrence
 from anyshape.lower.schedule.tree import MOST_STORES, Scope, Usual, components, plan
 from anyshape.lower.schedule.work import cycles, points
 from anyshape.lower.target import Target
@@ -68,6 +68,19 @@ class KernelSchedule:
         return self.serial or others or products or self.is_unbounded
 
     @property
+    def passes_numbers(self) -> bool:
+        """Whether numbers among the sizes are passed as if they were unknown, so that layers of several widths share the code: it is long,
+        as for windows and tiles, or a network has it in many widths, as for products in batches of constants."""
+        return any(
+            (
+                isinstance(p, Product)
+                and (p.windows is not None or p.gathered is not None or (p.packed is not None and bool(p.batch)))
+            )
+            or (isinstance(p, Scope) and p.tiled is not None)
+            for p in self.phases
+        )
+
+    @property
     def is_unbounded(self) -> bool:
         """Whether an element of a result may take any time, with memory for none of it."""
         return any(is_unbounded(n) for n in walk(r for s in self.stores for r in s.roots) if isinstance(n, Reduction))
@@ -80,7 +93,10 @@ class KernelSchedule:
     @property
     def pieces(self) -> Size | None:
         """The most parts that have work, if that is few."""
-        return next((points(p.around) for p in self.phases if isinstance(p, Recurrence)), None)
+        recurrence = next((p for p in self.phases if isinstance(p, Recurrence)), None)
+        if recurrence is None:
+            return None
+        return points(recurrence.around) if recurrence.rows is None else recurrence.rows.all
 
     def work(self, lanes: int, target: Target) -> Size:
         """Rough cycles of all parts together, of blocks as if they were none; 0 if the first part does everything."""
@@ -95,7 +111,8 @@ class KernelSchedule:
                 case Blocked():
                     steps += p.whole
                 case Recurrence():
-                    repeated = repeated + p.positions.extent * cycles(p.steps, lanes, target)
+                    of_rows = {} if p.rows is None else {p.rows.count: p.rows.all}
+                    repeated = repeated + p.positions.extent * substitute(cycles(p.steps, lanes, target), of_rows)
         return cycles(steps, lanes, target) + repeated
 
     def functions(self) -> list[KernelSchedule]:
@@ -161,9 +178,11 @@ def _planned(dag: Dag, stores: list[Store], constants: Mapping[Tensor, NDArray[A
             return replace(scope, spread=scope.vector is not None and len(scope.variables) > 1)
         case Tiled() as tiled:
             return replace(plan(stores), tiled=tiled)
-    windows = row_windows(dag, stores)
-    if windows is not None:
-        return replace(plan(stores), windows=windows)
+    match row_windows(dag, stores):
+        case Folded() as folded:
+            return replace(plan(stores), folded=folded)
+        case Windows() as windows:
+            return replace(plan(stores), windows=windows)
     scope = lanes_first(plan(write_out_lookups(dag, stores, {})))
     turns = usual_turns(stores)
     if turns:
@@ -185,11 +204,12 @@ def _dropped(recurrences: Sequence[Recurrence], stages: list[list[Store]]) -> se
 
 def _are_serial(recurrences: Sequence[Recurrence], before: Sequence[Step | Blocked]) -> bool:
     """Whether recurrences, and what is stored before them, are for one part alone."""
-    alone = len(recurrences) > 1 or any(not isinstance(r.form, RowForm) and not r.around for r in recurrences)
+    alone = len(recurrences) > 1 or any(isinstance(r.form, StepForm) and not r.form.is_shared_out for r in recurrences)
     return alone or (bool(recurrences) and not all(_are_starts(p.stores, recurrences[0]) for p in before))
 
 
 def _are_starts(stores: tuple[Store, ...], r: Recurrence) -> bool:
     """Whether all that is stored is where the recurrence begins, and little: every part may repeat it."""
     cycle = {s.access.tensor for s in r.stores}
-    return bool(r.around) and not reductions_of(stores) and all(s.access.tensor in cycle for s in stores)
+    shared = isinstance(r.form, StepForm) and r.form.is_shared_out
+    return shared and not reductions_of(stores) and all(s.access.tensor in cycle for s in stores)

@@ -3,12 +3,13 @@
 In: stores of the equations of one cycle, in the order stated, at the position that a symbol stands for. Out: a `Recurrence`, of one of two
 forms. *Rows of steps*: every element depends on earlier ones in its own row only, so that the loops over the rows are outside, and the
 previous values stay in registers. *Steps of phases*: the loop over positions is outside, and holds matrix products and rows; loops over
-variables of which the cycle computes each value independently, from operands of its own, are around it.
+variables of which the cycle computes each value independently, from operands of its own, are around it. Positions at which a condition
+says that all values are others than those of the products have no products.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,8 +19,9 @@ from anyshape.dims import Dim, Size, substitute
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import along_stores
 from anyshape.lower.analyse.collapse import collapse
-from anyshape.lower.ir.dag import Access, Dag, Load, LoopVar, Reduction, walk
+from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.stores import Store, below
+from anyshape.lower.schedule.blocked import BlockOfRows, share_rows
 from anyshape.lower.schedule.contraction import Product, Step, Unplanned, split_phases
 from anyshape.lower.schedule.tree import plan
 
@@ -57,14 +59,22 @@ class RowForm:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StepForm:
-    """`around`: variables whose loops are around the one over the positions, and can be shared out."""
+    """`around`: variables whose loops are around the one over the positions, and can be shared out. Positions at which `where` does not
+    hold have the steps `otherwise`. `rows`: the steps are those of a block of rows that has all positions for itself."""
 
     steps: tuple[Step, ...]
     around: tuple[LoopVar, ...]
+    where: DagNode | None = None
+    otherwise: tuple[Step, ...] = ()
+    rows: BlockOfRows | None = None
+
+    @property
+    def is_shared_out(self) -> bool:
+        return bool(self.around) or self.rows is not None
 
     @property
     def stores(self) -> tuple[Store, ...]:
-        return tuple(s for step in self.steps for s in step.stores)
+        return tuple(s for step in (*self.steps, *self.otherwise) for s in step.stores)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,52 +91,153 @@ class Recurrence:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        return self.form.steps if isinstance(self.form, StepForm) else ()
+        return (*self.form.steps, *self.form.otherwise) if isinstance(self.form, StepForm) else ()
 
     @property
     def around(self) -> tuple[LoopVar, ...]:
         return self.form.around if isinstance(self.form, StepForm) else ()
+
+    @property
+    def rows(self) -> BlockOfRows | None:
+        return self.form.rows if isinstance(self.form, StepForm) else None
 
 
 def plan_recurrence(
     dag: Dag, cycle: CycleStores, outputs: tuple[Tensor, ...], constants: Mapping[Tensor, NDArray[Any]]
 ) -> Recurrence:
     around = _around(cycle)
-    stages = [s for stage in _staged(cycle) for s in collapse(dag, [stage], frozenset(around))]
-    rows = _as_rows(cycle, stages, outputs)
+    stages = _stages(dag, cycle, around)
+    of_rows = _as_rows(cycle, stages, outputs)
+    if of_rows is not None:
+        return Recurrence(cycle.positions, of_rows, cycle.temporaries)
+    where = _where(cycle, constants)
+    rows = None if around else _rows_apart(cycle)
     if rows is not None:
-        return Recurrence(cycle.positions, rows, cycle.temporaries)
-    parts = split_phases(dag, stages, constants, bytes_=False)
-    items = [p for c in parts for p in c.items]
-    if any(isinstance(p, Product) and not _is_around(p, around) for p in items):
+        phases = _Phases.of(dag, _stages(dag, cycle, (rows,)), where, constants)
+        shared = share_rows(dag, [phases.steps, phases.otherwise], rows)
+        if shared is not None:
+            steps, others = shared.phases
+            form = StepForm(steps, (), where, others, shared.rows)
+            return Recurrence(cycle.positions, form, (*cycle.temporaries, *phases.temporaries))
+    phases = _Phases.of(dag, stages, where, constants)
+    if any(isinstance(p, Product) and not _is_around(p, around) for p in phases.steps):
         around = ()
-    steps = StepForm(tuple(_inside(p, around) for p in items), around)
-    return Recurrence(cycle.positions, steps, (*cycle.temporaries, *(t for c in parts for t in c.temporaries)))
+    steps, others = (tuple(_inside(p, around) for p in ps) for ps in (phases.steps, phases.otherwise))
+    form = StepForm(steps, around, where, others)
+    return Recurrence(cycle.positions, form, (*cycle.temporaries, *phases.temporaries))
+
+
+def _stages(dag: Dag, cycle: CycleStores, kept: tuple[LoopVar, ...]) -> list[list[Store]]:
+    return [s for stage in _staged(cycle) for s in collapse(dag, [stage], frozenset(kept))]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Phases:
+    """What is computed at one position, and what where the condition does not hold; scratch between them."""
+
+    steps: tuple[Unplanned, ...]
+    otherwise: tuple[Unplanned, ...]
+    temporaries: tuple[Tensor, ...]
+
+    @staticmethod
+    def of(
+        dag: Dag, stages: list[list[Store]], where: DagNode | None, constants: Mapping[Tensor, NDArray[Any]]
+    ) -> _Phases:
+        otherwise: list[Unplanned] = []
+        if where is not None:
+            stages, otherwise = _split(stages, where)
+        parts = split_phases(dag, stages, constants, bytes_=False)
+        return _Phases(
+            tuple(p for c in parts for p in c.items), tuple(otherwise), tuple(t for c in parts for t in c.temporaries)
+        )
+
+
+def _split(stages: list[list[Store]], where: DagNode) -> tuple[list[list[Store]], list[Unplanned]]:
+    """The stores where the condition holds, and where it does not; what has no such choice is only for the former."""
+    held: list[list[Store]] = []
+    others: list[Unplanned] = []
+    for stage in stages:
+        held.append([])
+        for s in stage:
+            choice = _choice(s, where)
+            held[-1].append(s if choice is None else replace(s, value=choice[0]))
+            if choice is not None:
+                others.append([replace(s, value=choice[1])])
+    return held, others
+
+
+def _where(cycle: CycleStores, constants: Mapping[Tensor, NDArray[Any]]) -> DagNode | None:
+    """The condition, of the position alone, under which every value that is kept is what a reduction is needed for. Where it does not hold,
+    what is only read at its own position is read by nobody."""
+    kept = [s for s in cycle.stores if s.access.tensor not in cycle.temporaries]
+    first = kept[0].value if kept else None
+    if not isinstance(first, Operation) or first.name != "select" or first.args[0].domain:
+        return None
+    where = first.args[0]
+    choices = [_choice(s, where) for s in kept]
+    others = [c[1] for c in choices if c is not None]
+    written = {s.access.tensor for s in cycle.stores}
+    read = {n.access.tensor for n in walk([where, *others]) if isinstance(n, Load)}
+    sums = any(isinstance(n, Reduction) for n in walk([where, *others]))
+    return where if len(others) == len(kept) and not sums and read.isdisjoint({*written, *constants}) else None
+
+
+def _choice(s: Store, where: DagNode) -> tuple[DagNode, DagNode] | None:
+    """What is stored where the condition holds, and where it does not."""
+    v = s.value
+    return (v.args[1], v.args[2]) if isinstance(v, Operation) and v.name == "select" and v.args[0] is where else None
 
 
 def _around(cycle: CycleStores) -> tuple[LoopVar, ...]:
     """Variables of all stores, of which each value reads only what was written for it, and sums only what is its own."""
-    nodes = below(cycle.stores)
-    summed = walk([n.body for n in nodes if isinstance(n, Reduction)])
-    if not summed:
-        return ()
-    written: dict[Tensor, set[Size]] = {}
+    summed = walk([n.body for n in below(cycle.stores) if isinstance(n, Reduction)])
     own = [n.access for n in summed if isinstance(n, Load)]
+    return tuple(v for v in _apart(cycle) if all(v in x.domain for x in own)) if summed else ()
+
+
+def _rows_apart(cycle: CycleStores) -> LoopVar | None:
+    """The variable of all stores, of any extent, of which each value reads only what was written for it: a batch."""
+    return next((v for v in _apart(cycle) if not isinstance(v.extent, int)), None)
+
+
+def _apart(cycle: CycleStores) -> Iterator[LoopVar]:
+    """Variables of all stores, of which each value reads only what was written for it."""
+    nodes = below(cycle.stores)
+    written: dict[Tensor, list[Access]] = {}
+    for s in cycle.stores:
+        written.setdefault(s.access.tensor, []).append(s.access)
+    pairs = [
+        (n.access, s)
+        for n in nodes
+        if isinstance(n, Load) and n.access.tensor in written
+        for s in written[n.access.tensor]
+    ]
+    # a sum that does not depend on the variable may run over another of its name
     bound = {v for n in nodes if isinstance(n, Reduction) for v in n.variables}
+    shared = frozenset.intersection(*(s.domain for s in cycle.stores)) - bound
+    return (
+        v for v in cycle.stores[0].variables if v in shared and all(_is_own(cycle.positions, x, s, v) for x, s in pairs)
+    )
 
-    def is_apart(v: LoopVar) -> bool:
-        if v in bound:  # a sum that does not depend on the variable may run over another of its name
-            return False
-        written.clear()
-        for s in cycle.stores:
-            written.setdefault(s.access.tensor, set()).add(s.access.address.coefficient(v))
-        for n in nodes:
-            if isinstance(n, Load) and n.access.tensor in written:
-                written[n.access.tensor].add(n.access.address.coefficient(v))
-        return all(len(coefficients) == 1 for coefficients in written.values()) and all(v in x.domain for x in own)
 
-    shared = frozenset.intersection(*(s.domain for s in cycle.stores))
-    return tuple(v for v in cycle.stores[0].variables if v in shared and is_apart(v))
+_FAR = 16
+"""Positions, and elements of another dim, between what is written and what is read, at most, where anything is apart."""
+
+
+def _is_own(along: Positions, load: Access, store: Access, v: LoopVar) -> bool:
+    """Whether what is read was written for the same value of a variable: some positions away, and elsewhere along one dim that is another's
+    at most."""
+    step, moved = store.address.coefficient(v), load.address.offset - store.address.offset
+    if load.address.lets or load.address.coefficient(v) != step:
+        return False
+    position = substitute(store.address.offset, {along.symbol: along.symbol + 1}) - store.address.offset
+    others: set[Size] = {0}
+    stride: Size = 1
+    for n in reversed(load.tensor.shape):
+        far = min(_FAR, n - 1) if isinstance(n, int) else _FAR
+        others.update(stride * k for k in range(-far, far + 1) if stride != step)
+        stride = stride * n
+    return any(moved - position * k in others for k in range(-_FAR, _FAR + 1))
 
 
 def _is_around(p: Product, around: tuple[LoopVar, ...]) -> bool:

@@ -15,8 +15,8 @@ from itertools import count
 
 from anyshape.dims import Size
 from anyshape.lower.analyse.classify import accesses, along_stores, contiguous, cost, vote
-from anyshape.lower.analyse.empty_iterations import is_cut
-from anyshape.lower.analyse.windows import Windows
+from anyshape.lower.analyse.empty_iterations import is_cut, with_ranges_of_their_own
+from anyshape.lower.analyse.windows import Folded, Windows
 from anyshape.lower.analyse.written_out import Tiled
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
@@ -67,6 +67,8 @@ class Scope:
     transposed: LoopVar | None = None
     windows: Windows[Reduction] | None = None
     """The one reduction by taps, where it runs over a window; no taps where it is written out."""
+    folded: Folded | None = None
+    """The one reduction, where it runs over windows one dim after the other."""
     spread: bool = False
     """Whether its stores are many of one sum that is written out."""
     tiled: Tiled | None = None
@@ -203,6 +205,8 @@ class _Planner:
         """The free variable with most votes, if all targets share it."""
         stores = targets_of(targets)
         ranked = vote(stores, reds, self.done) if reds else along_stores(stores) or vote(stores, reds, self.done)
+        apart = frozenset[LoopVar]().union(*(_walked_alone(r) for r in reds))
+        ranked = [v for v in ranked if v not in apart]
         first = next((v for v in ranked if v not in bound), None)
         if first is not None and not reds and isinstance(first.extent, int) and first.extent <= FEW_LANES:
             return _beside(stores, first, shared - bound) or (first if first in shared else None)
@@ -266,6 +270,15 @@ def _beside(stores: Iterable[Store], short: LoopVar, free: frozenset[LoopVar]) -
         if steps == {short.extent} and not any(v in n.domain for n in loads):
             return v
     return None
+
+
+def _walked_alone(r: Reduction) -> frozenset[LoopVar]:
+    """Variables for whose values a reduction has ranges of its own, where it reads along these what is contiguous: lanes along the
+    variables would walk over all that is between the first of their ranges and the last."""
+    own, apart = frozenset(r.variables), with_ranges_of_their_own(r)
+    reads = [n.access for n in walk([r.body]) if isinstance(n, Load) and n.domain & own] if apart else []
+    along = {v for x in reads for v, c in x.address.terms if contiguous(c)}
+    return apart - along if along & own else frozenset()
 
 
 def targets_of(targets: list[Target]) -> tuple[Store, ...]:

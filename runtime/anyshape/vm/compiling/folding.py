@@ -11,14 +11,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dims import Size, symbol
+from anyshape.dtypes import CHAR
 from anyshape.errors import AnyshapeError
 from anyshape.graph.alike import alike
 from anyshape.graph.function import Function
 from anyshape.graph.infer import build
 from anyshape.graph.value import Node, Value
+from anyshape.passes.simplify import static_shape
 from anyshape.types import TensorType
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.plans import Compiler, Plan
@@ -40,6 +43,8 @@ class Folding:
     def __init__(self, options: Options) -> None:
         self._options = replace(options, threads=1, dims={}, recorder=None)
         self._known: dict[Any, tuple[Function, Plan] | None] = {}
+        self._results: dict[Any, tuple[Sequence[Array | None], Sequence[Array]]] = {}
+        """Of calls by their operands, which are kept too: both sides of a branch may have the call."""
 
     def __call__(self, node: Node) -> Sequence[Array] | None:
         count = len(node.data_inputs)
@@ -56,13 +61,14 @@ class Folding:
         known = self._known[key]
         if known is None:
             return None
-        f, plan = known
-        try:
-            results = plan.run(Signature(f.params).bind(tuple(v.constant for v in data), {}))
-            # What a run allocates is to be given back.
-            return [shown(a, v.type).copy() for a, v in zip(results, f.results, strict=True)]
-        except AnyshapeError:
-            return None  # the error belongs to the run
+        constants = [v.constant for v in data]
+        call = (key, *map(id, constants))
+        if call not in self._results:
+            try:
+                self._results[call] = constants, _run(*known, constants, node.outputs)
+            except AnyshapeError:
+                return None  # the error belongs to the run
+        return self._results[call][1]
 
     def _compiled(self, node: Node, types: Sequence[TensorType]) -> tuple[Function, Plan] | None:
         params = [Value(t, f"x{k}") for k, t in enumerate(types)]
@@ -76,6 +82,22 @@ class Folding:
             return f, Compiler(self._options, Report(), threading.RLock(), compute=compute).plan(f)
         except AnyshapeError:
             return None
+
+
+def _run(f: Function, plan: Plan, constants: Sequence[Array | None], outputs: Sequence[Value]) -> Sequence[Array]:
+    """Runs a call. What a run allocates is to be given back, so results have places or are copied."""
+    places = [_place(v) for v in outputs]
+    results = plan.run(Signature(f.params).bind(tuple(constants), {}), places)
+    return [
+        shown(a, v.type).copy() if place is None else place
+        for a, v, place in zip(results, f.results, places, strict=True)
+    ]
+
+
+def _place(v: Value) -> Array | None:
+    """A place for a result; None for one of unknown size, or of characters, that are shown as others."""
+    known = isinstance(v.type, TensorType) and v.type.is_static and v.type.dtype is not CHAR
+    return np.empty(static_shape(v), v.type.dtype.numpy) if known else None
 
 
 def _left_to_the_run(node: Node) -> Sequence[Array] | None:

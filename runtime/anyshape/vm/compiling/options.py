@@ -38,7 +38,7 @@ class Options:
     `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `repair`: an ONNX model that the
     standard refuses is taken for what it most likely means, and the report says how. `threads`: how many may work on one kernel, at most
     and by default (0) as many as this process may use processors; results do not depend on it. `growth`: the most by which an algorithm
-    with fewer products may multiply the bound of rounding errors in a direction, 0 for none (docs/lowering.md). `recorder`: the recorder of
+    with fewer products may multiply the bound of rounding errors, 0 for none (docs/lowering.md). `recorder`: the recorder of
     kernels, for `profile`."""
 
     executor: str = "vm"

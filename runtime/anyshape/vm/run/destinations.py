@@ -45,7 +45,7 @@ class Destinations:
         """Chooses the destinations in which results can be computed. Raises ArgumentError for a name that no result has, and for a
         destination that is not a writable array of the result's dtype."""
         places: list[Array | None] = [None] * len(self._results)
-        taken = [(at := address_of(a), at + a.nbytes) for a in arguments]
+        taken = [(at := address_of(a), at + a.nbytes) for a in arguments if isinstance(a, np.ndarray)]
         for name, place in outputs.items():
             if name not in self._numbers:
                 raise ArgumentError(f"there is no output {name}; the outputs are {', '.join(self._numbers)}")
