@@ -342,7 +342,9 @@ def test_lanes_are_positions_where_few_elements_lie_side_by_side(read: bool, few
 
 
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
-@pytest.mark.parametrize(("exponent", "short"), [(1.0, True), (2.0, True), (0.5, True), (-1.0, True), (0.25, False), (-2.0, False)])
+@pytest.mark.parametrize(
+    ("exponent", "short"), [(1.0, True), (2.0, True), (0.5, True), (-1.0, True), (0.25, False), (-2.0, False)]
+)
 def test_powers_that_take_an_instruction(exponent: float, short: bool, dtype: str) -> None:
     """Exponents that are known, also as quotients: 1 / 2 of a parameter p."""
     b = Builder("powers")
