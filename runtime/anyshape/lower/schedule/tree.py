@@ -111,7 +111,8 @@ def _transposed_variable(scope: Scope) -> LoopVar | None:
         return None
     counts = {v: len(transposed_loads(stores, along, v)) for v in scope.variables if v is not along}
     best = max(counts, key=lambda v: counts[v], default=None)
-    if best is None or not counts[best] or (isinstance(best.extent, int) and best.extent < 4):
+    least = 2 if len(stores) == 1 and isinstance(stores[0].value, Load) else 4  # copies of few planes are picked lanes
+    if best is None or not counts[best] or (isinstance(best.extent, int) and best.extent < least):
         return None
     return best
 
