@@ -420,6 +420,6 @@ def test_rows_are_not_gathered_from_windows_where_the_constant_differs_between_t
 
     b.eqs.define(y[n, i, o], reduce_("sum", [4, 2], term))
     b.output(y)
-    values = np.random.default_rng(1).integers(-100, 100, w.shape).astype(w.dtype.numpy)
+    values = np.random.default_rng(1).integers(-100, 100, (3, 4, 2, 21)).astype(w.dtype.numpy)
     group = replace(b.group(), constants={w: values})
     check(group, [{B: 1}, {B: 5}], given={w: values}, target=host_target().limited(level))

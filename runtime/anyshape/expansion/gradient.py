@@ -50,13 +50,13 @@ def _accumulated(
     of: Sequence[Value],
     seeds: Sequence[Value],
     by: Sequence[Value],
-    given: Sequence[Value],
+    starts: Sequence[Value],
     called: Callers,
     source: str,
 ) -> list[Value]:
-    """The gradient by each value of `by` of the sum of all elements of `of`, each times that of its seed. It is sought behind `given`, of
+    """The gradient by each value of `by` of the sum of all elements of `of`, each times that of its seed. It is sought behind `starts`, of
     which `by` are some; `called` are the calls around."""
-    of, looked, callers = _looked_through(of, given)
+    of, looked, callers = _looked_through(of, starts)
     adjoints: dict[Value, Value] = {}
 
     def add(v: Value, more: Value) -> None:
