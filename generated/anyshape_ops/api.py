@@ -837,7 +837,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:82
+# specs/contraction.yaml:83
 @called
 def gemm(
     a: Operand,
@@ -857,7 +857,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:171
+# specs/contraction.yaml:164
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -869,7 +869,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:225
+# specs/contraction.yaml:218
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -3203,17 +3203,17 @@ def dft_along(
 
 # specs/signal.yaml:119
 @called
-def largest_factor(number: int | Dim | Value, *, source: str = "") -> Value:
-    """The largest factor of a number that is no more than its root, and no more than 256.
+def largest_factor(number: int | Dim | Value, most: int | Dim | Value | None = 256, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than a limit.
 
-    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: number.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: number, most.
 
     () -> (y: i64[])
     """
-    return call_alias(STATIC_LARGEST_FACTOR, DYN_LARGEST_FACTOR, [], {"number": number}, source)[0]
+    return call_alias(STATIC_LARGEST_FACTOR, DYN_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
 
 
-# specs/signal.yaml:135
+# specs/signal.yaml:139
 @called
 def steps_of_signal(
     x: Operand, each: int | Dim | Value, length: int | Dim | Value, half: bool = False, *, source: str = ""
@@ -3230,7 +3230,7 @@ def steps_of_signal(
     )[0]
 
 
-# specs/signal.yaml:168
+# specs/signal.yaml:172
 @called
 def steps_of_parts(
     x: Operand,
@@ -3253,7 +3253,7 @@ def steps_of_parts(
     )[0]
 
 
-# specs/signal.yaml:199
+# specs/signal.yaml:203
 @called
 def twists(
     like: Operand,
@@ -3276,7 +3276,7 @@ def twists(
     )[0]
 
 
-# specs/signal.yaml:226
+# specs/signal.yaml:231
 @called
 def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of one remainder, each times what a table has for it.
@@ -3286,18 +3286,18 @@ def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_WITHIN_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:237
+# specs/signal.yaml:242
 @called
-def twisted(x: Operand, table: Operand, parts: int = 2, *, source: str = "") -> Value:
-    """Complex numbers times those of a table, and behind them the same times the imaginary unit; of both the real
-    part or both parts.
+def twisted(x: Operand, table: Operand, real: bool = False, *, source: str = "") -> Value:
+    """Complex numbers times those of a table, and behind them the same times the imaginary unit; with `real`,
+    their real parts only.
 
-    (x: F[*a, p, 2, m], table: F[p, 2, m]) -> (y: F[*a, 2, p, parts, m])
+    (x: F[*a, p, 2, m], table: F[p, 2, m]) -> (y: F[*a, 2, p, 1 if real else 2, m])
     """
-    return call(TWISTED, [x, table], {"parts": parts}, source)[0]
+    return call(TWISTED, [x, table], {"real": real}, source)[0]
 
 
-# specs/signal.yaml:262
+# specs/signal.yaml:264
 @called
 def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table
@@ -3308,7 +3308,7 @@ def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_ACROSS_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:273
+# specs/signal.yaml:275
 @called
 def laced(x: Operand, *, source: str = "") -> Value:
     """Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.
@@ -3318,7 +3318,7 @@ def laced(x: Operand, *, source: str = "") -> Value:
     return call(LACED, [x], {}, source)[0]
 
 
-# specs/signal.yaml:284
+# specs/signal.yaml:286
 @called
 def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False, *, source: str = "") -> Value:
     """The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q
@@ -3329,7 +3329,7 @@ def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False,
     return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:321
+# specs/signal.yaml:329
 @called
 def dft_of_rows(
     x: Operand,
@@ -3350,7 +3350,7 @@ def dft_of_rows(
     )[0]
 
 
-# specs/signal.yaml:360
+# specs/signal.yaml:368
 @called
 def dft(
     x: Operand,
@@ -3372,7 +3372,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:407
+# specs/signal.yaml:415
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3399,7 +3399,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:446
+# specs/signal.yaml:454
 @called
 def turning_waves(
     window: Operand,
@@ -3426,7 +3426,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:498
+# specs/signal.yaml:508
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3439,7 +3439,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:520
+# specs/signal.yaml:530
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3449,7 +3449,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:535
+# specs/signal.yaml:545
 @called
 def stft(
     x: Operand,
@@ -3473,7 +3473,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:587
+# specs/signal.yaml:597
 @called
 def mel_weight_matrix(
     lower: Operand,

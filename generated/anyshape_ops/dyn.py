@@ -1283,17 +1283,17 @@ def dft_along(
 
 # specs/signal.yaml:119
 @called
-def largest_factor(number: Operand, *, source: str = "") -> Value:
-    """The largest factor of a number that is no more than its root, and no more than 256.
+def largest_factor(number: Operand, most: Operand = 256, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than a limit.
 
-    Operands, which may be computed at run time: number.
+    Operands, which may be computed at run time: number, most.
 
     () -> (y: i64[])
     """
-    return call(DYN_LARGEST_FACTOR, [], {"number": number}, source)[0]
+    return call(DYN_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
 
 
-# specs/signal.yaml:135
+# specs/signal.yaml:139
 @called
 def steps_of_signal(x: Operand, each: Operand, length: Operand, half: bool = False, *, source: str = "") -> Value:
     """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
@@ -1306,7 +1306,7 @@ def steps_of_signal(x: Operand, each: Operand, length: Operand, half: bool = Fal
     return call(DYN_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
 
 
-# specs/signal.yaml:168
+# specs/signal.yaml:172
 @called
 def steps_of_parts(
     x: Operand, window: Operand = None, *, step: Operand, size: Operand, each: Operand, source: str = ""
@@ -1321,7 +1321,7 @@ def steps_of_parts(
     return call(DYN_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
 
 
-# specs/signal.yaml:199
+# specs/signal.yaml:203
 @called
 def twists(
     like: Operand, rows: Operand, columns: Operand, size: Operand, inverse: bool = False, *, source: str = ""
@@ -1335,7 +1335,7 @@ def twists(
     return call(DYN_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:321
+# specs/signal.yaml:329
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: Operand = None, *, source: str = ""
@@ -1349,7 +1349,7 @@ def dft_of_rows(
     return call(DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:360
+# specs/signal.yaml:368
 @called
 def dft(
     x: Operand,
@@ -1369,7 +1369,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:407
+# specs/signal.yaml:415
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -1390,7 +1390,7 @@ def stft_of_long_parts(
     return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:446
+# specs/signal.yaml:454
 @called
 def turning_waves(
     window: Operand,
@@ -1416,7 +1416,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:498
+# specs/signal.yaml:508
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1429,7 +1429,7 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:535
+# specs/signal.yaml:545
 @called
 def stft(
     x: Operand,
@@ -1451,7 +1451,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:587
+# specs/signal.yaml:597
 @called
 def mel_weight_matrix(
     lower: Operand,

@@ -1368,17 +1368,17 @@ def dft_along(
 
 # specs/signal.yaml:119
 @called
-def largest_factor(number: int, *, source: str = "") -> Value:
-    """The largest factor of a number that is no more than its root, and no more than 256.
+def largest_factor(number: int, most: int = 256, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than a limit.
 
-    Attributes, known when the call is built: number.
+    Attributes, known when the call is built: number, most.
 
     () -> (y: i64[])
     """
-    return call(STATIC_LARGEST_FACTOR, [], {"number": number}, source)[0]
+    return call(STATIC_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
 
 
-# specs/signal.yaml:135
+# specs/signal.yaml:139
 @called
 def steps_of_signal(x: Operand, each: int, length: int, half: bool = False, *, source: str = "") -> Value:
     """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
@@ -1391,7 +1391,7 @@ def steps_of_signal(x: Operand, each: int, length: int, half: bool = False, *, s
     return call(STATIC_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
 
 
-# specs/signal.yaml:168
+# specs/signal.yaml:172
 @called
 def steps_of_parts(x: Operand, window: Operand = None, *, step: int, size: int, each: int, source: str = "") -> Value:
     """The samples of the parts of a signal that start every so many samples, each times a window, by remainder as
@@ -1404,7 +1404,7 @@ def steps_of_parts(x: Operand, window: Operand = None, *, step: int, size: int, 
     return call(STATIC_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
 
 
-# specs/signal.yaml:199
+# specs/signal.yaml:203
 @called
 def twists(like: Operand, rows: int, columns: int, size: int, inverse: bool = False, *, source: str = "") -> Value:
     """Cosine and sine of row times column parts of the circle, clockwise without `inverse`.
@@ -1416,7 +1416,7 @@ def twists(like: Operand, rows: int, columns: int, size: int, inverse: bool = Fa
     return call(STATIC_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:321
+# specs/signal.yaml:329
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: int | None = None, *, source: str = ""
@@ -1430,7 +1430,7 @@ def dft_of_rows(
     return call(STATIC_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:360
+# specs/signal.yaml:368
 @called
 def dft(
     x: Operand,
@@ -1450,7 +1450,7 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:407
+# specs/signal.yaml:415
 @called
 def stft_of_long_parts(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1467,7 +1467,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:446
+# specs/signal.yaml:454
 @called
 def turning_waves(
     window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
@@ -1487,7 +1487,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:498
+# specs/signal.yaml:508
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1500,7 +1500,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") ->
     return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:535
+# specs/signal.yaml:545
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1516,7 +1516,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:587
+# specs/signal.yaml:597
 @called
 def mel_weight_matrix(
     lower: Operand,

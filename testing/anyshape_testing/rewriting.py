@@ -275,8 +275,8 @@ def test_rewrites(rewriting_op: str, record_property: Record) -> None:
 
 
 def fires(op: str, number: int) -> tuple[int, int]:
-    """Returns how often the op's rewrite of that number fired and was compared, and on how many instances. Raises AssertionError where it is
-    wrong."""
+    """Returns how often the op's rewrite of that number fired and was compared, and on how many instances. Raises AssertionError where it
+    is wrong."""
     rewrite = variants(op)[0].rewrites[number]
     counts = [0, 0]
     failing: list[Instance] = []

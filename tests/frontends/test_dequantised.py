@@ -114,6 +114,9 @@ FLOATS = {
     "scales of the channels that are summed": Form("Conv", (1, 4, 6, 6), (4, 4, 3, 3), SQUARE, axis=1, bias=False),
     "gemm with a factor": Form("Gemm", (5, 24), (24, 10), {"alpha": 0.5}, axis=1),
     "integers of 16 bits": Form("Conv", (1, 4, 6, 6), (4, 4, 3, 3), SQUARE, zero=np.int16(5), bias=False, opset=21),
+    "weights of 16 bits, by rows": Form(
+        "Gemm", (5, 24), (10, 24), {"transB": 1}, weight_dtype=np.int16, bias=False, opset=21
+    ),
     "so many terms that integers of 32 bits overflow": Form("MatMul", (2, 33026), (33026, 2), {}, axis=1, bias=False),
 }
 

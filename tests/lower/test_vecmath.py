@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import scipy.special
 
+import anyshape
+from anyshape import ops
 from anyshape.lower.llvm import vecmath
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
@@ -227,6 +229,24 @@ def test_pow_specials_follow_numpy(dtype: str, level: str) -> None:
         assert same, f"{a} ** {b}: wanted {w}, got {g}"
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("exponent", [1.0, 2.0, -1.0, 0.5, -0.5, 2.5])
+def test_powers_by_a_known_exponent(exponent: float, dtype: str, level: str) -> None:
+    """Those that are one instruction are the numbers that a power of any exponent is."""
+    x, y = anyshape.input("x", f"{dtype}[n]"), anyshape.input("y", f"{dtype}[n]")
+    number = anyshape.constant(np.array(exponent, {"f32": np.float32, "f64": np.float64}[dtype]))
+    known, any_one = (
+        anyshape.compile(anyshape.function(inputs, ops.pow(x, by)), target=level, threads=1)
+        for inputs, by in (([x], number), ([x, y], y))
+    )
+    special = [0.0, -0.0, 1.0, -1.0, 2.0, np.inf, -np.inf, np.nan, 1e30, -1e-30, 0.25]
+    values = np.array([*special, *np.random.default_rng(1).standard_normal(100)], number.type.dtype.numpy)
+    got, wanted = known(values), any_one(values, np.full_like(values, exponent))
+    np.testing.assert_array_max_ulp(np.nan_to_num(got, nan=7.0), np.nan_to_num(wanted, nan=7.0), 1)
+    np.testing.assert_array_equal(np.signbit(got) & ~np.isnan(got), np.signbit(wanted) & ~np.isnan(wanted))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_extremes_and_fmod_follow_numpy(dtype: str) -> None:
     values = [0.0, 1.0, -1.0, 2.5, -2.5, np.inf, -np.inf, np.nan, 7.25]
@@ -247,6 +267,22 @@ def test_remainders_of_any_quotient_are_exact(scale: float, level: str) -> None:
     remainders = run("fmod", x, y, level)
     np.testing.assert_array_equal(remainders, np.fmod(x, y))
     np.testing.assert_array_equal(np.signbit(remainders), np.signbit(x))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+@pytest.mark.parametrize("bits", [8, 31, 49, 50, 51, 53, 63])
+def test_quotients_of_long_integers_are_exact(dtype: str, bits: int, level: str) -> None:
+    """Those next to a whole number, where a float would round up to it, and those whose vector has one lane that is too long."""
+    rng = np.random.default_rng(5)
+    y = rng.integers(1, 1 << max(bits // 2, 1), 4096, dtype)
+    x = rng.integers(0, 1 << (bits - bits // 2), 4096, dtype) * y + rng.integers(-1, 2, 4096).astype(dtype)
+    x[::64] = (1 << bits) - 1
+    if dtype == "int64":
+        x, y = x * rng.choice([-1, 1], 4096), y * rng.choice([-1, 1], 4096)
+    np.testing.assert_array_equal(run("floor_div", x, y, level), x // y)
+    np.testing.assert_array_equal(run("floor_mod", x, y, level), x % y)
+    np.testing.assert_array_equal(run("trunc_mod", x, y, level), np.fmod(x, y))
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anyshape.dims import Size
+from anyshape.dims import Dim, Size, exact_div
 from anyshape.dtypes import I64
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.ir.dag import Affine, Constant, Dag, DagNode, LoopIndex, LoopVar, Operation, SizeValue, affine
@@ -30,31 +30,37 @@ def split_turns(dag: Dag, stores: Sequence[Store]) -> list[Store]:
 def _turn(node: DagNode) -> tuple[LoopVar, Size, Size] | None:
     """The variable, the number of its turns and of the places of each, if a node is the place in a turn."""
     match node:
-        case Operation("mod", (LoopIndex(v), Constant(int() as n) | SizeValue(n))):
-            if v.extent == n or (isinstance(n, int) and n < LEAST):
+        case Operation("mod", (LoopIndex(v), Constant(int() as n) | SizeValue(Dim() as n))):
+            if isinstance(n, int) and n < LEAST:
                 return None
-            count = v.extent // n
-            return (v, count, n) if count * n == v.extent else None
+            count = exact_div(v.extent, n, known_nonzero=True)  # where n is 0, the loop is empty
+            return (v, count, n) if count is not None and count * n == v.extent else None
     return None
 
 
 class _Split(Rebuild):
-    """Copies in which v is turn * n + place."""
+    """Copies in which v is turn * n + place; of a single turn, place alone."""
 
     def __init__(self, dag: Dag, v: LoopVar, count: Size, n: Size) -> None:
-        self.v, self.n, self.turn, self.place = v, n, dag.variable(count), dag.variable(n)
-        place, turn = dag.var(self.place, I64), dag.var(self.turn, I64)
-        start = dag.op("mul", I64, turn, dag.dim(n, I64))
-        super().__init__(dag, {dag.var(v, I64): dag.op("add", I64, start, place)})
-        self.parts: dict[DagNode, LoopVar] = {}
-        for name, part, value in (("mod", self.place, place), ("floordiv", self.turn, turn)):
-            node = dag.op(name, I64, dag.var(v, I64), dag.dim(n, I64))
-            self.parts[node], self.memo[node] = part, value
+        place = v if count == 1 else dag.variable(n)
+        parts: list[tuple[LoopVar, Size]] = [(place, 1)] if count == 1 else [(dag.variable(count), n), (place, 1)]
+        self.v, self.parts = v, parts
+        by = dag.dim(n, I64)
+        of_v = {name: dag.op(name, I64, dag.var(v, I64), by) for name in ("mod", "floordiv")}
+        turn = dag.const(0, I64) if count == 1 else dag.var(parts[0][0], I64)
+        super().__init__(dag, {of_v["mod"]: dag.var(place, I64), of_v["floordiv"]: turn})
+        self.terms: dict[DagNode, list[tuple[LoopVar, Size]]] = {
+            of_v["mod"]: parts[-1:],
+            of_v["floordiv"]: [(w, 1) for w, _ in parts[:-1]],
+        }
+        if count != 1:
+            start = dag.op("mul", I64, turn, by)
+            self.memo[dag.var(v, I64)] = dag.op("add", I64, start, dag.var(place, I64))
 
     def variables(self, vs: tuple[LoopVar, ...]) -> tuple[LoopVar, ...]:
-        return tuple(w for v in vs for w in ((self.turn, self.place) if v is self.v else (v,)))
+        return tuple(w for v in vs for w in ([p for p, _ in self.parts] if v is self.v else [v]))
 
     def affine(self, x: Affine) -> Affine:
-        terms = [t for v, k in x.terms for t in (((self.turn, k * self.n), (self.place, k)) if v is self.v else ((v, k),))]
-        terms += [(self.parts[n], k) for n, k in x.lets if n in self.parts]
-        return affine(terms, x.offset, [(self.node(n), k) for n, k in x.lets if n not in self.parts])
+        terms = [(w, k * m) for v, k in x.terms for w, m in (self.parts if v is self.v else [(v, 1)])]
+        terms += [(w, k * m) for n, k in x.lets for w, m in self.terms.get(n, ())]
+        return affine(terms, x.offset, [(self.node(n), k) for n, k in x.lets if n not in self.terms])
