@@ -16,6 +16,12 @@ EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),20)
 TORCH      ?= torch==2.13.0+cpu
 TORCH_VENV ?= .venv-torch
 export PYTHONPATH := runtime:generator:generated:testing:.
+# Where the environment forbids bytecode beside the sources, as images of containers often do, it is kept in the virtual environment: else
+# every process of the tests compiles all modules anew, which is half of what collecting the tests costs.
+ifneq ($(PYTHONDONTWRITEBYTECODE),)
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run retrain gen check test test-long test-targets fuzz programs watch show mutate lint types bench bench-memory performance new-op clean

@@ -71,7 +71,9 @@ def sigmoid(x: Array) -> Array:
 
 FUNCTIONS: dict[str, Function] = {
     "exp": Function(np.exp, 1.0, 1.0, 1.0),
+    "expm1": Function(np.expm1, 2.0, 2.0, 1.0),
     "log": Function(np.log, 1.0, 1.0, 1.0),
+    "log1p": Function(np.log1p, 1.5, 1.5, 1.0),
     "sqrt": Function(np.sqrt, 0.5, 0.5),
     "tanh": Function(np.tanh, 3.0, 3.0, 1.0),
     "erf": Function(erf, 3.0, 4.0, 1.0),
@@ -83,9 +85,9 @@ FUNCTIONS: dict[str, Function] = {
 MADE: dict[str, Function] = {
     "sigmoid": Function(sigmoid, 3.0, 3.0, 1.0),
     "tan": Function(np.tan, 3.0, 4.0, 1.0),
-    "asin": Function(np.arcsin, 6.0, 5.0, 1.0),
-    "acos": Function(np.arccos, 5.0, 5.0, 1.0),
-    "atan": Function(np.arctan, 5.0, 5.0, 1.0),
+    "asin": Function(np.arcsin, 3.0, 3.0, 1.0),
+    "acos": Function(np.arccos, 2.0, 2.0, 1.0),
+    "atan": Function(np.arctan, 3.0, 3.0, 1.0),
     "sinh": Function(np.sinh, 4.0, 4.0, 1.0),
     "cosh": Function(np.cosh, 4.0, 4.0, 1.0),
     "asinh": Function(np.arcsinh, 4.0, 4.0, 1.0),

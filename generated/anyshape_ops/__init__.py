@@ -127,6 +127,8 @@ OPS: dict[str, OpDef] = {
         elementwise.ABS,
         elementwise.EXP,
         elementwise.LOG,
+        elementwise.EXPM1,
+        elementwise.LOG1P,
         elementwise.FLOOR,
         elementwise.CEIL,
         elementwise.ROUND,

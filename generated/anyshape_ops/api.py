@@ -99,10 +99,12 @@ from anyshape_ops.ops.elementwise import (
     DIV,
     ERF,
     EXP,
+    EXPM1,
     FLOOR,
     GELU,
     IDENTITY,
     LOG,
+    LOG1P,
     MAXIMUM,
     MINIMUM,
     MOD,
@@ -515,7 +517,7 @@ def mish(x: Operand, *, source: str = "") -> Value:
     return call(MISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:161
+# specs/activation.yaml:165
 @called
 def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element times the logistic function of alpha times it.
@@ -525,7 +527,7 @@ def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(SWISH, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:176
+# specs/activation.yaml:180
 @called
 def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element above alpha, and zero in place of the others.
@@ -535,7 +537,7 @@ def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Val
     return call(THRESHOLDED_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:189
+# specs/activation.yaml:193
 @called
 def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "") -> Value:
     """Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.
@@ -835,7 +837,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:79
+# specs/contraction.yaml:83
 @called
 def gemm(
     a: Operand,
@@ -855,7 +857,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:162
+# specs/contraction.yaml:164
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -867,7 +869,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:216
+# specs/contraction.yaml:218
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -1336,6 +1338,26 @@ def log(x: Operand, *, source: str = "") -> Value:
 
 # specs/elementwise.yaml:229
 @called
+def expm1(x: Operand, *, source: str = "") -> Value:
+    """e to the power of every element, less one, without losing the digits of an element near zero.
+
+    (x: T[*d]) -> (y: T[*d])
+    """
+    return call(EXPM1, [x], {}, source)[0]
+
+
+# specs/elementwise.yaml:239
+@called
+def log1p(x: Operand, *, source: str = "") -> Value:
+    """The natural logarithm of one plus every element, without losing the digits of an element near zero.
+
+    (x: T[*d]) -> (y: T[*d])
+    """
+    return call(LOG1P, [x], {}, source)[0]
+
+
+# specs/elementwise.yaml:249
+@called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
 
@@ -1344,7 +1366,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:241
+# specs/elementwise.yaml:261
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1354,7 +1376,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:253
+# specs/elementwise.yaml:273
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1364,7 +1386,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:266
+# specs/elementwise.yaml:286
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1374,7 +1396,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:283
+# specs/elementwise.yaml:303
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1384,7 +1406,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:294
+# specs/elementwise.yaml:314
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1394,7 +1416,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:305
+# specs/elementwise.yaml:325
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1404,7 +1426,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:316
+# specs/elementwise.yaml:336
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1414,7 +1436,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:328
+# specs/elementwise.yaml:348
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1424,7 +1446,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:339
+# specs/elementwise.yaml:359
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1434,7 +1456,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:355
+# specs/elementwise.yaml:375
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1444,7 +1466,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:377
+# specs/elementwise.yaml:397
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1454,7 +1476,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:391
+# specs/elementwise.yaml:411
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1464,7 +1486,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:437
+# specs/elementwise.yaml:457
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
@@ -3181,17 +3203,17 @@ def dft_along(
 
 # specs/signal.yaml:119
 @called
-def largest_factor(number: int | Dim | Value, *, source: str = "") -> Value:
-    """The largest factor of a number that is no more than its root, and no more than 256.
+def largest_factor(number: int | Dim | Value, most: int | Dim | Value | None = 256, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than a limit.
 
-    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: number.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: number, most.
 
     () -> (y: i64[])
     """
-    return call_alias(STATIC_LARGEST_FACTOR, DYN_LARGEST_FACTOR, [], {"number": number}, source)[0]
+    return call_alias(STATIC_LARGEST_FACTOR, DYN_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
 
 
-# specs/signal.yaml:135
+# specs/signal.yaml:139
 @called
 def steps_of_signal(
     x: Operand, each: int | Dim | Value, length: int | Dim | Value, half: bool = False, *, source: str = ""
@@ -3208,7 +3230,7 @@ def steps_of_signal(
     )[0]
 
 
-# specs/signal.yaml:168
+# specs/signal.yaml:172
 @called
 def steps_of_parts(
     x: Operand,
@@ -3231,7 +3253,7 @@ def steps_of_parts(
     )[0]
 
 
-# specs/signal.yaml:199
+# specs/signal.yaml:203
 @called
 def twists(
     like: Operand,
@@ -3254,7 +3276,7 @@ def twists(
     )[0]
 
 
-# specs/signal.yaml:226
+# specs/signal.yaml:231
 @called
 def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of one remainder, each times what a table has for it.
@@ -3264,18 +3286,18 @@ def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_WITHIN_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:237
+# specs/signal.yaml:242
 @called
-def twisted(x: Operand, table: Operand, parts: int = 2, *, source: str = "") -> Value:
-    """Complex numbers times those of a table, and behind them the same times the imaginary unit; of both the real
-    part or both parts.
+def twisted(x: Operand, table: Operand, real: bool = False, *, source: str = "") -> Value:
+    """Complex numbers times those of a table, and behind them the same times the imaginary unit; with `real`,
+    their real parts only.
 
-    (x: F[*a, p, 2, m], table: F[p, 2, m]) -> (y: F[*a, 2, p, parts, m])
+    (x: F[*a, p, 2, m], table: F[p, 2, m]) -> (y: F[*a, 2, p, 1 if real else 2, m])
     """
-    return call(TWISTED, [x, table], {"parts": parts}, source)[0]
+    return call(TWISTED, [x, table], {"real": real}, source)[0]
 
 
-# specs/signal.yaml:262
+# specs/signal.yaml:264
 @called
 def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table
@@ -3286,7 +3308,7 @@ def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_ACROSS_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:273
+# specs/signal.yaml:275
 @called
 def laced(x: Operand, *, source: str = "") -> Value:
     """Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.
@@ -3296,7 +3318,7 @@ def laced(x: Operand, *, source: str = "") -> Value:
     return call(LACED, [x], {}, source)[0]
 
 
-# specs/signal.yaml:284
+# specs/signal.yaml:286
 @called
 def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False, *, source: str = "") -> Value:
     """The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q
@@ -3307,7 +3329,7 @@ def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False,
     return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:321
+# specs/signal.yaml:329
 @called
 def dft_of_rows(
     x: Operand,
@@ -3328,7 +3350,7 @@ def dft_of_rows(
     )[0]
 
 
-# specs/signal.yaml:360
+# specs/signal.yaml:368
 @called
 def dft(
     x: Operand,
@@ -3350,7 +3372,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:407
+# specs/signal.yaml:415
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3377,7 +3399,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:446
+# specs/signal.yaml:454
 @called
 def turning_waves(
     window: Operand,
@@ -3404,7 +3426,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:498
+# specs/signal.yaml:508
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3417,7 +3439,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:520
+# specs/signal.yaml:530
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3427,7 +3449,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:535
+# specs/signal.yaml:545
 @called
 def stft(
     x: Operand,
@@ -3451,7 +3473,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:587
+# specs/signal.yaml:597
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -3953,7 +3975,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:339
+# specs/window.yaml:343
 @called
 def max_pool(
     x: Operand,
@@ -3991,7 +4013,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:376
+# specs/window.yaml:380
 @called
 def average_pool(
     x: Operand,
@@ -4029,7 +4051,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:412
+# specs/window.yaml:416
 @called
 def lp_pool(
     x: Operand,
@@ -4067,7 +4089,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:446
+# specs/window.yaml:450
 @called
 def tile_windows(
     x: Operand,
@@ -4096,7 +4118,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:474
+# specs/window.yaml:478
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -4108,7 +4130,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:490
+# specs/window.yaml:494
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -4118,7 +4140,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:501
+# specs/window.yaml:505
 @called
 def tile_results(
     x: Operand,
@@ -4141,7 +4163,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:522
+# specs/window.yaml:526
 @called
 def conv_by_2(
     x: Operand,
@@ -4166,7 +4188,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:534
+# specs/window.yaml:538
 @called
 def conv_by_4(
     x: Operand,
@@ -4191,7 +4213,7 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:549
+# specs/window.yaml:553
 @called
 def run_windows(
     x: Operand,
@@ -4219,7 +4241,7 @@ def run_windows(
     )[0]
 
 
-# specs/window.yaml:575
+# specs/window.yaml:579
 @called
 def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -4231,7 +4253,7 @@ def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *,
     return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:591
+# specs/window.yaml:595
 @called
 def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows of rows.
@@ -4241,7 +4263,7 @@ def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(RUN_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:602
+# specs/window.yaml:606
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -4253,7 +4275,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | D
     return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:620
+# specs/window.yaml:624
 @called
 def conv_run_by_2(
     x: Operand,
@@ -4280,7 +4302,7 @@ def conv_run_by_2(
     )[0]
 
 
-# specs/window.yaml:632
+# specs/window.yaml:636
 @called
 def conv_run_by_4(
     x: Operand,
@@ -4307,7 +4329,7 @@ def conv_run_by_4(
     )[0]
 
 
-# specs/window.yaml:647
+# specs/window.yaml:651
 @called
 def conv_run_of_5(
     x: Operand,
@@ -4334,7 +4356,7 @@ def conv_run_of_5(
     )[0]
 
 
-# specs/window.yaml:689
+# specs/window.yaml:693
 @called
 def conv_transpose(
     x: Operand,
@@ -4376,7 +4398,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:729
+# specs/window.yaml:733
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4417,7 +4439,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:772
+# specs/window.yaml:776
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4430,7 +4452,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:793
+# specs/window.yaml:797
 @called
 def overlap_add(
     x: Operand,
@@ -4458,7 +4480,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:829
+# specs/window.yaml:833
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4485,7 +4507,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:858
+# specs/window.yaml:862
 @called
 def phase_sums(
     x: Operand,
@@ -4507,7 +4529,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:887
+# specs/window.yaml:891
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4521,7 +4543,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:910
+# specs/window.yaml:914
 @called
 def interleave_phases(
     x: Operand,
@@ -4539,7 +4561,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:935
+# specs/window.yaml:939
 @called
 def conv_integer(
     x: Operand,
@@ -4572,7 +4594,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:972
+# specs/window.yaml:976
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -4608,7 +4630,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1024
+# specs/window.yaml:1028
 @called
 def qlinear_conv(
     x: Operand,
@@ -4647,7 +4669,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1097
+# specs/window.yaml:1101
 @called
 def max_unpool(
     x: Operand,
@@ -4676,7 +4698,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1138
+# specs/window.yaml:1142
 @called
 def col2im(
     x: Operand,
@@ -4784,6 +4806,7 @@ __all__ = [
     "erf",
     "exp",
     "expand_dims",
+    "expm1",
     "eye_like",
     "flatten",
     "flip",
@@ -4825,6 +4848,7 @@ __all__ = [
     "less_equal",
     "linear_attention",
     "log",
+    "log1p",
     "log_softmax",
     "log_sum",
     "log_sum_exp",

@@ -1283,17 +1283,17 @@ def dft_along(
 
 # specs/signal.yaml:119
 @called
-def largest_factor(number: Operand, *, source: str = "") -> Value:
-    """The largest factor of a number that is no more than its root, and no more than 256.
+def largest_factor(number: Operand, most: Operand = 256, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than a limit.
 
-    Operands, which may be computed at run time: number.
+    Operands, which may be computed at run time: number, most.
 
     () -> (y: i64[])
     """
-    return call(DYN_LARGEST_FACTOR, [], {"number": number}, source)[0]
+    return call(DYN_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
 
 
-# specs/signal.yaml:135
+# specs/signal.yaml:139
 @called
 def steps_of_signal(x: Operand, each: Operand, length: Operand, half: bool = False, *, source: str = "") -> Value:
     """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
@@ -1306,7 +1306,7 @@ def steps_of_signal(x: Operand, each: Operand, length: Operand, half: bool = Fal
     return call(DYN_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
 
 
-# specs/signal.yaml:168
+# specs/signal.yaml:172
 @called
 def steps_of_parts(
     x: Operand, window: Operand = None, *, step: Operand, size: Operand, each: Operand, source: str = ""
@@ -1321,7 +1321,7 @@ def steps_of_parts(
     return call(DYN_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
 
 
-# specs/signal.yaml:199
+# specs/signal.yaml:203
 @called
 def twists(
     like: Operand, rows: Operand, columns: Operand, size: Operand, inverse: bool = False, *, source: str = ""
@@ -1335,7 +1335,7 @@ def twists(
     return call(DYN_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:321
+# specs/signal.yaml:329
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: Operand = None, *, source: str = ""
@@ -1349,7 +1349,7 @@ def dft_of_rows(
     return call(DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:360
+# specs/signal.yaml:368
 @called
 def dft(
     x: Operand,
@@ -1369,7 +1369,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:407
+# specs/signal.yaml:415
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -1390,7 +1390,7 @@ def stft_of_long_parts(
     return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:446
+# specs/signal.yaml:454
 @called
 def turning_waves(
     window: Operand,
@@ -1416,7 +1416,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:498
+# specs/signal.yaml:508
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1429,7 +1429,7 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:535
+# specs/signal.yaml:545
 @called
 def stft(
     x: Operand,
@@ -1451,7 +1451,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:587
+# specs/signal.yaml:597
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1572,7 +1572,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:339
+# specs/window.yaml:343
 @called
 def max_pool(
     x: Operand,
@@ -1608,7 +1608,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:376
+# specs/window.yaml:380
 @called
 def average_pool(
     x: Operand,
@@ -1644,7 +1644,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:412
+# specs/window.yaml:416
 @called
 def lp_pool(
     x: Operand,
@@ -1680,7 +1680,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:446
+# specs/window.yaml:450
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1695,7 +1695,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:474
+# specs/window.yaml:478
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1707,7 +1707,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:501
+# specs/window.yaml:505
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1722,7 +1722,7 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:522
+# specs/window.yaml:526
 @called
 def conv_by_2(
     x: Operand,
@@ -1745,7 +1745,7 @@ def conv_by_2(
     return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:534
+# specs/window.yaml:538
 @called
 def conv_by_4(
     x: Operand,
@@ -1768,7 +1768,7 @@ def conv_by_4(
     return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:549
+# specs/window.yaml:553
 @called
 def run_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1782,7 +1782,7 @@ def run_windows(
     return call(DYN_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:575
+# specs/window.yaml:579
 @called
 def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -1794,7 +1794,7 @@ def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = ""
     return call(DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:602
+# specs/window.yaml:606
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -1806,7 +1806,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand
     return call(DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:620
+# specs/window.yaml:624
 @called
 def conv_run_by_2(
     x: Operand,
@@ -1827,7 +1827,7 @@ def conv_run_by_2(
     return call(DYN_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:632
+# specs/window.yaml:636
 @called
 def conv_run_by_4(
     x: Operand,
@@ -1848,7 +1848,7 @@ def conv_run_by_4(
     return call(DYN_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:647
+# specs/window.yaml:651
 @called
 def conv_run_of_5(
     x: Operand,
@@ -1869,7 +1869,7 @@ def conv_run_of_5(
     return call(DYN_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:689
+# specs/window.yaml:693
 @called
 def conv_transpose(
     x: Operand,
@@ -1909,7 +1909,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:729
+# specs/window.yaml:733
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1948,7 +1948,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:772
+# specs/window.yaml:776
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1961,7 +1961,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:793
+# specs/window.yaml:797
 @called
 def overlap_add(
     x: Operand,
@@ -1984,7 +1984,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:829
+# specs/window.yaml:833
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -1999,7 +1999,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:858
+# specs/window.yaml:862
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -2011,7 +2011,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:887
+# specs/window.yaml:891
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2023,7 +2023,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:910
+# specs/window.yaml:914
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -2035,7 +2035,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:935
+# specs/window.yaml:939
 @called
 def conv_integer(
     x: Operand,
@@ -2066,7 +2066,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:972
+# specs/window.yaml:976
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2100,7 +2100,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1024
+# specs/window.yaml:1028
 @called
 def qlinear_conv(
     x: Operand,
@@ -2137,7 +2137,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1097
+# specs/window.yaml:1101
 @called
 def max_unpool(
     x: Operand,
@@ -2164,7 +2164,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1138
+# specs/window.yaml:1142
 @called
 def col2im(
     x: Operand,

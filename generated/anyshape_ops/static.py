@@ -1368,17 +1368,17 @@ def dft_along(
 
 # specs/signal.yaml:119
 @called
-def largest_factor(number: int, *, source: str = "") -> Value:
-    """The largest factor of a number that is no more than its root, and no more than 256.
+def largest_factor(number: int, most: int = 256, *, source: str = "") -> Value:
+    """The largest factor of a number that is no more than its root, and no more than a limit.
 
-    Attributes, known when the call is built: number.
+    Attributes, known when the call is built: number, most.
 
     () -> (y: i64[])
     """
-    return call(STATIC_LARGEST_FACTOR, [], {"number": number}, source)[0]
+    return call(STATIC_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
 
 
-# specs/signal.yaml:135
+# specs/signal.yaml:139
 @called
 def steps_of_signal(x: Operand, each: int, length: int, half: bool = False, *, source: str = "") -> Value:
     """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
@@ -1391,7 +1391,7 @@ def steps_of_signal(x: Operand, each: int, length: int, half: bool = False, *, s
     return call(STATIC_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
 
 
-# specs/signal.yaml:168
+# specs/signal.yaml:172
 @called
 def steps_of_parts(x: Operand, window: Operand = None, *, step: int, size: int, each: int, source: str = "") -> Value:
     """The samples of the parts of a signal that start every so many samples, each times a window, by remainder as
@@ -1404,7 +1404,7 @@ def steps_of_parts(x: Operand, window: Operand = None, *, step: int, size: int, 
     return call(STATIC_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
 
 
-# specs/signal.yaml:199
+# specs/signal.yaml:203
 @called
 def twists(like: Operand, rows: int, columns: int, size: int, inverse: bool = False, *, source: str = "") -> Value:
     """Cosine and sine of row times column parts of the circle, clockwise without `inverse`.
@@ -1416,7 +1416,7 @@ def twists(like: Operand, rows: int, columns: int, size: int, inverse: bool = Fa
     return call(STATIC_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:321
+# specs/signal.yaml:329
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: int | None = None, *, source: str = ""
@@ -1430,7 +1430,7 @@ def dft_of_rows(
     return call(STATIC_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:360
+# specs/signal.yaml:368
 @called
 def dft(
     x: Operand,
@@ -1450,7 +1450,7 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:407
+# specs/signal.yaml:415
 @called
 def stft_of_long_parts(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1467,7 +1467,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:446
+# specs/signal.yaml:454
 @called
 def turning_waves(
     window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
@@ -1487,7 +1487,7 @@ def turning_waves(
     )[0]
 
 
-# specs/signal.yaml:498
+# specs/signal.yaml:508
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1500,7 +1500,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") ->
     return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:535
+# specs/signal.yaml:545
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1516,7 +1516,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:587
+# specs/signal.yaml:597
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1637,7 +1637,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:339
+# specs/window.yaml:343
 @called
 def max_pool(
     x: Operand,
@@ -1673,7 +1673,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:376
+# specs/window.yaml:380
 @called
 def average_pool(
     x: Operand,
@@ -1709,7 +1709,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:412
+# specs/window.yaml:416
 @called
 def lp_pool(
     x: Operand,
@@ -1745,7 +1745,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:446
+# specs/window.yaml:450
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
@@ -1762,7 +1762,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:474
+# specs/window.yaml:478
 @called
 def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1774,7 +1774,7 @@ def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -
     return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:501
+# specs/window.yaml:505
 @called
 def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
     """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
@@ -1787,7 +1787,7 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:522
+# specs/window.yaml:526
 @called
 def conv_by_2(
     x: Operand,
@@ -1810,7 +1810,7 @@ def conv_by_2(
     return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:534
+# specs/window.yaml:538
 @called
 def conv_by_4(
     x: Operand,
@@ -1833,7 +1833,7 @@ def conv_by_4(
     return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:549
+# specs/window.yaml:553
 @called
 def run_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: int, count: int, source: str = ""
@@ -1847,7 +1847,7 @@ def run_windows(
     return call(STATIC_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:575
+# specs/window.yaml:579
 @called
 def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -1859,7 +1859,7 @@ def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") ->
     return call(STATIC_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:602
+# specs/window.yaml:606
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -1871,7 +1871,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, so
     return call(STATIC_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:620
+# specs/window.yaml:624
 @called
 def conv_run_by_2(
     x: Operand,
@@ -1892,7 +1892,7 @@ def conv_run_by_2(
     return call(STATIC_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:632
+# specs/window.yaml:636
 @called
 def conv_run_by_4(
     x: Operand,
@@ -1913,7 +1913,7 @@ def conv_run_by_4(
     return call(STATIC_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:647
+# specs/window.yaml:651
 @called
 def conv_run_of_5(
     x: Operand,
@@ -1934,7 +1934,7 @@ def conv_run_of_5(
     return call(STATIC_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:689
+# specs/window.yaml:693
 @called
 def conv_transpose(
     x: Operand,
@@ -1974,7 +1974,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:729
+# specs/window.yaml:733
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -2013,7 +2013,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:772
+# specs/window.yaml:776
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -2026,7 +2026,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:793
+# specs/window.yaml:797
 @called
 def overlap_add(
     x: Operand,
@@ -2049,7 +2049,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:829
+# specs/window.yaml:833
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -2069,7 +2069,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:858
+# specs/window.yaml:862
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -2083,7 +2083,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:887
+# specs/window.yaml:891
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2095,7 +2095,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:910
+# specs/window.yaml:914
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -2109,7 +2109,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:935
+# specs/window.yaml:939
 @called
 def conv_integer(
     x: Operand,
@@ -2140,7 +2140,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:972
+# specs/window.yaml:976
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2174,7 +2174,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1024
+# specs/window.yaml:1028
 @called
 def qlinear_conv(
     x: Operand,
@@ -2211,7 +2211,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1097
+# specs/window.yaml:1101
 @called
 def max_unpool(
     x: Operand,
@@ -2238,7 +2238,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1138
+# specs/window.yaml:1142
 @called
 def col2im(
     x: Operand,

@@ -42,6 +42,7 @@ from anyshape_gen.searches import with_searches
 from anyshape_gen.solve import Solver
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import reachable, walk_all
+from anyshape_gen.turns import check_turns
 
 
 def read_specs(paths: Iterable[Path | str], root: Path | str | None = None) -> dict[str, str]:
@@ -85,6 +86,8 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
     if len(analysis.ops) == len(ops):  # otherwise a call may be of an op that could not be read
         check_compositions(analysis.ops, findings)
         check_algorithms(analysis.ops, findings)
+        for a in analysis.ops:
+            check_turns(a.spec, findings)
         check_spellings(analysis.ops, findings)
     findings.raise_if_any()
     return analysis

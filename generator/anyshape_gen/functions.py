@@ -22,7 +22,22 @@ def _table(where: str, entries: dict[str, tuple[int, int | None]]) -> dict[str, 
     return {name: LanguageFunction(least, most, where) for name, (least, most) in entries.items()}
 
 
-UNARY = ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "abs", "floor", "ceil", "round_even", "trunc")
+UNARY = (
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "sqrt",
+    "tanh",
+    "erf",
+    "sin",
+    "cos",
+    "abs",
+    "floor",
+    "ceil",
+    "round_even",
+    "trunc",
+)
 """Functions of one element"""
 BITS = ("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
 FUNCTIONS: dict[str, LanguageFunction] = {
@@ -48,7 +63,17 @@ FUNCTIONS: dict[str, LanguageFunction] = {
     ),
     # values of elements
     **_table(
-        "kernel", {"tanh": (1, 1), "erf": (1, 1), "sin": (1, 1), "cos": (1, 1), "cast": (2, 2), "saturate": (2, 2)}
+        "kernel",
+        {
+            "expm1": (1, 1),
+            "log1p": (1, 1),
+            "tanh": (1, 1),
+            "erf": (1, 1),
+            "sin": (1, 1),
+            "cos": (1, 1),
+            "cast": (2, 2),
+            "saturate": (2, 2),
+        },
     ),
     **_table(
         "kernel", {"pad": (2, 2), "philox": (2, 2), "entropy": (0, 0), "array": (2, 2), "first": (1, 1), "last": (1, 1)}

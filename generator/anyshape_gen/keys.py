@@ -50,6 +50,11 @@ OP_KEYS = (
         "matrices",
     ),
     Key(
+        "turns",
+        "Turns of the circle of a transform in steps: `{whole: [sample, frequency, size], table: [place, place, size]}`.",
+        "turns",
+    ),
+    Key(
         "algorithms",
         "Ops that are this one where a condition holds: `{op: {if: condition, constant: input}}`.",
         "algorithms",

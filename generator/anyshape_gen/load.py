@@ -27,6 +27,7 @@ from anyshape_gen.model import (
     Rewrite,
     SpecFile,
     TermFunction,
+    Turn,
     Weakness,
 )
 from anyshape_gen.nodes import Function, Name, Node
@@ -260,6 +261,7 @@ class _Loader:
             operator=self.sign(node.get("operator")),
             weak=tuple(self._weak(node.get("weak"))),
             bilinear=tuple(self._matrices(node.get("bilinear"))),
+            turns=tuple(self._turns(node.get("turns"))),
             algorithms=tuple(self._algorithms(node.get("algorithms"))),
             span=key.span,
         )
@@ -408,6 +410,15 @@ class _Loader:
         except (ValueError, ZeroDivisionError):
             self.findings.add(node.span, "an element of a matrix is a number or a fraction, such as 2 or 1/4")
             return Fraction(0)
+
+    def _turns(self, node: YNode | None) -> Iterator[Turn]:
+        for key, value in self.entries(node):
+            parts = [self.parsed(item, parse_expression) for item in self.items(value)]
+            match parts:
+                case [first, second, size] if first and second and size:
+                    yield Turn(key.text.value, first, second, size, span=key.span)
+                case _:
+                    self.findings.add(key.span, "a turn is `[place, place, size]`")
 
     def _algorithms(self, node: YNode | None) -> Iterator[Algorithm]:
         for key, value in self.entries(node):

@@ -253,6 +253,16 @@ class Matrix(Node):
 
 
 @dataclass(frozen=True)
+class Turn(Node):
+    """A turn by `first` times `second` parts of the circle, of which there are `size`; `name` is that of the table that has it."""
+
+    name: str
+    first: Expr
+    second: Expr
+    size: Expr
+
+
+@dataclass(frozen=True)
 class Algorithm(Node):
     """Another op that has the results of an op where `condition` holds; `constant` is the input that it transforms ahead."""
 
@@ -372,6 +382,8 @@ class OpSpec(Node):
     weak: tuple[Weakness, ...] = ()
     bilinear: tuple[Matrix, ...] = ()
     """the matrices of `windows`, `weights` and `results`, which its composition reads by these names"""
+    turns: tuple[Turn, ...] = ()
+    """the turns of the circle of a transform in steps"""
     algorithms: tuple[Algorithm, ...] = ()
     floats: tuple[tuple[str, Expr], ...] = ()
     """float parameters with a default that is computed in floats: the value of each, of the parameter or its default"""

@@ -72,7 +72,7 @@ CALLED |= {"lowest": "highest", "highest": "lowest", "any": "all", "all": "any",
 CALLED |= {"argmax": "argmin", "argmin": "argmax"}
 UPDATED = {"=": (), "+=": ("=", "-="), "-=": ("=", "+="), "*=": ("=", "+="), "max": ("=", "min"), "min": ("=", "max")}
 SHEDDABLE = frozenset(
-    ["abs", "floor", "ceil", "round_even", "trunc", "sqrt", "exp", "log", "sin", "cos", "tanh", "erf"]
+    ["abs", "floor", "ceil", "round_even", "trunc", "sqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf"]
     + ["wrap", "reflect", "clamp", "unique", "sorted", "broadcast", "prefix"]
 )
 """Functions whose call can be replaced by its first argument."""

@@ -56,16 +56,25 @@ from anyshape_testing.tolerance import is_float, is_normal, product_leaves_range
 Array = NDArray[Any]
 Record = Callable[[str, Any], None]
 LAW = "5 rewrites keep values and types"
+DRAWS = 4
+"""of one call until its parameters fit the pattern"""
 ENOUGH = 100
 """Instances after which a rewrite that has not fired fails"""
 
 
 class Following(HypothesisDraw):
-    """Draws a call whose first shape is a given one, as far as its signature allows it."""
+    """Draws a call whose first shape is a given one, as far as its signature allows it. Its other sizes are mostly sizes of that shape, and
+    its integers those that a condition compares with."""
 
-    def __init__(self, draw: Any, shape: Sequence[int]) -> None:
+    def __init__(self, draw: Any, shape: Sequence[int], numbers: Sequence[int] = ()) -> None:
         super().__init__(draw)
         self.rest = list(shape)
+        self.pool = [*shape, *self.pool[len(shape) :]]
+        self.numbers = numbers
+
+    def integer(self) -> int:
+        drawn: int = self._among(super().integer(), 0, 1, *self.numbers)
+        return drawn
 
     def dim(self, name: str) -> int:
         return self.rest.pop(0) if self.rest else super().dim(name)
@@ -96,7 +105,7 @@ class Instance:
     again: list[Recipe] = field(default_factory=list)
     """recipes to use in place of random calls"""
     known: frozenset[str] = frozenset()
-    """operands whose elements the condition reads: they are constants, often 0, 1 or one of `numbers`, those that the condition has"""
+    """operands whose elements the condition reads: they are constants, often 0, 1 or one of `numbers`, with which the condition compares"""
     numbers: tuple[int, ...] = ()
     single: frozenset[str] = frozenset()
     """operands that often have one element, as the condition asks for"""
@@ -133,10 +142,21 @@ class Instance:
             c = build_call(p, self.again.pop(0))
         else:
             first = like.shape if like is not None else next(map(_shape, inner.values()), None)
-            follow = None if first is None else Following(self.draw, first)
-            c = random_call(p, self.draw, dtypes if inner else fixed, follow)
+            c = self._drawn(p, parts, dtypes if inner else fixed, first)
         self.recipes += [c.recipe] if c.recipe is not None else []
         return self._called(p, c, parts, inner)
+
+    def _drawn(
+        self, p: Property, parts: Mapping[str, Any], dtypes: Mapping[str, str], shape: Sequence[int] | None = None
+    ) -> Call:
+        """Draws a call of an op, of a first shape if one is given, that has parameters at their defaults which the pattern does not
+        mention: shapes may depend on them."""
+        for _ in range(DRAWS):
+            c = random_call(p, self.draw, dtypes, None if shape is None else Following(self.draw, shape, self.numbers))
+            others = [q for q in variants(p.op)[0].params if q.name not in parts]
+            if all(c.params.get(q.name) is None or c.params[q.name] == q.default for q in others):
+                return c
+        return reject()
 
     def _around(self, p: Property, calls: Mapping[InputDef, ast.Call], parts: Mapping[str, ast.expr]) -> Value:
         """Builds a call of several calls, or of one that is not its first operand or that no parameter gives another shape. Their shapes
@@ -148,7 +168,7 @@ class Instance:
                 i: variants(a.func.id)[0].outputs[0].dtype for i, a in calls.items() if isinstance(a.func, ast.Name)
             }
             among = {i.dtype: self.first[v] for i, v in results.items() if v in self.first}
-            c = random_call(p, self.draw, {v: choosing(self.draw).among(ts) for v, ts in among.items()})
+            c = self._drawn(p, parts, {v: choosing(self.draw).among(ts) for v, ts in among.items()})
         self.recipes += [c.recipe] if c.recipe is not None else []
         inner = {i.name: self.of(a, drawn) for i, a in calls.items() if (drawn := c.inputs[i.name]) is not None}
         if len(inner) < len(calls):
@@ -224,8 +244,8 @@ def single_elements(rewrite: RewriteDef) -> frozenset[str]:
 
 
 def numbers_of(rewrite: RewriteDef) -> tuple[int, ...]:
-    """Lists the numbers but 0 and 1 that the condition compares such an element with."""
-    return tuple(sorted({int(n) for n in re.findall(r"\[\(\)\] == (\d+)", rewrite.text)} - {0, 1}))
+    """Lists the numbers but 0 and 1 that the condition says something is equal to."""
+    return tuple(sorted({int(n) for n in re.findall(r" == (-?\d+)", rewrite.text)} - {0, 1}))
 
 
 def pattern_of(rewrite: RewriteDef) -> ast.Call:
@@ -234,6 +254,11 @@ def pattern_of(rewrite: RewriteDef) -> ast.Call:
     pattern = ast.parse(left, mode="eval").body
     assert isinstance(pattern, ast.Call)
     return pattern
+
+
+def term_of(rewrite: RewriteDef) -> ast.expr:
+    """Parses the right side of a rewrite, without its condition."""
+    return ast.parse(rewrite.text.split(">>")[1].split(" if ")[0].strip(), mode="eval").body
 
 
 def test_rewrites(rewriting_op: str, record_property: Record) -> None:
@@ -250,7 +275,8 @@ def test_rewrites(rewriting_op: str, record_property: Record) -> None:
 
 
 def fires(op: str, number: int) -> tuple[int, int]:
-    """Returns how often the op's rewrite of that number fired, and on how many instances. Raises AssertionError where it is wrong."""
+    """Returns how often the op's rewrite of that number fired and was compared, and on how many instances. Raises AssertionError where it
+    is wrong."""
     rewrite = variants(op)[0].rewrites[number]
     counts = [0, 0]
     failing: list[Instance] = []
@@ -279,16 +305,12 @@ def fires(op: str, number: int) -> tuple[int, int]:
 
     try:
         search(settings().max_examples, {})
-        firing: dict[str, list[str]] = {}
         for var, dtype in first_dtypes(rewrite):
-            before = counts[0]
             with suppress(Unsatisfiable):  # a call of that dtype may fit no pattern
                 search(FEW, {var: (dtype,)})
-            if counts[0] > before:
-                firing.setdefault(var, []).append(dtype)
         if counts[0] < (least := required_calls(settings().max_examples)):
             with suppress(Enough):
-                search(MORE * settings().max_examples, firing, least)
+                search(MORE * settings().max_examples, dtypes_of_term(rewrite), least)
     except AssertionError as e:
         if failing:
             e.add_note(report(op, number, failing[-1]))
@@ -309,8 +331,21 @@ def first_dtypes(rewrite: RewriteDef) -> list[tuple[str, str]]:
     )
 
 
+def dtypes_of_term(rewrite: RewriteDef) -> dict[str, list[str]]:
+    """Lists, for each dtype variable of innermost calls, the dtypes that calls of the term take; nothing where it has no calls."""
+    calls = [n for n in ast.walk(term_of(rewrite)) if isinstance(n, ast.Call)]
+    names = [c.func.id for c in calls if isinstance(c.func, ast.Name)]
+    taken = {d for name in names for allowed in variants(name)[0].dtypes.values() for d in computed(allowed)}
+    some: dict[str, list[str]] = {}
+    for v, d in first_dtypes(rewrite):
+        if d in taken:
+            some.setdefault(v, []).append(d)
+    return some
+
+
 def applied(rewrite: RewriteDef, instance: Instance) -> bool:
-    """Applies a rewrite to an instance and compares; returns whether it fired. Rejects an instance that is no valid call."""
+    """Applies a rewrite to an instance and compares; returns whether it fired, and there was something to compare. Rejects an instance that
+    is no valid call."""
     try:
         before = instance.of(pattern_of(rewrite))
     except AnyshapeError:
@@ -318,9 +353,7 @@ def applied(rewrite: RewriteDef, instance: Instance) -> bool:
     after = rewrite.apply(before.node)
     general = instance.symbolic[before]
     compare_on_symbols(rewrite, instance, general, rewrite.apply(general.node), after is not None)
-    if after is not None:
-        compare(rewrite, instance, before, after[0])
-    return after is not None
+    return after is not None and compare(rewrite, instance, before, after[0])
 
 
 def report(op: str, number: int, instance: Instance) -> str:
@@ -371,7 +404,8 @@ def rerun(package: str, op: str, number: int, calls: Sequence[Mapping[str, Any]]
     print(f"{rewrite.text} {'holds for' if fired else 'does not fire on'} these calls")
 
 
-def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value) -> None:
+def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value) -> bool:
+    """Compares what a rewrite makes with what was there; returns whether there is an element other than zero."""
     where = f"{rewrite.source}: {rewrite.text}\n  on " + "; ".join(instance.called)
     assert after.type == before.type, f"{where}: type {after.type} in place of {before.type}"
     with np.errstate(all="ignore"):
@@ -392,6 +426,7 @@ def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value
             held = is_normal(got) & is_normal(want)
             close = _are_close(got[held], want[held], np.broadcast_to(spread, got.shape)[held])
     assert close, f"{where}: {got!r} in place of {want!r}"
+    return bool(np.any(want))
 
 
 def _adds_up(node: Node | None) -> bool:

@@ -24,7 +24,9 @@ from anyshape.equations.traversal import walk
 from anyshape.strings import as_strings
 
 Array = NDArray[Any]
-ARITHMETIC = frozenset(("add", "sub", "mul", "div", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow"))
+ARITHMETIC = frozenset(
+    ("add", "sub", "mul", "div", "exp", "expm1", "log", "log1p", "sqrt", "tanh", "erf", "sin", "cos", "pow")
+)
 UPDATES = frozenset(("add", "sub", "mul"))
 """Updates that round: the order of several updates of one element is not defined for an oracle"""
 ULPS_ELEMENTWISE = 32

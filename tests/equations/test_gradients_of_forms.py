@@ -159,7 +159,7 @@ def test_a_branch_of_a_composition_that_is_decided_is_passed_through():
     np.testing.assert_allclose(np.reshape(step(x), -1), want, rtol=1e-9)
 
 
-@pytest.mark.parametrize("n", [5, 12, 1025])
+@pytest.mark.parametrize("n", [12, 512, 1031])
 def test_a_transform_of_a_length_that_only_the_run_tells_has_the_gradient_of_its_form(n):
     """The power of the spectrum is n times that of the signal, so its gradient is 2 n x, in every form of the composition."""
     signal = anyshape.input("x", "f64[1, n, 1]")

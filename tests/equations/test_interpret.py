@@ -162,6 +162,18 @@ def test_a_side_that_may_not_be_chosen_refuses_nothing():
     assert interpret(eqs.equations, {x: known}, symbolic=True)[y].tolist()[1] is NOTHING
 
 
+def test_a_reduction_of_what_holds_for_symbols_is_not_known():
+    x, y = Tensor("x", I64, (3,)), Tensor("y", I64, ())
+    eqs = Equations("greatest", {"x": x}, {"y": y})
+    eqs.define(y[()], reduce_("max", [3], lambda j: x[j], where=lambda j: gt(x[j], 0)))
+    known = np.empty(3, object)
+    known[:] = [2, 0, 3]
+    assert interpret(eqs.equations, {x: known}, symbolic=True)[y][()] == 3
+    known[1] = N
+    with pytest.raises(Unknown):
+        interpret(eqs.equations, {x: known}, symbolic=True)
+
+
 def test_an_unknown_element_is_asked_for():
     x, y = Tensor("x", I64, (1,)), Tensor("y", I64, (1,))
     eqs = Equations("same", {"x": x}, {"y": y})

@@ -24,6 +24,9 @@ DTYPES = {
 }
 
 
+ASYMMETRIC = np.uint8(113)
+
+
 @dataclass
 class Form:
     """One operator between DequantizeLinear and QuantizeLinear: `zero` of the data, what the weights are, attributes of the operator."""
@@ -32,7 +35,7 @@ class Form:
     data: tuple[int, ...]
     weights: tuple[int, ...]
     attributes: dict[str, Any]
-    zero: Any = np.uint8(113)
+    zero: Any = ASYMMETRIC
     weight_dtype: Any = np.int8
     axis: int | None = 0
     """of the weights' scales; None for one scale"""
@@ -58,11 +61,8 @@ class Form:
         operands = ["xf", "wf"]
         if self.bias:
             width = self.weights[0] if self.op == "Conv" or self.attributes.get("transB") else self.weights[-1]
-            known |= {
-                "b": RNG.integers(-9000, 9000, width).astype(np.int32),
-                "sb": np.resize(0.02 * scales, width),
-                "zb": np.zeros(width, np.int32),
-            }
+            known["b"] = RNG.integers(-9000, 9000, width).astype(np.int32)
+            known |= {"sb": np.resize(0.02 * scales, width), "zb": np.zeros(width, np.int32)}
             nodes.append(helper.make_node("DequantizeLinear", ["b", "sb", "zb"], ["bf"], axis=0))
             operands.append("bf")
         nodes += [
@@ -91,7 +91,9 @@ SQUARE = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
 FORMS = {
     "3 x 3, pads of an asymmetric zero point": Form("Conv", (1, 8, 6, 7), (5, 8, 3, 3), SQUARE),
     "1 x 1": Form("Conv", (2, 16, 5, 5), (7, 16, 1, 1), {"kernel_shape": [1, 1]}),
-    "a step, unlike pads, no bias": Form("Conv", (1, 3, 9, 8), (4, 3, 3, 2), {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 2, 1]}, bias=False),
+    "a step, unlike pads, no bias": Form(
+        "Conv", (1, 3, 9, 8), (4, 3, 3, 2), {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 2, 1]}, bias=False
+    ),
     "dilated": Form("Conv", (1, 4, 9, 9), (4, 4, 3, 3), {**SQUARE, "dilations": [2, 2], "auto_pad": "NOTSET"}),
     "depthwise": Form("Conv", (1, 6, 7, 7), (6, 1, 3, 3), {**SQUARE, "group": 6}),
     "groups": Form("Conv", (1, 8, 7, 7), (4, 4, 3, 3), {**SQUARE, "group": 2}),
@@ -112,6 +114,9 @@ FLOATS = {
     "scales of the channels that are summed": Form("Conv", (1, 4, 6, 6), (4, 4, 3, 3), SQUARE, axis=1, bias=False),
     "gemm with a factor": Form("Gemm", (5, 24), (24, 10), {"alpha": 0.5}, axis=1),
     "integers of 16 bits": Form("Conv", (1, 4, 6, 6), (4, 4, 3, 3), SQUARE, zero=np.int16(5), bias=False, opset=21),
+    "weights of 16 bits, by rows": Form(
+        "Gemm", (5, 24), (10, 24), {"transB": 1}, weight_dtype=np.int16, bias=False, opset=21
+    ),
     "so many terms that integers of 32 bits overflow": Form("MatMul", (2, 33026), (33026, 2), {}, axis=1, bias=False),
 }
 

@@ -6,6 +6,7 @@ import os
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 import ml_dtypes
 import numpy as np
@@ -30,7 +31,11 @@ from tests.frontends.differential_run import (
 SAMPLE = 150
 """One trial of so many"""
 TRIAL = Trial("Relu", 14, "a case", "as it is", {}, (np.ones(2, np.float32),), 1)
-NAMED = {t.name: t for t in trials()} if KEPT else {}
+
+
+@cache
+def named(name: str) -> Trial:
+    return next(t for t in trials() if t.name == name)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +47,7 @@ def by() -> Iterator[Runtimes]:
 
 @pytest.mark.parametrize("e", KEPT, ids=lambda e: e.example)
 def test_what_is_kept_differs(e: Kept, by: Runtimes):
-    t = NAMED[e.example]
+    t = named(e.example)
     d = difference(t, by)
     assert d is not None, "it differs no more: take it off the list"
     assert e.covers(d.kind, t.operator, t.opset, t.case, t.change, d.why), d
@@ -137,7 +142,7 @@ def test_an_overflow_of_theirs_alone_is_no_difference():
 
 
 def test_what_the_reference_has_not_written_is_the_same_in_every_run(by: Runtimes):
-    trial = NAMED["MaxUnpool-11 maxunpool_export_without_output_shape: kernel_shape=[]"]
+    trial = named("MaxUnpool-11 maxunpool_export_without_output_shape: kernel_shape=[]")
     assert {str(by.reference(*trial.model()))[:10] for _ in range(5)} == {"IndexError"}
 
 
@@ -195,3 +200,20 @@ def test_a_runtime_that_dies_costs_one_trial():
         dies(b"one", {}) == [3] and dies(b"last", {}) == "died: the process ended with 7" and dies(b"more", {}) == [4]
     )
     dies.close()
+
+
+def test_a_runtime_that_hangs_is_stopped():
+    hangs = Runtime(lambda model, feed: [0 for _ in iter(int, 1)], longest=0.1)
+    assert hangs(b"", {}) == "died: more than 0 seconds"
+    hangs.close()
+
+
+def test_a_reference_that_hangs_is_not_run_again_with_wider_floats():
+    asked = []
+
+    def reference(model, feed):
+        asked.append(model)
+        return "died: more than 5 seconds"
+
+    by = Runtimes(lambda *_: [np.ones(2, np.float32)], lambda *_: [np.zeros(2, np.float32)], reference)  # type: ignore[arg-type]
+    assert difference(TRIAL, by).kind == "other" and len(asked) == 1

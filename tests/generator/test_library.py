@@ -163,10 +163,10 @@ def test_functions_are_known_in_all_files_of_a_folder() -> None:
 
 
 def test_a_folder_has_the_functions_of_anyshape_unless_it_has_a_library_of_its_own() -> None:
-    text = OP.format(name="a", value="log1p(x[*i])")
-    assert defines({"a.yaml": text}) == {"a": ["log1p"]}
-    assert defines({"a.yaml": text + HALF}) == {"a": ["log1p"]}
-    with pytest.raises(SpecError, match="unknown function 'log1p'"):
+    text = OP.format(name="a", value="atan_series(x[*i])")
+    assert defines({"a.yaml": text}) == {"a": ["atan_series"]}
+    assert defines({"a.yaml": text + HALF}) == {"a": ["atan_series"]}
+    with pytest.raises(SpecError, match="unknown function 'atan_series'"):
         analyse({"a.yaml": text, "my/library.yaml": HALF}, complete=False)
 
 
@@ -174,8 +174,8 @@ def test_a_folder_has_the_functions_of_anyshape_unless_it_has_a_library_of_its_o
     ("files", "message"),
     [
         (
-            {"a.yaml": OP.format(name="a", value="logp1(x[*i])")},
-            r"a.yaml:6:22: unknown function 'logp1'; did you mean 'log1p'\?",
+            {"a.yaml": OP.format(name="a", value="atanseries(x[*i])")},
+            r"a.yaml:6:22: unknown function 'atanseries'; did you mean 'atan_series'\?",
         ),
         (
             {"a.yaml": "define: |\n  def atan(v): return v\n" + OP.format(name="a", value="atan(x[*i])")},
@@ -186,8 +186,8 @@ def test_a_folder_has_the_functions_of_anyshape_unless_it_has_a_library_of_its_o
             r"b.yaml:9:7: the function 'half' of the library is also defined at a.yaml:3:7",
         ),
         (
-            {"a.yaml": HALF.replace("half", "log1p")},
-            r"the function 'log1p' of the library is also defined at a.yaml:3:7",
+            {"a.yaml": HALF.replace("half", "atan_series")},
+            r"the function 'atan_series' of the library is also defined at a.yaml:3:7",
         ),
         ({"a.yaml": HALF.replace("v / 2", "v / n")}, r"a.yaml:3:27: unknown name 'n'"),
         ({"a.yaml": HALF.replace("v / 2", "v / F(2)")}, r"a.yaml:3:27: unknown function 'F'"),
@@ -236,8 +236,8 @@ def test_what_calls_a_changed_function_is_analysed_anew() -> None:
 
 
 def test_a_function_of_two_ops_is_mutated_once() -> None:
-    files = {f"{n}.yaml": spec("log1p", "y").replace("an_op", n) for n in "ab"}
+    files = {f"{n}.yaml": spec("log1p_exp", "y").replace("an_op", n) for n in "ab"}
     trial = Trial(analyse(files), "library")
     a, b = (trial.distinct(op)[0] for op in "ab")
     assert any(m.label.startswith("defines: ") for m, _ in a) and not any(m.label.startswith("defines: ") for m, _ in b)
-    assert any(m.place == "defines log1p: > to >=" for m in mutants(trial.workshop.specs["b"]))
+    assert any(m.place == "defines log1p_exp: + to -" for m in mutants(trial.workshop.specs["b"]))

@@ -13,7 +13,7 @@ from anyshape.dtypes import F64
 from anyshape.equations import Apply, Reduce, Tensor
 from anyshape.equations.expr import reduce_node
 from anyshape.equations.functions import abs_, and_, cast, ge, gt, le, lt, pad, pow_, reduce_, where
-from anyshape.lower import Group
+from anyshape.lower import Group, describe, host_target, lower_group
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import Native, check
 
@@ -220,3 +220,16 @@ def test_the_time_does_not_grow_with_what_parts_are_of(lanes: bool) -> None:
     begins = np.array([[5], [0], [9], [1]], np.int64) + (1 << 40)
     status, (found,) = Native(group).run({group.inputs[0]: begins}, {B: 4, H: 1})
     assert status == 0 and (found.ravel() == 3 * begins.ravel() + 3).all()
+
+
+@pytest.mark.parametrize(
+    ("form", "along"), [("vector", "loop i1 in w along"), ("rows", "i1 in h along"), ("columns", "i0 in b along")]
+)
+def test_lanes_share_a_part_or_run_along_it(form: str, along: str) -> None:
+    """Lanes of which each has a part of its own walk over all that is between the parts: they are taken only where what a part reads is not
+    contiguous, and then one vector of them at a time."""
+    group = part(form, "i64", "sum")
+    assert along in describe(group)
+    text = lower_group(group, replace(host_target(), vector_bytes=32)).text
+    calls = [line for line in text.splitlines() if "call" in line and "reduce.smin" in line]
+    assert "x float>" in text and len(calls) == (2 if form == "columns" else 0)  # for whole vectors, and for what is left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -142,3 +143,61 @@ def test_what_a_sum_compares_with_is_the_same_in_every_turn() -> None:
     b.eqs.define(y[i, j], exp(picked[i, j] - peak[i, 0]) / total[i, 0])
     b.output(y)
     check(b.group(), [{N: 4, M: 7}, {N: 1, M: 1}])
+
+
+def sampled(place: Callable[..., ExprLike], taps: int = 1, dtype: str = "f32") -> Builder:
+    """Planes of n by m elements as planes of t by k, each the sum of so many elements of a row from a place on."""
+    b = Builder("sampled")
+    x, y = b.input([B, N, M], dtype), b.tensor([B, T, K], dtype)
+    p, i, j = b.eqs.indices("i", y.shape)
+
+    def element(q: ExprLike) -> ExprLike:
+        return x[p, clamp(quotient(i * N, T), 0, N - 1), clamp(place(p, j) + q, 0, M - 1)]
+
+    b.eqs.define(y[p, i, j], element(0) if taps == 1 else reduce_("sum", [taps], element))
+    b.output(y)
+    return b
+
+
+def of_column(p: ExprLike, j: ExprLike) -> ExprLike:
+    return quotient(j * M, K)
+
+
+PLANES = [{**s, T: t} for s in SIZES if s[N] for t in (1, 35)]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "u8", "f64"])
+@pytest.mark.parametrize("taps", [1, 3, 5])
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2", "sse"])
+def test_planes_are_sampled_alike(target: Target, taps: int, dtype: str) -> None:
+    """Windows of one vector where columns repeat, of two, and none; loads few and more than have loops for windows of one vector."""
+    check(sampled(of_column, taps, dtype).group(), PLANES, target=target)
+
+
+def test_what_columns_and_rows_need_is_kept_for_all_planes() -> None:
+    """Unless it differs from plane to plane, or there is one plane alone."""
+    sizes = {B: 3, N: 5, M: 40, K: 80, T: 10}
+
+    def scratch(b: Builder) -> int:
+        return int(dims.evaluate(lower_group(b.group(), host_target()).scratch, sizes))
+
+    shifted = sampled(lambda p, j: quotient(j * M + p, K))
+    assert scratch(sampled(of_column)) >= 8 * (sizes[K] + sizes[T])
+    assert scratch(sampled(of_column)) > scratch(shifted) >= 8 * sizes[T]
+    assert scratch(stretched()) == 0
+    check(shifted.group(), PLANES)
+
+
+def test_places_that_may_be_refused_are_not_read_ahead() -> None:
+    """There may be no plane for which they are."""
+    b = Builder("picked of planes")
+    x, index, y = b.input([B, N, M]), b.input([K], "i64"), b.tensor([B, T, K])
+    p, i, j = b.eqs.indices("i", y.shape)
+    column = wrap(quotient(quotient(index[j] * 9, 3), 3), M)
+    b.eqs.define(y[p, i, j], x[p, clamp(quotient(i * N, T), 0, N - 1), column])
+    b.output(y)
+    native = Native(b.group())
+    for planes in (0, 2):
+        values = {B: planes, N: 4, M: 50, K: 33, T: 9}
+        arrays = {x: np.ones((planes, 4, 50), np.float32), index: np.full(33, 10**6)}
+        assert (native.run(arrays, values, 1)[0] != 0) == (planes > 0)

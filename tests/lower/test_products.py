@@ -11,7 +11,7 @@ import pytest
 
 from anyshape import dims
 from anyshape.dims import Size
-from anyshape.dtypes import F32, F64, I64
+from anyshape.dtypes import F32, F64, I64, parse_dtype
 from anyshape.equations import Tensor
 from anyshape.equations.expr import cast
 from anyshape.equations.functions import exp, maximum, minimum, reduce_, where
@@ -403,3 +403,23 @@ def test_work_is_counted_by_what_a_cycle_multiplies(
     b.output(b.matmul(b.input([N, 300]), b.input([300, 48])))
     work = lower_group(b.group(), host_target()).work
     assert dims.evaluate(work, {N: 100}) == 300 * 48 // host_target().lanes(4) * expected
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+@pytest.mark.parametrize("dtype", ["f32", "u8"])
+def test_rows_are_not_gathered_from_windows_where_the_constant_differs_between_those(dtype: str, level: str) -> None:
+    """y[n, i, o] = sum(x[n, j, i, c] * w[i, j, c, o]): adjacent c of each i look like windows that do not overlap."""
+    b = Builder("steps")
+    x, w = b.input([B, 4, 3, 2], dtype), b.input([3, 4, 2, 21], "i8" if dtype == "u8" else dtype)
+    wide = "i32" if dtype == "u8" else dtype
+    y = b.tensor([B, 3, 21], wide)
+    n, i, o = b.eqs.indices("i", y.shape)
+
+    def term(j: Any, c: Any) -> Any:
+        return cast(x[n, j, i, c], parse_dtype(wide)) * cast(w[i, j, c, o], parse_dtype(wide))
+
+    b.eqs.define(y[n, i, o], reduce_("sum", [4, 2], term))
+    b.output(y)
+    values = np.random.default_rng(1).integers(-100, 100, (3, 4, 2, 21)).astype(w.dtype.numpy)
+    group = replace(b.group(), constants={w: values})
+    check(group, [{B: 1}, {B: 5}], given={w: values}, target=host_target().limited(level))

@@ -46,9 +46,17 @@ def turned(bare: bool, dtype: str = "f32") -> Group:
     return b.group()
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64", "i64", "i8", "f16"])
-def test_copies(dtype: str) -> None:
-    check(turned(True, dtype), [{B: 2, N: n, M: m} for n, m in SIZES])
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i64", "i8", "i16", "bool"])
+def test_copies(dtype: str, level: str) -> None:
+    target = host_target().limited(level)
+    assert lower_group(turned(True, dtype), target).schedule == ("transposed",)
+    check(turned(True, dtype), [{B: 2, N: n, M: m} for n, m in SIZES], target=target)
+
+
+def test_maps_of_short_elements_are_rows() -> None:
+    """The library copies them, and has no packers that would put a block into scratch."""
+    assert lower_group(turned(False, "f16"), host_target()).schedule == ("rows",)
 
 
 @pytest.mark.parametrize("few", [1, 2, 3, 5, 7, 8, 9, 12, 15])
@@ -67,7 +75,7 @@ def test_copies_past_the_caches(level: str) -> None:
     """Where the last cache holds less than is moved, whole lines of results are stored past it, and ends are not. Results begin at lines
     in runs of one part and of three, and so do their rows if these are as long; otherwise lines are put together."""
     target = replace(host_target().limited(level), l3_bytes=8 << 10)
-    for dtype in ("f32", "f64", "i32"):
+    for dtype in ("f32", "f64", "i32", "u8", "i16"):
         check(turned(True, dtype), [{B: 2, N: n, M: m} for n, m in PAST], target=target)
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import scipy.special
 
+import anyshape
+from anyshape import ops
 from anyshape.lower.llvm import vecmath
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
@@ -73,6 +75,10 @@ def dense(low: float, high: float, dtype: str, count: int = 200_000) -> np.ndarr
 
 F32_CASES: list[tuple[str, float, float, float, Callable[[np.ndarray], np.ndarray]]] = [
     ("exp", -87.3, 88.7, 1.0, np.exp),
+    ("expm1", -100, 88.7, 2.0, np.expm1),
+    ("expm1", -1, 1, 2.0, np.expm1),
+    ("log1p", -0.999, 1, 1.5, np.log1p),
+    ("log1p", 1e-3, 1e38, 1.5, np.log1p),
     ("sigmoid", -80, 100, 2.5, scipy.special.expit),
     ("tanh", -12, 12, 3.0, np.tanh),
     ("erf", -5, 5, 3.0, scipy.special.erf),
@@ -117,6 +123,10 @@ def exactly(function: Callable[..., object], *arrays: np.ndarray) -> np.ndarray:
 
 F64_CASES: list[tuple[str, float, float, float, Callable[..., object]]] = [
     ("exp", -708, 709, 1.0, mpmath.exp),
+    ("expm1", -50, 709.7, 2.0, mpmath.expm1),
+    ("expm1", -1, 1, 2.0, mpmath.expm1),
+    ("log1p", -0.999, 1, 1.5, mpmath.log1p),
+    ("log1p", 1e-3, 1e300, 1.5, mpmath.log1p),
     ("sigmoid", -80, 100, 2.5, lambda v: 1 / (1 + mpmath.exp(-v))),
     ("tanh", -25, 25, 3.0, mpmath.tanh),
     ("erf", -7, 7, 4.0, mpmath.erf),
@@ -176,6 +186,8 @@ def test_specials(dtype: str, level: str) -> None:
     table: dict[str, tuple[list[float], list[float]]] = {
         "exp": ([0, -0.0, inf, -inf, nan, 1e5, -1e5], [1, 1, inf, 0, nan, inf, 0]),
         "log": ([0, -0.0, -1, inf, -inf, nan, 1], [-inf, -inf, nan, inf, nan, nan, 0]),
+        "expm1": ([0, -0.0, inf, -inf, nan, 1e5, -1e5, 1e-40, -1e-40], [0, -0.0, inf, -1, nan, inf, -1, 1e-40, -1e-40]),
+        "log1p": ([0, -0.0, inf, -inf, nan, -1, -2, 1e-40, -1e-40], [0, -0.0, inf, nan, nan, -inf, nan, 1e-40, -1e-40]),
         "tanh": ([0, -0.0, inf, -inf, nan, 50], [0, -0.0, 1, -1, nan, 1]),
         "erf": ([0, -0.0, inf, -inf, nan, 30, -30], [0, -0.0, 1, -1, nan, 1, -1]),
         "sigmoid": ([0, inf, -inf, nan, 200], [0.5, 1, 0, nan, 1]),
@@ -217,6 +229,24 @@ def test_pow_specials_follow_numpy(dtype: str, level: str) -> None:
         assert same, f"{a} ** {b}: wanted {w}, got {g}"
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("exponent", [1.0, 2.0, -1.0, 0.5, -0.5, 2.5])
+def test_powers_by_a_known_exponent(exponent: float, dtype: str, level: str) -> None:
+    """Those that are one instruction are the numbers that a power of any exponent is."""
+    x, y = anyshape.input("x", f"{dtype}[n]"), anyshape.input("y", f"{dtype}[n]")
+    number = anyshape.constant(np.array(exponent, {"f32": np.float32, "f64": np.float64}[dtype]))
+    known, any_one = (
+        anyshape.compile(anyshape.function(inputs, ops.pow(x, by)), target=level, threads=1)
+        for inputs, by in (([x], number), ([x, y], y))
+    )
+    special = [0.0, -0.0, 1.0, -1.0, 2.0, np.inf, -np.inf, np.nan, 1e30, -1e-30, 0.25]
+    values = np.array([*special, *np.random.default_rng(1).standard_normal(100)], number.type.dtype.numpy)
+    got, wanted = known(values), any_one(values, np.full_like(values, exponent))
+    np.testing.assert_array_max_ulp(np.nan_to_num(got, nan=7.0), np.nan_to_num(wanted, nan=7.0), 1)
+    np.testing.assert_array_equal(np.signbit(got) & ~np.isnan(got), np.signbit(wanted) & ~np.isnan(wanted))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_extremes_and_fmod_follow_numpy(dtype: str) -> None:
     values = [0.0, 1.0, -1.0, 2.5, -2.5, np.inf, -np.inf, np.nan, 7.25]
@@ -237,6 +267,22 @@ def test_remainders_of_any_quotient_are_exact(scale: float, level: str) -> None:
     remainders = run("fmod", x, y, level)
     np.testing.assert_array_equal(remainders, np.fmod(x, y))
     np.testing.assert_array_equal(np.signbit(remainders), np.signbit(x))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+@pytest.mark.parametrize("bits", [8, 31, 49, 50, 51, 53, 63])
+def test_quotients_of_long_integers_are_exact(dtype: str, bits: int, level: str) -> None:
+    """Those next to a whole number, where a float would round up to it, and those whose vector has one lane that is too long."""
+    rng = np.random.default_rng(5)
+    y = rng.integers(1, 1 << max(bits // 2, 1), 4096, dtype)
+    x = rng.integers(0, 1 << (bits - bits // 2), 4096, dtype) * y + rng.integers(-1, 2, 4096).astype(dtype)
+    x[::64] = (1 << bits) - 1
+    if dtype == "int64":
+        x, y = x * rng.choice([-1, 1], 4096), y * rng.choice([-1, 1], 4096)
+    np.testing.assert_array_equal(run("floor_div", x, y, level), x // y)
+    np.testing.assert_array_equal(run("floor_mod", x, y, level), x % y)
+    np.testing.assert_array_equal(run("trunc_mod", x, y, level), np.fmod(x, y))
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.dtypes import F32, I64, DType
-from anyshape.equations import Tensor
-from anyshape.equations.functions import checked, lt, where, wrap
-from anyshape.lower import describe, host_target, lower_group
+from anyshape.equations import Equations, Tensor
+from anyshape.equations.functions import checked, clamp, lt, maximum, minimum, where, wrap
+from anyshape.equations.interpret import interpret
+from anyshape.lower import Group, describe, host_target, lower_group
 from tests.lower.forbidden import before_forbidden_memory
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import Native, check
@@ -222,3 +224,54 @@ def test_a_test_of_positions_keeps_no_loops_apart(falls: bool) -> None:
         status, outputs = native.run({x: array}, {K: k, N: n, M: m}, 3)
         assert (status != 0) == (m > 0 and k < n + 1 and n > 0)
         assert status or (outputs[0] == array[1 : n + 1] * 2).all()
+
+
+CLAMPED: dict[str, tuple[Any, bool]] = {
+    "from both sides": (lambda q, i, k: minimum(maximum(q, 0), k - 1), True),
+    "a choice": (lambda q, i, k: where(lt(i, q), lambda: clamp(q - 1 - i, 0, k - 1), i), True),
+    "from below": (lambda q, i, k: maximum(q, 0), False),
+    "from above": (lambda q, i, k: minimum(q, k - 1), False),
+    "one too far": (lambda q, i, k: clamp(q, 0, k), False),
+    "one too low": (lambda q, i, k: clamp(q, -1, k - 1), False),
+    "half a choice": (lambda q, i, k: where(lt(i, q), lambda: clamp(q, 0, k - 1), q), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLAMPED)
+def test_an_index_that_is_kept_within_an_axis_is_not_tested(name: str) -> None:
+    index, free = CLAMPED[name]
+    b = Builder("kept")
+    table, at, y = b.input([N, M]), b.input([N], I64), b.tensor([N, M])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], table[index(at[i], i, N), j])
+    b.output(y)
+    assert ("checked" not in describe(b.group())) == free
+    native = Native(b.group())
+    for values in ([0, 1, 2], [3, 2, 1], [-9, 1 << 40, 5], []):
+        arrays: dict[Tensor, Any] = {table: np.arange(2 * len(values), dtype=np.float32).reshape(-1, 2)}
+        arrays[at] = np.array(values, np.int64)
+        sizes = {N: len(values), M: 2}
+        status, results = native.run(arrays, sizes)
+        if free:
+            assert status == 0
+        if status == 0:
+            np.testing.assert_array_equal(results[0], interpret(b.group().equations, arrays, sizes)[y])
+
+
+@pytest.mark.parametrize("varies", [False, True])
+def test_an_axis_that_may_have_no_elements_holds_no_index(varies: bool) -> None:
+    """What does not vary with the position is read ahead of the loop over the positions, of which there may be none."""
+    x, q = Tensor("x", F32, (N, M)), Tensor("q", I64, (M,))
+    y, eqs = Tensor("y", F32, (N + 1, M)), Equations("kept", {}, {})
+    j = eqs.index("j", M)
+    eqs.define(y[0, j], 0)
+    s, j = eqs.index("s", N), eqs.index("j", M)
+    eqs.step(y[s + 1, j], y[s, j] + x[clamp(q[0] - s if varies else q[0], 0, N - 1), j], s)
+    group = Group("kept", tuple(eqs.equations), (x, q), outputs=(y,))
+    assert ("checked" not in describe(group)) == varies
+    for n in (0, 1, 4):
+        arrays: dict[Tensor, Any] = {x: np.ones((n, 3), np.float32), q: np.array([2, 0, 0])}
+        status, (got,) = Native(group).run({**arrays, x: before_forbidden_memory(arrays[x])}, {N: n, M: 3})
+        assert (status == 0) == (varies or n > 0)
+        if status == 0:
+            np.testing.assert_array_equal(got, np.arange(n + 1)[:, None] * np.ones(3))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anyshape
-from anyshape import ops
+from anyshape import control, ops
 from anyshape.passes.fuse import fuse
 from anyshape.passes.outputs_apart import MOST, outputs_apart
 from anyshape.passes.steps import KernelStep
@@ -56,3 +56,25 @@ def agree(f: Any, width: int) -> None:
     native, slow = (compile(f, **how).run({"x": x}) for how in ({}, {"kernels": "interpret", "fuse": False}))
     for got, want in zip(native, slow, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_parts_of_a_split_in_a_branch_and_in_a_loop() -> None:
+    """Code reads the results of a region itself, which are those of the function that its steps are of."""
+    x = anyshape.input("x", "f32[4]")
+
+    def product() -> list[Any]:
+        a, b = ops.split(x, parts=2, axis=0)
+        return [a * b]
+
+    (y,) = control.if_(ops.sum(x) > 0, product, lambda: [x[:2]])
+
+    def again(_: Any, v: Any) -> list[Any]:
+        a, b = ops.split(v, parts=2, axis=0)
+        return [ops.concat([b + a, a], axis=0)]
+
+    (z,) = control.loop(2, again, [x])
+    exe = compile(anyshape.function([x], [y, z]))
+    values = np.array([1, 2, 3, 4], np.float32)
+    for got, want in zip(exe(values), ([3, 8], [5, 8, 4, 6]), strict=True):
+        np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(exe(-values)[0], [-1, -2])

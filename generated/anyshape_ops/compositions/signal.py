@@ -12,7 +12,7 @@ from anyshape import rules
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/signal.yaml:284
+# specs/signal.yaml:286
 def spectrum_of_steps_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -40,7 +40,9 @@ def spectrum_of_steps_body(c: Composing) -> list[Any]:
         axes=(2, 3, 0, 1),
         source=c.source,
     )
-    parts = api.twisted(api.sums_within_steps(x, within, source=c.source), twist, parts=bound.v, source=c.source)
+    parts = api.twisted(
+        api.sums_within_steps(x, within, source=c.source), twist, real=bound.onesided and bound.inverse, source=c.source
+    )
     y = api.laced(api.sums_across_steps(parts, across, source=c.source), source=c.source)
     if bound.onesided and (not bound.inverse):
         y = api.slice(y, starts=(0,), ends=c.size("[s]"), axes=(-2,), source=c.source)
@@ -59,7 +61,7 @@ SPECTRUM_OF_STEPS = Composition(
 )
 
 
-# specs/signal.yaml:321
+# specs/signal.yaml:329
 def dft_of_rows_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -140,7 +142,7 @@ DFT_OF_ROWS = Composition(
 )
 
 
-# specs/signal.yaml:360
+# specs/signal.yaml:368
 def dft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -171,7 +173,7 @@ DFT = Composition(
 )
 
 
-# specs/signal.yaml:535
+# specs/signal.yaml:545
 def stft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

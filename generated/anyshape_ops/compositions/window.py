@@ -78,7 +78,7 @@ CONV_ALGORITHMS = (
 )
 
 
-# specs/window.yaml:522
+# specs/window.yaml:526
 def conv_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -123,7 +123,7 @@ CONV_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:534
+# specs/window.yaml:538
 def conv_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -193,7 +193,7 @@ CONV_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:620
+# specs/window.yaml:624
 def conv_run_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -230,7 +230,7 @@ CONV_RUN_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:632
+# specs/window.yaml:636
 def conv_run_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -292,7 +292,7 @@ CONV_RUN_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:647
+# specs/window.yaml:651
 def conv_run_of_5_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -353,7 +353,7 @@ CONV_RUN_OF_5 = Composition(
 )
 
 
-# specs/window.yaml:689
+# specs/window.yaml:693
 def conv_transpose_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -398,7 +398,7 @@ CONV_TRANSPOSE = Composition(
 )
 
 
-# specs/window.yaml:729
+# specs/window.yaml:733
 def conv_transpose_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -470,7 +470,7 @@ CONV_TRANSPOSE_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:829
+# specs/window.yaml:833
 def overlap_add_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -500,7 +500,7 @@ OVERLAP_ADD_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:910
+# specs/window.yaml:914
 def interleave_phases_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -532,7 +532,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:1138
+# specs/window.yaml:1142
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import abs_, cast, eq, exp, fit, ge, gt, le, log, lt, maximum, minimum, tanh, where
+from anyshape.equations.functions import abs_, cast, exp, expm1, fit, ge, gt, le, log1p, lt, maximum, minimum, where
 from anyshape.rules import Bound
 
 
@@ -45,10 +45,6 @@ def prelu_kernel(eqs: Equations, bound: Bound) -> None:
 def elu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def expm1(v: Any) -> Any:
-        u = exp(v)
-        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
-
     i = eqs.indices("i", d)
     eqs.define(
         y[*i],
@@ -61,10 +57,6 @@ def elu_kernel(eqs: Equations, bound: Bound) -> None:
 def celu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def expm1(v: Any) -> Any:
-        u = exp(v)
-        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
-
     i = eqs.indices("i", d)
     eqs.define(
         y[*i],
@@ -81,10 +73,6 @@ def celu_kernel(eqs: Equations, bound: Bound) -> None:
 def selu_kernel(eqs: Equations, bound: Bound) -> None:
     d, gamma, alpha = bound.d, bound.gamma, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def expm1(v: Any) -> Any:
-        u = exp(v)
-        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
-
     i = eqs.indices("i", d)
     eqs.define(
         y[*i],
@@ -101,10 +89,6 @@ def selu_kernel(eqs: Equations, bound: Bound) -> None:
 def softplus_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
     def log1p_exp(v: Any) -> Any:
         low = le(v, 0)
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
@@ -147,21 +131,19 @@ def hard_swish_kernel(eqs: Equations, bound: Bound) -> None:
 def mish_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
-    def log1p_exp(v: Any) -> Any:
-        low = le(v, 0)
-        return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
+    def gate(e: Any) -> Any:
+        p = e * (e + 2)
+        return p / (p + 2)
 
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], cast(x[*i], eqs.dtypes["U"]) * tanh(log1p_exp(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:153"
+        y[*i],
+        cast(x[*i], eqs.dtypes["U"]) * gate(exp(minimum(cast(x[*i], eqs.dtypes["U"]), 40))),
+        "specs/activation.yaml:157",
     )
 
 
-# specs/activation.yaml:161
+# specs/activation.yaml:165
 def swish_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -172,19 +154,19 @@ def swish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * logistic(alpha * cast(x[*i], eqs.dtypes["U"])),
-        "specs/activation.yaml:166",
+        "specs/activation.yaml:170",
     )
 
 
-# specs/activation.yaml:176
+# specs/activation.yaml:180
 def thresholded_relu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:181")
+    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:185")
 
 
-# specs/activation.yaml:189
+# specs/activation.yaml:193
 def shrink_kernel(eqs: Equations, bound: Bound) -> None:
     d, lambd, bias = bound.d, bound.lambd, bound.bias
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -204,7 +186,7 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:198",
+            "specs/activation.yaml:202",
         )
     else:
         i = eqs.indices("i", d)
@@ -220,5 +202,5 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:199",
+            "specs/activation.yaml:203",
         )

@@ -251,11 +251,11 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     holds = procedure.variable("holds", parse_dtype("bool"))
     l = procedure.variable("l", parse_dtype("i64"))
     q = procedure.variable("q", parse_dtype("i64"))
-    begin = procedure.array("begin", parse_dtype("i64"), rules.Vec((m,)))
+    begin = procedure.array("begin", parse_dtype("i64"), rules.Vec((m * rule.min(s, 1),)))
     seen = procedure.array("seen", parse_dtype("bool"), rules.Vec((targets,)))
     procedure.fill(begin, cast(0, parse_dtype("i64")))
     procedure.set(place[()], 0)
-    with procedure.loop("r", m) as r:
+    with procedure.loop("r", m * rule.min(s, 1)) as r:
         with procedure.when(eq(checked(mode)[r], 6)):
             procedure.set(checked(begin)[r], place[()])
             with procedure.repeat(s):
@@ -274,7 +274,7 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
                 procedure.set(v[()], checked(x)[i, checked(feature)[at_[()]]])
                 procedure.set(holds[()], False)
                 with procedure.when(eq(checked(mode)[at_[()]], 6)):
-                    procedure.set(l[()], checked(begin)[at_[()]])
+                    procedure.set(l[()], where(rules.gt(s, 0), lambda: checked(begin)[at_[()]], lambda: 0))
                     with procedure.repeat(s):
                         procedure.unless(lt(l[()], s))
                         with procedure.when(eq(checked(member)[l[()]], v[()])):

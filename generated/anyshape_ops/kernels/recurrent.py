@@ -15,10 +15,11 @@ from anyshape.equations.functions import (
     clamp,
     eq,
     exp,
+    expm1,
     ge,
     gt,
     le,
-    log,
+    log1p,
     lt,
     maximum,
     minimum,
@@ -51,10 +52,6 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
     h0 = eqs.tensor("h0")
     y = eqs.tensor("y")
     last = eqs.tensor("last")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
     def log1p_exp(v: Any) -> Any:
         low = le(v, 0)
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
@@ -69,10 +66,6 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             if (f == "Tanh") else 1 / (1 + exp(-v))
             if (f == "Sigmoid") else soft(f, v)
         )
-
-    def expm1(v: Any) -> Any:
-        u = exp(v)
-        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
 
     def elu(a: Any, v: Any) -> Any:
         return where(ge(v, 0), lambda: v, lambda: a * expm1(v))
@@ -134,7 +127,7 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
                 or_(eq(u, 1), direction == "reverse"),
                 lt(s, cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
             ),
-            lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
+            lambda: clamp(cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s, 0, t - 1),
             lambda: s,
         ),
         "specs/recurrent.yaml:127",
@@ -202,10 +195,6 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
     h0 = eqs.tensor("h0")
     y = eqs.tensor("y")
     last = eqs.tensor("last")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
     def log1p_exp(v: Any) -> Any:
         low = le(v, 0)
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
@@ -220,10 +209,6 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             if (f == "Tanh") else 1 / (1 + exp(-v))
             if (f == "Sigmoid") else soft(f, v)
         )
-
-    def expm1(v: Any) -> Any:
-        u = exp(v)
-        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
 
     def elu(a: Any, v: Any) -> Any:
         return where(ge(v, 0), lambda: v, lambda: a * expm1(v))
@@ -298,7 +283,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
                 or_(eq(u, 1), direction == "reverse"),
                 lt(s, cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
             ),
-            lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
+            lambda: clamp(cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s, 0, t - 1),
             lambda: s,
         ),
         "specs/recurrent.yaml:222",
@@ -423,10 +408,6 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     y = eqs.tensor("y")
     last = eqs.tensor("last")
     cell = eqs.tensor("cell")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
     def log1p_exp(v: Any) -> Any:
         low = le(v, 0)
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
@@ -441,10 +422,6 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             if (f == "Tanh") else 1 / (1 + exp(-v))
             if (f == "Sigmoid") else soft(f, v)
         )
-
-    def expm1(v: Any) -> Any:
-        u = exp(v)
-        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
 
     def elu(a: Any, v: Any) -> Any:
         return where(ge(v, 0), lambda: v, lambda: a * expm1(v))
@@ -510,10 +487,10 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         ("a sequence length is not within 0..", t),
         "specs/recurrent.yaml:99: all(0 <= lens[n] <= t for n in b) does not hold",
     )
-    into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, t, b, 4, h)))
-    u, s, n, a, j = eqs.index("u", e), eqs.index("s", t), eqs.index("n", b), eqs.index("a", 4), eqs.index("j", h)
+    into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, 4, t, b, h)))
+    u, a, s, n, j = eqs.index("u", e), eqs.index("a", 4), eqs.index("s", t), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
-        into[u, s, n, a, j],
+        into[u, a, s, n, j],
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 4 + a) * h + j]
         + bias[u, ((1) * 4 + a) * h + j],
@@ -530,7 +507,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
                 or_(eq(u, 1), direction == "reverse"),
                 lt(s, cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
             ),
-            lambda: cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s,
+            lambda: clamp(cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s, 0, t - 1),
             lambda: s,
         ),
         "specs/recurrent.yaml:332",
@@ -539,24 +516,60 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         longest[()],
         reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
-        "specs/recurrent.yaml:335",
+        "specs/recurrent.yaml:339",
     )
     mem = eqs.scratch("mem", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:336")
+    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:340")
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:345")
-    pre = eqs.scratch("pre", eqs.dtypes["F"], rules.Vec((t, e, b, 4, h)))
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:350")
+    from_hid = eqs.scratch("from_hid", eqs.dtypes["F"], rules.Vec((t, e, 4, b, h)))
+    for_enter = eqs.scratch("for_enter", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
+    for_leave = eqs.scratch("for_leave", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
+    for_keep = eqs.scratch("for_keep", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
+    for_fresh = eqs.scratch("for_fresh", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     enter = eqs.scratch("enter", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     keep = eqs.scratch("keep", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     leave = eqs.scratch("leave", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
-    s, u, n, a, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("a", 4), eqs.index("j", h)
+    s, u, a, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("a", 4), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
-        pre[s, u, n, a, j],
-        into[u, now[s, u, n], n, a, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
+        from_hid[s, u, a, n, j],
+        reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:334: into[u, now[s, u, n], n, a, j]",
+        source="specs/recurrent.yaml:334",
+    )
+    s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
+    eqs.step(
+        for_enter[s, u, n, j],
+        into[u, 0, now[s, u, n], n, j] + from_hid[s, u, 0, n, j],
+        s,
+        source="specs/recurrent.yaml:335: for_enter[s, u, n, j] = into[u, 0, now[s, u, n], n, "
+        "j] + from_hid[s, u, 0, n, j]",
+    )
+    s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
+    eqs.step(
+        for_leave[s, u, n, j],
+        into[u, 1, now[s, u, n], n, j] + from_hid[s, u, 1, n, j],
+        s,
+        source="specs/recurrent.yaml:336: for_leave[s, u, n, j] = into[u, 1, now[s, u, n], n, "
+        "j] + from_hid[s, u, 1, n, j]",
+    )
+    s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
+    eqs.step(
+        for_keep[s, u, n, j],
+        into[u, 2, now[s, u, n], n, j] + from_hid[s, u, 2, n, j],
+        s,
+        source="specs/recurrent.yaml:337: for_keep[s, u, n, j] = into[u, 2, now[s, u, n], n, j] "
+        "+ from_hid[s, u, 2, n, j]",
+    )
+    s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
+    eqs.step(
+        for_fresh[s, u, n, j],
+        into[u, 3, now[s, u, n], n, j] + from_hid[s, u, 3, n, j],
+        s,
+        source="specs/recurrent.yaml:338: for_fresh[s, u, n, j] = into[u, 3, now[s, u, n], n, "
+        "j] + from_hid[s, u, 3, n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -564,12 +577,12 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         gate(
             u,
             limited(
-                pre[s, u, n, 0, j] + peep[u, (0) * h + j] * mem[s, u, n, j]
-                if (peep.absent is None) else pre[s, u, n, 0, j]
+                for_enter[s, u, n, j] + peep[u, (0) * h + j] * mem[s, u, n, j]
+                if (peep.absent is None) else for_enter[s, u, n, j]
             ),
         ),
         s,
-        source="specs/recurrent.yaml:337",
+        source="specs/recurrent.yaml:341",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -578,23 +591,23 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         if input_forget else gate(
             u,
             limited(
-                pre[s, u, n, 2, j] + peep[u, (2) * h + j] * mem[s, u, n, j]
-                if (peep.absent is None) else pre[s, u, n, 2, j]
+                for_keep[s, u, n, j] + peep[u, (2) * h + j] * mem[s, u, n, j]
+                if (peep.absent is None) else for_keep[s, u, n, j]
             ),
         ),
         s,
-        source="specs/recurrent.yaml:339",
+        source="specs/recurrent.yaml:343",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         mem[s + 1, u, n, j],
         where(
             or_(lens.absent is not None, lt(s, longest[()])),
-            lambda: keep[s, u, n, j] * mem[s, u, n, j] + enter[s, u, n, j] * active(u, limited(pre[s, u, n, 3, j])),
+            lambda: keep[s, u, n, j] * mem[s, u, n, j] + enter[s, u, n, j] * active(u, limited(for_fresh[s, u, n, j])),
             lambda: 0,
         ),
         s,
-        source="specs/recurrent.yaml:342",
+        source="specs/recurrent.yaml:346",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -602,12 +615,12 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         gate(
             u,
             limited(
-                pre[s, u, n, 1, j] + peep[u, (1) * h + j] * mem[s + 1, u, n, j]
-                if (peep.absent is None) else pre[s, u, n, 1, j]
+                for_leave[s, u, n, j] + peep[u, (1) * h + j] * mem[s + 1, u, n, j]
+                if (peep.absent is None) else for_leave[s, u, n, j]
             ),
         ),
         s,
-        source="specs/recurrent.yaml:344",
+        source="specs/recurrent.yaml:348",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -618,7 +631,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0,
         ),
         s,
-        source="specs/recurrent.yaml:346",
+        source="specs/recurrent.yaml:351",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -628,18 +641,18 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:347: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:352: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:348: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:353: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         cell[u, n, j],
         mem[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:349: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:354: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from anyshape.equations import Equations
-from anyshape.equations.functions import abs_, cast, cos, eq, exp, gt, log, lt, sin, sqrt, where
+from anyshape.equations.functions import abs_, cast, cos, eq, exp, expm1, gt, le, log, log1p, lt, sin, sqrt, where
 from anyshape.rules import Bound
 
 
@@ -40,28 +40,29 @@ def tan_kernel(eqs: Equations, bound: Bound) -> None:
 def asin_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def atan_series(v: Any) -> Any:
-        z = v * v
-        low = 1 - z * (
-            0.3333333333333333 - z
-            * (0.2 - z * (0.14285714285714285 - z * (0.1111111111111111 - z * 0.09090909090909091)))
+    def asin_series(z: Any) -> Any:
+        high = 0.010322814350185974 + z * (
+            0.005457506718639592 + z * (0.017400879442695954 + z * (-0.014851887071250021 + z * 0.028757851367423374))
         )
-        high = 0.07692307692307693 - z * (
-            0.06666666666666667 - z * (0.058823529411764705 - z * (0.05263157894736842 - z * 0.047619047619047616))
+        middle = 0.02237217294214989 + z * (
+            0.017352392720869973 + z * (0.013971212973552936 + z * (0.011479177415184873 + z * high))
         )
-        return v * (low + z * z * z * z * z * z * high)
+        low = 0.07499999999998433 + z * (0.04464285714635543 + z * (0.030381944138531247 + z * middle))
+        return z * (0.16666666666666669 + z * low)
 
-    def tan_of_half(v: Any) -> Any:
-        return v / (1 + sqrt(1 + v * v))
-
-    def atan(v: Any) -> Any:
-        a = abs_(v)
-        s = 4 * atan_series(tan_of_half(tan_of_half(where(gt(a, 1), lambda: 1 / a, lambda: a))))
-        r = where(gt(a, 1), lambda: 1.5707963267948966 - s, lambda: s)
-        return where(eq(v, 0), lambda: v, lambda: where(lt(v, 0), lambda: -r, lambda: r))
+    def near_asin(v: Any) -> Any:
+        near = le(abs_(v), 0.5)
+        z = where(near, lambda: v * v, lambda: (1 - abs_(v)) * 0.5)
+        t = where(near, lambda: v, lambda: sqrt(z))
+        return t + t * asin_series(z)
 
     def asin(v: Any) -> Any:
-        return atan(v / sqrt((1 - v) * (1 + v)))
+        s = near_asin(v)
+        return where(
+            le(abs_(v), 0.5),
+            lambda: s,
+            lambda: where(lt(v, 0), lambda: 2 * s - 1.5707963267948966, lambda: 1.5707963267948966 - 2 * s),
+        )
 
     i = eqs.indices("i", d)
     eqs.define(y[*i], asin(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:57")
@@ -71,28 +72,29 @@ def asin_kernel(eqs: Equations, bound: Bound) -> None:
 def acos_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def atan_series(v: Any) -> Any:
-        z = v * v
-        low = 1 - z * (
-            0.3333333333333333 - z
-            * (0.2 - z * (0.14285714285714285 - z * (0.1111111111111111 - z * 0.09090909090909091)))
+    def asin_series(z: Any) -> Any:
+        high = 0.010322814350185974 + z * (
+            0.005457506718639592 + z * (0.017400879442695954 + z * (-0.014851887071250021 + z * 0.028757851367423374))
         )
-        high = 0.07692307692307693 - z * (
-            0.06666666666666667 - z * (0.058823529411764705 - z * (0.05263157894736842 - z * 0.047619047619047616))
+        middle = 0.02237217294214989 + z * (
+            0.017352392720869973 + z * (0.013971212973552936 + z * (0.011479177415184873 + z * high))
         )
-        return v * (low + z * z * z * z * z * z * high)
+        low = 0.07499999999998433 + z * (0.04464285714635543 + z * (0.030381944138531247 + z * middle))
+        return z * (0.16666666666666669 + z * low)
 
-    def tan_of_half(v: Any) -> Any:
-        return v / (1 + sqrt(1 + v * v))
-
-    def atan(v: Any) -> Any:
-        a = abs_(v)
-        s = 4 * atan_series(tan_of_half(tan_of_half(where(gt(a, 1), lambda: 1 / a, lambda: a))))
-        r = where(gt(a, 1), lambda: 1.5707963267948966 - s, lambda: s)
-        return where(eq(v, 0), lambda: v, lambda: where(lt(v, 0), lambda: -r, lambda: r))
+    def near_asin(v: Any) -> Any:
+        near = le(abs_(v), 0.5)
+        z = where(near, lambda: v * v, lambda: (1 - abs_(v)) * 0.5)
+        t = where(near, lambda: v, lambda: sqrt(z))
+        return t + t * asin_series(z)
 
     def acos(v: Any) -> Any:
-        return 2 * atan(sqrt((1 - v) / (1 + v)))
+        s = near_asin(v)
+        return where(
+            le(abs_(v), 0.5),
+            lambda: 1.5707963267948966 - s,
+            lambda: where(lt(v, 0), lambda: 3.141592653589793 - 2 * s, lambda: 2 * s),
+        )
 
     i = eqs.indices("i", d)
     eqs.define(y[*i], acos(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:68")
@@ -102,24 +104,25 @@ def acos_kernel(eqs: Equations, bound: Bound) -> None:
 def atan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def atan_series(v: Any) -> Any:
-        z = v * v
-        low = 1 - z * (
-            0.3333333333333333 - z
-            * (0.2 - z * (0.14285714285714285 - z * (0.1111111111111111 - z * 0.09090909090909091)))
+    def atan_series(z: Any) -> Any:
+        high = -0.06664511447381948 + z * (
+            0.05858148912802203 + z * (-0.05085449737940227 + z * (0.03923165829558635 - z * 0.01917688711906133))
         )
-        high = 0.07692307692307693 - z * (
-            0.06666666666666667 - z * (0.058823529411764705 - z * (0.05263157894736842 - z * 0.047619047619047616))
+        low = -0.14285714284666542 + z * (
+            0.11111111015256361 + z * (-0.09090904578123903 + z * (0.07692183190826087 + z * high))
         )
-        return v * (low + z * z * z * z * z * z * high)
-
-    def tan_of_half(v: Any) -> Any:
-        return v / (1 + sqrt(1 + v * v))
+        return z * (-0.3333333333333333 + z * (0.1999999999999552 + z * low))
 
     def atan(v: Any) -> Any:
         a = abs_(v)
-        s = 4 * atan_series(tan_of_half(tan_of_half(where(gt(a, 1), lambda: 1 / a, lambda: a))))
-        r = where(gt(a, 1), lambda: 1.5707963267948966 - s, lambda: s)
+        steep = gt(a, 2.414213562373095)
+        level = le(a, 0.41421356237309503)
+        t = where(
+            steep, lambda: -1, lambda: where(level, lambda: a, lambda: a - 1)
+        ) / where(steep, lambda: a, lambda: where(level, lambda: 1, lambda: a + 1))
+        r = where(
+            steep, lambda: 1.5707963267948966, lambda: where(level, lambda: 0, lambda: 0.7853981633974483)
+        ) + (t + t * atan_series(t * t))
         return where(eq(v, 0), lambda: v, lambda: where(lt(v, 0), lambda: -r, lambda: r))
 
     i = eqs.indices("i", d)
@@ -130,10 +133,6 @@ def atan_kernel(eqs: Equations, bound: Bound) -> None:
 def sinh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def expm1(v: Any) -> Any:
-        u = exp(v)
-        return where(eq(u, 1), lambda: v, lambda: where(gt(abs_(v), 1), lambda: u - 1, lambda: (u - 1) * v / log(u)))
-
     def half_exp(v: Any) -> Any:
         h = exp(0.5 * v)
         return 0.5 * h * h
@@ -176,10 +175,6 @@ def cosh_kernel(eqs: Equations, bound: Bound) -> None:
 def asinh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
     def arcsinh(a: Any) -> Any:
         return where(
             gt(a, 100000000.0), lambda: log(a) + 0.6931471805599453, lambda: log1p(a * (1 + a / (1 + sqrt(a * a + 1))))
@@ -199,10 +194,6 @@ def asinh_kernel(eqs: Equations, bound: Bound) -> None:
 def acosh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
     i = eqs.indices("i", d)
     eqs.define(
         y[*i],
@@ -222,10 +213,6 @@ def acosh_kernel(eqs: Equations, bound: Bound) -> None:
 def atanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
-    def log1p(v: Any) -> Any:
-        w = 1 + v
-        return where(eq(w, 1), lambda: v, lambda: where(gt(v, 1), lambda: log(w), lambda: log(w) * v / (w - 1)))
-
     def half_log(a: Any) -> Any:
         return 0.5 * log1p(2 * a / (1 - a))
 

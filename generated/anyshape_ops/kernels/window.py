@@ -73,7 +73,7 @@ def conv_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/window.yaml:339
+# specs/window.yaml:343
 def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -103,14 +103,14 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ],
         ),
-        "specs/window.yaml:347",
+        "specs/window.yaml:351",
     )
     seen = eqs.scratch("seen", parse_dtype("i64"), s)
     p = eqs.indices("p", s)
     eqs.define(
         seen[*p],
         fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-        "specs/window.yaml:348",
+        "specs/window.yaml:352",
     )
     first = eqs.scratch("first", parse_dtype("i64"), rules.Vec((b, c, *s)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
@@ -135,7 +135,7 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 d,
             ),
         ),
-        "specs/window.yaml:349",
+        "specs/window.yaml:353",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -162,11 +162,11 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/window.yaml:351",
+        "specs/window.yaml:355",
     )
 
 
-# specs/window.yaml:376
+# specs/window.yaml:380
 def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     count_include_pad = bound.count_include_pad
@@ -188,14 +188,14 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, 0) for u, m, k, t, r in zip(p, (d + both), kernel, strides, dilations))),
-            "specs/window.yaml:384",
+            "specs/window.yaml:388",
         )
     else:
         p = eqs.indices("p", s)
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-            "specs/window.yaml:386",
+            "specs/window.yaml:390",
         )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -215,11 +215,11 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 eqs.dtypes["U"],
             ),
         ) / cast(maximum(seen[*p], 1), eqs.dtypes["U"]),
-        "specs/window.yaml:388",
+        "specs/window.yaml:392",
     )
 
 
-# specs/window.yaml:412
+# specs/window.yaml:416
 def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -250,11 +250,11 @@ def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ) ** cast(p, eqs.dtypes["U"]),
         ) ** cast(as_expr(1) / p, eqs.dtypes["U"]),
-        "specs/window.yaml:421",
+        "specs/window.yaml:425",
     )
 
 
-# specs/window.yaml:446
+# specs/window.yaml:450
 def tile_windows_kernel(eqs: Equations, bound: Bound) -> None:
     groups = bound.groups
     c = bound.c
@@ -280,11 +280,11 @@ def tile_windows_kernel(eqs: Equations, bound: Bound) -> None:
             * t[i, q]
             * t[j, r],
         ),
-        "specs/window.yaml:462",
+        "specs/window.yaml:466",
     )
 
 
-# specs/window.yaml:474
+# specs/window.yaml:478
 def tile_weights_kernel(eqs: Equations, bound: Bound) -> None:
     u, groups, m, c, v = bound.u, bound.groups, bound.m, bound.c, bound.v
     w, t, y = eqs.tensor("w"), eqs.tensor("t"), eqs.tensor("y")
@@ -292,11 +292,11 @@ def tile_weights_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[i, j, h, o, k],
         reduce_("sum", [v, v], lambda q, r: w[h * m + o, k, q, r] * t[i, q] * t[j, r]),
-        "specs/window.yaml:483",
+        "specs/window.yaml:487",
     )
 
 
-# specs/window.yaml:490
+# specs/window.yaml:494
 def tile_products_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, u, v, b, p, q, c = bound.groups, bound.m, bound.u, bound.v, bound.b, bound.p, bound.q, bound.c
     w, x, y = eqs.tensor("w"), eqs.tensor("x"), eqs.tensor("y")
@@ -310,11 +310,11 @@ def tile_products_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, o, i, j, n, r, s],
         reduce_("sum", [c], lambda k: w[i, j, h, o, k] * x[h, k, i, j, n, r, s]),
-        "specs/window.yaml:495",
+        "specs/window.yaml:499",
     )
 
 
-# specs/window.yaml:501
+# specs/window.yaml:505
 def tile_results_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, height, width, u, v = bound.b, bound.groups, bound.m, bound.height, bound.width, bound.u, bound.v
     x, t, bias, y = eqs.tensor("x"), eqs.tensor("t"), eqs.tensor("bias"), eqs.tensor("y")
@@ -333,11 +333,11 @@ def tile_results_kernel(eqs: Equations, bound: Bound) -> None:
             * t[remainder(s, v), j],
         )
         + bias[h * m + o],
-        "specs/window.yaml:514",
+        "specs/window.yaml:518",
     )
 
 
-# specs/window.yaml:549
+# specs/window.yaml:553
 def run_windows_kernel(eqs: Equations, bound: Bound) -> None:
     groups = bound.groups
     c = bound.c
@@ -356,29 +356,29 @@ def run_windows_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, k, i, n, p],
         reduce_("sum", [v], lambda q: pad(x, 0)[n, h * c + k, p * step + q - first] * t[i, q]),
-        "specs/window.yaml:564",
+        "specs/window.yaml:568",
     )
 
 
-# specs/window.yaml:575
+# specs/window.yaml:579
 def run_weights_kernel(eqs: Equations, bound: Bound) -> None:
     u, groups, m, c, v = bound.u, bound.groups, bound.m, bound.c, bound.v
     w, t, y = eqs.tensor("w"), eqs.tensor("t"), eqs.tensor("y")
     i, h, o, k = eqs.index("i", u), eqs.index("h", groups), eqs.index("o", m), eqs.index("k", c)
-    eqs.define(y[i, h, o, k], reduce_("sum", [v], lambda q: w[h * m + o, k, q] * t[i, q]), "specs/window.yaml:584")
+    eqs.define(y[i, h, o, k], reduce_("sum", [v], lambda q: w[h * m + o, k, q] * t[i, q]), "specs/window.yaml:588")
 
 
-# specs/window.yaml:591
+# specs/window.yaml:595
 def run_products_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, u, b, p, c = bound.groups, bound.m, bound.u, bound.b, bound.p, bound.c
     w, x, y = eqs.tensor("w"), eqs.tensor("x"), eqs.tensor("y")
     h, o, i, n, r = eqs.index("h", groups), eqs.index("o", m), eqs.index("i", u), eqs.index("n", b), eqs.index("r", p)
     eqs.define(
-        y[h, o, i, n, r], reduce_("sum", [c], lambda k: w[i, h, o, k] * x[h, k, i, n, r]), "specs/window.yaml:596"
+        y[h, o, i, n, r], reduce_("sum", [c], lambda k: w[i, h, o, k] * x[h, k, i, n, r]), "specs/window.yaml:600"
     )
 
 
-# specs/window.yaml:602
+# specs/window.yaml:606
 def run_results_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, length, u, v = bound.b, bound.groups, bound.m, bound.length, bound.u, bound.v
     x, t, bias, y = eqs.tensor("x"), eqs.tensor("t"), eqs.tensor("bias"), eqs.tensor("y")
@@ -386,11 +386,11 @@ def run_results_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[n, h * m + o, r],
         reduce_("sum", [u], lambda i: x[h, o, i, n, quotient(r, v)] * t[remainder(r, v), i]) + bias[h * m + o],
-        "specs/window.yaml:612",
+        "specs/window.yaml:616",
     )
 
 
-# specs/window.yaml:772
+# specs/window.yaml:776
 def window_products_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, k, d, c = bound.b, bound.groups, bound.m, bound.k, bound.d, bound.c
     x, w, y = eqs.tensor("x"), eqs.tensor("w"), eqs.tensor("y")
@@ -406,11 +406,11 @@ def window_products_kernel(eqs: Equations, bound: Bound) -> None:
             [c],
             lambda j: cast(x[n, h * c + j, *p], eqs.dtypes["U"]) * cast(w[h * c + j, i, *q], eqs.dtypes["U"]),
         ),
-        "specs/window.yaml:781",
+        "specs/window.yaml:785",
     )
 
 
-# specs/window.yaml:793
+# specs/window.yaml:797
 def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -424,7 +424,7 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     x, y = eqs.tensor("x"), eqs.tensor("y")
     full = eqs.scratch("full", eqs.dtypes["T"], rules.Vec((b, c, *room)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", room)
-    eqs.define(full[n, h, *p], 0, "specs/window.yaml:811")
+    eqs.define(full[n, h, *p], 0, "specs/window.yaml:815")
     n, h, p, q = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d), eqs.indices("q", k)
     eqs.update(
         full[
@@ -432,13 +432,13 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "add",
         x[n, h, *q, *p],
-        "specs/window.yaml:812",
+        "specs/window.yaml:816",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", size)
-    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:813")
+    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:817")
 
 
-# specs/window.yaml:858
+# specs/window.yaml:862
 def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, strides, count, k, first = bound.b, bound.c, bound.strides, bound.count, bound.k, bound.first
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -456,11 +456,11 @@ def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
                 *(p_ + first_ - q_ for p_, first_, q_ in zip(p, first, q)),
             ],
         ),
-        "specs/window.yaml:873",
+        "specs/window.yaml:877",
     )
 
 
-# specs/window.yaml:887
+# specs/window.yaml:891
 def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, strides, c, taps = bound.groups, bound.m, bound.strides, bound.c, bound.taps
     w, y = eqs.tensor("w"), eqs.tensor("y")
@@ -472,11 +472,11 @@ def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, i, *a, j, *q],
         w[h * c + j, i, *((taps_ - 1 - q_) * strides_ + a_ for taps_, q_, strides_, a_ in zip(taps, q, strides, a))],
-        "specs/window.yaml:899",
+        "specs/window.yaml:903",
     )
 
 
-# specs/window.yaml:935
+# specs/window.yaml:939
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -515,11 +515,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:945",
+        "specs/window.yaml:949",
     )
 
 
-# specs/window.yaml:972
+# specs/window.yaml:976
 def conv_integer_to_float_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -577,11 +577,11 @@ def conv_integer_to_float_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(bias[h * m + i], parse_dtype("f32")),
             eqs.dtypes["F"],
         ),
-        "specs/window.yaml:990",
+        "specs/window.yaml:994",
     )
 
 
-# specs/window.yaml:1024
+# specs/window.yaml:1028
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -644,11 +644,11 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:1045",
+        "specs/window.yaml:1049",
     )
 
 
-# specs/window.yaml:1097
+# specs/window.yaml:1101
 def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     b = bound.b
@@ -660,7 +660,7 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     inner = bound.inner
     x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:1117")
+    eqs.define(y[*i], 0, "specs/window.yaml:1121")
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
     eqs.update(
         checked(y)[
@@ -671,6 +671,6 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:1118: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
+        "specs/window.yaml:1122: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
         "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )

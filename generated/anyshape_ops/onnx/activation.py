@@ -87,28 +87,28 @@ def hard_swish_14(n: OnnxNode) -> Sequence[Value]:
     return [api.hard_swish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:155
+# specs/activation.yaml:159
 def mish_18(n: OnnxNode) -> Sequence[Value]:
     return [api.mish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:169
+# specs/activation.yaml:173
 def swish_24(n: OnnxNode) -> Sequence[Value]:
     return [api.swish(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:170
+# specs/activation.yaml:174
 def com_microsoft_quick_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [api.swish(n.input(0), alpha=n.attr("alpha", 1.702), source=n.source)]
 
 
-# specs/activation.yaml:183
+# specs/activation.yaml:187
 def thresholded_relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.thresholded_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:204
+# specs/activation.yaml:208
 def shrink_9(n: OnnxNode) -> Sequence[Value]:
     return [api.shrink(n.input(0), bias=n.attr("bias"), lambd=n.attr("lambd"), source=n.source)]
 

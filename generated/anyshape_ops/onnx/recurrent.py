@@ -117,7 +117,7 @@ def gru_14(n: OnnxNode) -> Sequence[Value]:
     return [_in_layout(n, made_[0]), _steps_first(n, made_[1])]
 
 
-# specs/recurrent.yaml:357
+# specs/recurrent.yaml:362
 def lstm_1(n: OnnxNode) -> Sequence[Value]:
     return api.lstm(
         n.input(0),
@@ -138,7 +138,7 @@ def lstm_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:359
+# specs/recurrent.yaml:364
 def lstm_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.lstm(
         _steps_first(n, n.input(0)),

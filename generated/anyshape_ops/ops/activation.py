@@ -196,7 +196,7 @@ MISH = OpDef(
     source="specs/activation.yaml:150",
 )
 
-# specs/activation.yaml:161
+# specs/activation.yaml:165
 # swish: no dyn variant, it has no parameters that are operands
 SWISH = OpDef(
     name="swish",
@@ -209,10 +209,10 @@ SWISH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.swish_kernel,
     summary="Every element times the logistic function of alpha times it.",
-    source="specs/activation.yaml:161",
+    source="specs/activation.yaml:165",
 )
 
-# specs/activation.yaml:176
+# specs/activation.yaml:180
 # thresholded_relu: no dyn variant, it has no parameters that are operands
 THRESHOLDED_RELU = OpDef(
     name="thresholded_relu",
@@ -225,10 +225,10 @@ THRESHOLDED_RELU = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.thresholded_relu_kernel,
     summary="Every element above alpha, and zero in place of the others.",
-    source="specs/activation.yaml:176",
+    source="specs/activation.yaml:180",
 )
 
-# specs/activation.yaml:189
+# specs/activation.yaml:193
 # shrink: no dyn variant, it has no parameters that are operands
 SHRINK = OpDef(
     name="shrink",
@@ -244,5 +244,5 @@ SHRINK = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.shrink_kernel,
     summary="Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.",
-    source="specs/activation.yaml:189",
+    source="specs/activation.yaml:193",
 )

@@ -27,7 +27,7 @@ MATMUL = OpDef(
     rewrites=rewrites.MATMUL,
 )
 
-# specs/contraction.yaml:79
+# specs/contraction.yaml:83
 # gemm: no dyn variant, it has no parameters that are operands
 GEMM = OpDef(
     name="gemm",
@@ -48,11 +48,11 @@ GEMM = OpDef(
     relation=relations.gemm_relation,
     kernel=kernels.gemm_kernel,
     summary="alpha times the product of two matrices, each transposed on demand, plus beta times c.",
-    source="specs/contraction.yaml:79",
+    source="specs/contraction.yaml:83",
     rewrites=rewrites.GEMM,
 )
 
-# specs/contraction.yaml:162
+# specs/contraction.yaml:164
 # contract: no dyn variant, it has no parameters that are operands
 CONTRACT = OpDef(
     name="contract",
@@ -71,10 +71,10 @@ CONTRACT = OpDef(
     relation=relations.contract_relation,
     kernel=kernels.contract_kernel,
     summary="The product of two tensors whose dims have labels, summed over the labels that the result does not have.",
-    source="specs/contraction.yaml:162",
+    source="specs/contraction.yaml:164",
 )
 
-# specs/contraction.yaml:216
+# specs/contraction.yaml:218
 # det: no dyn variant, it has no parameters
 DET = OpDef(
     name="det",
@@ -86,5 +86,5 @@ DET = OpDef(
     relation=relations.det_relation,
     kernel=kernels.det_kernel,
     summary="The determinants of square matrices, by elimination with the largest pivot of each column.",
-    source="specs/contraction.yaml:216",
+    source="specs/contraction.yaml:218",
 )

@@ -55,28 +55,34 @@ STATIC_LARGEST_FACTOR = OpDef(
     name="largest_factor",
     variant="static",
     inputs=(),
-    params=(ParamDef("number", "int"),),
+    params=(
+        ParamDef("number", "int"),
+        ParamDef("most", "int", required=False, default=256),
+    ),
     outputs=(OutputDef("y", "i64"),),
     dtypes={},
     relation=relations.largest_factor_relation,
     kernel=kernels.largest_factor_kernel,
-    summary="The largest factor of a number that is no more than its root, and no more than 256.",
+    summary="The largest factor of a number that is no more than its root, and no more than a limit.",
     source="specs/signal.yaml:119",
 )
 DYN_LARGEST_FACTOR = OpDef(
     name="largest_factor",
     variant="dyn",
     inputs=(),
-    params=(ParamDef("number", "int", operand=True),),
+    params=(
+        ParamDef("number", "int", operand=True),
+        ParamDef("most", "int", required=False, default=256, operand=True),
+    ),
     outputs=(OutputDef("y", "i64"),),
     dtypes={},
     relation=relations.largest_factor_relation,
     kernel=kernels.largest_factor_kernel,
-    summary="The largest factor of a number that is no more than its root, and no more than 256.",
+    summary="The largest factor of a number that is no more than its root, and no more than a limit.",
     source="specs/signal.yaml:119",
 )
 
-# specs/signal.yaml:135
+# specs/signal.yaml:139
 STATIC_STEPS_OF_SIGNAL = OpDef(
     name="steps_of_signal",
     variant="static",
@@ -92,7 +98,7 @@ STATIC_STEPS_OF_SIGNAL = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.steps_of_signal_kernel,
     summary="The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a spectrum whose second half mirrors the one that is given.",
-    source="specs/signal.yaml:135",
+    source="specs/signal.yaml:139",
 )
 DYN_STEPS_OF_SIGNAL = OpDef(
     name="steps_of_signal",
@@ -109,10 +115,10 @@ DYN_STEPS_OF_SIGNAL = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.steps_of_signal_kernel,
     summary="The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a spectrum whose second half mirrors the one that is given.",
-    source="specs/signal.yaml:135",
+    source="specs/signal.yaml:139",
 )
 
-# specs/signal.yaml:168
+# specs/signal.yaml:172
 STATIC_STEPS_OF_PARTS = OpDef(
     name="steps_of_parts",
     variant="static",
@@ -131,7 +137,7 @@ STATIC_STEPS_OF_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.steps_of_parts_kernel,
     summary="The samples of the parts of a signal that start every so many samples, each times a window, by remainder as in steps_of_signal.",
-    source="specs/signal.yaml:168",
+    source="specs/signal.yaml:172",
 )
 DYN_STEPS_OF_PARTS = OpDef(
     name="steps_of_parts",
@@ -151,10 +157,10 @@ DYN_STEPS_OF_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.steps_of_parts_kernel,
     summary="The samples of the parts of a signal that start every so many samples, each times a window, by remainder as in steps_of_signal.",
-    source="specs/signal.yaml:168",
+    source="specs/signal.yaml:172",
 )
 
-# specs/signal.yaml:199
+# specs/signal.yaml:203
 STATIC_TWISTS = OpDef(
     name="twists",
     variant="static",
@@ -170,7 +176,7 @@ STATIC_TWISTS = OpDef(
     relation=relations.twists_relation,
     kernel=kernels.twists_kernel,
     summary="Cosine and sine of row times column parts of the circle, clockwise without `inverse`.",
-    source="specs/signal.yaml:199",
+    source="specs/signal.yaml:203",
 )
 DYN_TWISTS = OpDef(
     name="twists",
@@ -187,11 +193,11 @@ DYN_TWISTS = OpDef(
     relation=relations.twists_relation,
     kernel=kernels.twists_kernel,
     summary="Cosine and sine of row times column parts of the circle, clockwise without `inverse`.",
-    source="specs/signal.yaml:199",
+    source="specs/signal.yaml:203",
     shaping=("rows", "columns"),
 )
 
-# specs/signal.yaml:226
+# specs/signal.yaml:231
 # sums_within_steps: no dyn variant, it has no parameters
 SUMS_WITHIN_STEPS = OpDef(
     name="sums_within_steps",
@@ -206,10 +212,10 @@ SUMS_WITHIN_STEPS = OpDef(
     relation=relations.sums_within_steps_relation,
     kernel=kernels.sums_within_steps_kernel,
     summary="The sums of the samples of one remainder, each times what a table has for it.",
-    source="specs/signal.yaml:226",
+    source="specs/signal.yaml:231",
 )
 
-# specs/signal.yaml:237
+# specs/signal.yaml:242
 # twisted: no dyn variant, it has no parameters that are operands
 TWISTED = OpDef(
     name="twisted",
@@ -218,16 +224,16 @@ TWISTED = OpDef(
         InputDef("x", "F"),
         InputDef("table", "F"),
     ),
-    params=(ParamDef("parts", "int", required=False, default=2),),
+    params=(ParamDef("real", "bool", required=False, default=False),),
     outputs=(OutputDef("y", "F"),),
     dtypes={"F": ("f32", "f64")},
     relation=relations.twisted_relation,
     kernel=kernels.twisted_kernel,
-    summary="Complex numbers times those of a table, and behind them the same times the imaginary unit; of both the real part or both parts.",
-    source="specs/signal.yaml:237",
+    summary="Complex numbers times those of a table, and behind them the same times the imaginary unit; with `real`, their real parts only.",
+    source="specs/signal.yaml:242",
 )
 
-# specs/signal.yaml:262
+# specs/signal.yaml:264
 # sums_across_steps: no dyn variant, it has no parameters
 SUMS_ACROSS_STEPS = OpDef(
     name="sums_across_steps",
@@ -242,10 +248,10 @@ SUMS_ACROSS_STEPS = OpDef(
     relation=relations.sums_across_steps_relation,
     kernel=kernels.sums_across_steps_kernel,
     summary="The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table has for it.",
-    source="specs/signal.yaml:262",
+    source="specs/signal.yaml:264",
 )
 
-# specs/signal.yaml:273
+# specs/signal.yaml:275
 # laced: no dyn variant, it has no parameters
 LACED = OpDef(
     name="laced",
@@ -257,11 +263,11 @@ LACED = OpDef(
     relation=relations.laced_relation,
     kernel=kernels.laced_kernel,
     summary="Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.",
-    source="specs/signal.yaml:273",
+    source="specs/signal.yaml:275",
     moves=("F",),
 )
 
-# specs/signal.yaml:284
+# specs/signal.yaml:286
 # spectrum_of_steps: no dyn variant, it has no parameters that are operands
 SPECTRUM_OF_STEPS = OpDef(
     name="spectrum_of_steps",
@@ -276,11 +282,11 @@ SPECTRUM_OF_STEPS = OpDef(
     relation=relations.spectrum_of_steps_relation,
     composition=compositions.SPECTRUM_OF_STEPS,
     summary="The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q samples and q of p.",
-    source="specs/signal.yaml:284",
+    source="specs/signal.yaml:286",
     traits=("finite",),
 )
 
-# specs/signal.yaml:321
+# specs/signal.yaml:329
 STATIC_DFT_OF_ROWS = OpDef(
     name="dft_of_rows",
     variant="static",
@@ -296,7 +302,7 @@ STATIC_DFT_OF_ROWS = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT_OF_ROWS,
     summary="What dft gives along the last axis but one, in the form that takes the least time for the length.",
-    source="specs/signal.yaml:321",
+    source="specs/signal.yaml:329",
     traits=("finite",),
 )
 DYN_DFT_OF_ROWS = OpDef(
@@ -314,11 +320,11 @@ DYN_DFT_OF_ROWS = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT_OF_ROWS,
     summary="What dft gives along the last axis but one, in the form that takes the least time for the length.",
-    source="specs/signal.yaml:321",
+    source="specs/signal.yaml:329",
     traits=("finite",),
 )
 
-# specs/signal.yaml:360
+# specs/signal.yaml:368
 STATIC_DFT = OpDef(
     name="dft",
     variant="static",
@@ -335,7 +341,7 @@ STATIC_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:360",
+    source="specs/signal.yaml:368",
     traits=("finite",),
 )
 DYN_DFT = OpDef(
@@ -354,11 +360,11 @@ DYN_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:360",
+    source="specs/signal.yaml:368",
     traits=("finite",),
 )
 
-# specs/signal.yaml:407
+# specs/signal.yaml:415
 STATIC_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
     variant="static",
@@ -377,7 +383,7 @@ STATIC_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:407",
+    source="specs/signal.yaml:415",
 )
 DYN_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
@@ -397,10 +403,10 @@ DYN_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:407",
+    source="specs/signal.yaml:415",
 )
 
-# specs/signal.yaml:446
+# specs/signal.yaml:454
 STATIC_TURNING_WAVES = OpDef(
     name="turning_waves",
     variant="static",
@@ -417,7 +423,7 @@ STATIC_TURNING_WAVES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.turning_waves_kernel,
     summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
-    source="specs/signal.yaml:446",
+    source="specs/signal.yaml:454",
 )
 DYN_TURNING_WAVES = OpDef(
     name="turning_waves",
@@ -435,10 +441,10 @@ DYN_TURNING_WAVES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.turning_waves_kernel,
     summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
-    source="specs/signal.yaml:446",
+    source="specs/signal.yaml:454",
 )
 
-# specs/signal.yaml:498
+# specs/signal.yaml:508
 STATIC_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
     variant="static",
@@ -453,7 +459,7 @@ STATIC_SUMS_OF_PARTS = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
     summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
-    source="specs/signal.yaml:498",
+    source="specs/signal.yaml:508",
 )
 DYN_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
@@ -469,10 +475,10 @@ DYN_SUMS_OF_PARTS = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
     summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
-    source="specs/signal.yaml:498",
+    source="specs/signal.yaml:508",
 )
 
-# specs/signal.yaml:520
+# specs/signal.yaml:530
 # sums_of_samples: no dyn variant, it has no parameters
 SUMS_OF_SAMPLES = OpDef(
     name="sums_of_samples",
@@ -488,10 +494,10 @@ SUMS_OF_SAMPLES = OpDef(
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_samples_kernel,
     summary="The sums of the samples of a signal, each times what a table has for it, as many as there are in both.",
-    source="specs/signal.yaml:520",
+    source="specs/signal.yaml:530",
 )
 
-# specs/signal.yaml:535
+# specs/signal.yaml:545
 STATIC_STFT = OpDef(
     name="stft",
     variant="static",
@@ -510,7 +516,7 @@ STATIC_STFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:535",
+    source="specs/signal.yaml:545",
     traits=("finite",),
 )
 DYN_STFT = OpDef(
@@ -531,11 +537,11 @@ DYN_STFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
     summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
-    source="specs/signal.yaml:535",
+    source="specs/signal.yaml:545",
     traits=("finite",),
 )
 
-# specs/signal.yaml:587
+# specs/signal.yaml:597
 STATIC_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
     variant="static",
@@ -554,7 +560,7 @@ STATIC_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:587",
+    source="specs/signal.yaml:597",
 )
 DYN_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
@@ -574,5 +580,5 @@ DYN_MEL_WEIGHT_MATRIX = OpDef(
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
     summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
-    source="specs/signal.yaml:587",
+    source="specs/signal.yaml:597",
 )

@@ -71,7 +71,7 @@ DYN_CONV = OpDef(
     rewrites=rewrites.CONV,
 )
 
-# specs/window.yaml:339
+# specs/window.yaml:343
 STATIC_MAX_POOL = OpDef(
     name="max_pool",
     variant="static",
@@ -95,7 +95,7 @@ STATIC_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:339",
+    source="specs/window.yaml:343",
 )
 DYN_MAX_POOL = OpDef(
     name="max_pool",
@@ -120,10 +120,10 @@ DYN_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:339",
+    source="specs/window.yaml:343",
 )
 
-# specs/window.yaml:376
+# specs/window.yaml:380
 STATIC_AVERAGE_POOL = OpDef(
     name="average_pool",
     variant="static",
@@ -145,7 +145,7 @@ STATIC_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:376",
+    source="specs/window.yaml:380",
 )
 DYN_AVERAGE_POOL = OpDef(
     name="average_pool",
@@ -168,10 +168,10 @@ DYN_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:376",
+    source="specs/window.yaml:380",
 )
 
-# specs/window.yaml:412
+# specs/window.yaml:416
 STATIC_LP_POOL = OpDef(
     name="lp_pool",
     variant="static",
@@ -193,7 +193,7 @@ STATIC_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:412",
+    source="specs/window.yaml:416",
 )
 DYN_LP_POOL = OpDef(
     name="lp_pool",
@@ -216,10 +216,10 @@ DYN_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:412",
+    source="specs/window.yaml:416",
 )
 
-# specs/window.yaml:446
+# specs/window.yaml:450
 STATIC_TILE_WINDOWS = OpDef(
     name="tile_windows",
     variant="static",
@@ -238,7 +238,7 @@ STATIC_TILE_WINDOWS = OpDef(
     relation=relations.tile_windows_relation,
     kernel=kernels.tile_windows_kernel,
     summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:446",
+    source="specs/window.yaml:450",
 )
 DYN_TILE_WINDOWS = OpDef(
     name="tile_windows",
@@ -258,11 +258,11 @@ DYN_TILE_WINDOWS = OpDef(
     relation=relations.tile_windows_relation,
     kernel=kernels.tile_windows_kernel,
     summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:446",
+    source="specs/window.yaml:450",
     shaping=("groups", "count"),
 )
 
-# specs/window.yaml:474
+# specs/window.yaml:478
 STATIC_TILE_WEIGHTS = OpDef(
     name="tile_weights",
     variant="static",
@@ -276,7 +276,7 @@ STATIC_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:474",
+    source="specs/window.yaml:478",
 )
 DYN_TILE_WEIGHTS = OpDef(
     name="tile_weights",
@@ -291,11 +291,11 @@ DYN_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:474",
+    source="specs/window.yaml:478",
     shaping=("groups",),
 )
 
-# specs/window.yaml:490
+# specs/window.yaml:494
 # tile_products: no dyn variant, it has no parameters
 TILE_PRODUCTS = OpDef(
     name="tile_products",
@@ -310,10 +310,10 @@ TILE_PRODUCTS = OpDef(
     relation=relations.tile_products_relation,
     kernel=kernels.tile_products_kernel,
     summary="The matrix products of transformed weights with transformed windows.",
-    source="specs/window.yaml:490",
+    source="specs/window.yaml:494",
 )
 
-# specs/window.yaml:501
+# specs/window.yaml:505
 STATIC_TILE_RESULTS = OpDef(
     name="tile_results",
     variant="static",
@@ -331,7 +331,7 @@ STATIC_TILE_RESULTS = OpDef(
     relation=relations.tile_results_relation,
     kernel=kernels.tile_results_kernel,
     summary="Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.",
-    source="specs/window.yaml:501",
+    source="specs/window.yaml:505",
 )
 DYN_TILE_RESULTS = OpDef(
     name="tile_results",
@@ -350,11 +350,11 @@ DYN_TILE_RESULTS = OpDef(
     relation=relations.tile_results_relation,
     kernel=kernels.tile_results_kernel,
     summary="Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.",
-    source="specs/window.yaml:501",
+    source="specs/window.yaml:505",
     shaping=("height", "width"),
 )
 
-# specs/window.yaml:522
+# specs/window.yaml:526
 STATIC_CONV_BY_2 = OpDef(
     name="conv_by_2",
     variant="static",
@@ -375,7 +375,7 @@ STATIC_CONV_BY_2 = OpDef(
     relation=relations.conv_by_2_relation,
     composition=compositions.CONV_BY_2,
     summary="A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead of 36.",
-    source="specs/window.yaml:522",
+    source="specs/window.yaml:526",
     traits=("finite",),
 )
 DYN_CONV_BY_2 = OpDef(
@@ -398,11 +398,11 @@ DYN_CONV_BY_2 = OpDef(
     relation=relations.conv_by_2_relation,
     composition=compositions.CONV_BY_2,
     summary="A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead of 36.",
-    source="specs/window.yaml:522",
+    source="specs/window.yaml:526",
     traits=("finite",),
 )
 
-# specs/window.yaml:534
+# specs/window.yaml:538
 STATIC_CONV_BY_4 = OpDef(
     name="conv_by_4",
     variant="static",
@@ -423,7 +423,7 @@ STATIC_CONV_BY_4 = OpDef(
     relation=relations.conv_by_4_relation,
     composition=compositions.CONV_BY_4,
     summary="A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead of 144.",
-    source="specs/window.yaml:534",
+    source="specs/window.yaml:538",
     traits=("finite",),
 )
 DYN_CONV_BY_4 = OpDef(
@@ -446,11 +446,11 @@ DYN_CONV_BY_4 = OpDef(
     relation=relations.conv_by_4_relation,
     composition=compositions.CONV_BY_4,
     summary="A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead of 144.",
-    source="specs/window.yaml:534",
+    source="specs/window.yaml:538",
     traits=("finite",),
 )
 
-# specs/window.yaml:549
+# specs/window.yaml:553
 STATIC_RUN_WINDOWS = OpDef(
     name="run_windows",
     variant="static",
@@ -469,7 +469,7 @@ STATIC_RUN_WINDOWS = OpDef(
     relation=relations.run_windows_relation,
     kernel=kernels.run_windows_kernel,
     summary="Overlapping windows of rows, `step` apart, each multiplied by a matrix.",
-    source="specs/window.yaml:549",
+    source="specs/window.yaml:553",
 )
 DYN_RUN_WINDOWS = OpDef(
     name="run_windows",
@@ -489,11 +489,11 @@ DYN_RUN_WINDOWS = OpDef(
     relation=relations.run_windows_relation,
     kernel=kernels.run_windows_kernel,
     summary="Overlapping windows of rows, `step` apart, each multiplied by a matrix.",
-    source="specs/window.yaml:549",
+    source="specs/window.yaml:553",
     shaping=("groups", "count"),
 )
 
-# specs/window.yaml:575
+# specs/window.yaml:579
 STATIC_RUN_WEIGHTS = OpDef(
     name="run_weights",
     variant="static",
@@ -507,7 +507,7 @@ STATIC_RUN_WEIGHTS = OpDef(
     relation=relations.run_weights_relation,
     kernel=kernels.run_weights_kernel,
     summary="Rows of weights, each multiplied by a matrix.",
-    source="specs/window.yaml:575",
+    source="specs/window.yaml:579",
 )
 DYN_RUN_WEIGHTS = OpDef(
     name="run_weights",
@@ -522,11 +522,11 @@ DYN_RUN_WEIGHTS = OpDef(
     relation=relations.run_weights_relation,
     kernel=kernels.run_weights_kernel,
     summary="Rows of weights, each multiplied by a matrix.",
-    source="specs/window.yaml:575",
+    source="specs/window.yaml:579",
     shaping=("groups",),
 )
 
-# specs/window.yaml:591
+# specs/window.yaml:595
 # run_products: no dyn variant, it has no parameters
 RUN_PRODUCTS = OpDef(
     name="run_products",
@@ -541,10 +541,10 @@ RUN_PRODUCTS = OpDef(
     relation=relations.run_products_relation,
     kernel=kernels.run_products_kernel,
     summary="The matrix products of transformed weights with transformed windows of rows.",
-    source="specs/window.yaml:591",
+    source="specs/window.yaml:595",
 )
 
-# specs/window.yaml:602
+# specs/window.yaml:606
 STATIC_RUN_RESULTS = OpDef(
     name="run_results",
     variant="static",
@@ -559,7 +559,7 @@ STATIC_RUN_RESULTS = OpDef(
     relation=relations.run_results_relation,
     kernel=kernels.run_results_kernel,
     summary="Rows side by side, each a matrix times its sums, cut to a length, plus a bias.",
-    source="specs/window.yaml:602",
+    source="specs/window.yaml:606",
 )
 DYN_RUN_RESULTS = OpDef(
     name="run_results",
@@ -575,11 +575,11 @@ DYN_RUN_RESULTS = OpDef(
     relation=relations.run_results_relation,
     kernel=kernels.run_results_kernel,
     summary="Rows side by side, each a matrix times its sums, cut to a length, plus a bias.",
-    source="specs/window.yaml:602",
+    source="specs/window.yaml:606",
     shaping=("length",),
 )
 
-# specs/window.yaml:620
+# specs/window.yaml:624
 STATIC_CONV_RUN_BY_2 = OpDef(
     name="conv_run_by_2",
     variant="static",
@@ -600,7 +600,7 @@ STATIC_CONV_RUN_BY_2 = OpDef(
     relation=relations.conv_run_by_2_relation,
     composition=compositions.CONV_RUN_BY_2,
     summary="A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.",
-    source="specs/window.yaml:620",
+    source="specs/window.yaml:624",
     traits=("finite",),
 )
 DYN_CONV_RUN_BY_2 = OpDef(
@@ -623,11 +623,11 @@ DYN_CONV_RUN_BY_2 = OpDef(
     relation=relations.conv_run_by_2_relation,
     composition=compositions.CONV_RUN_BY_2,
     summary="A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.",
-    source="specs/window.yaml:620",
+    source="specs/window.yaml:624",
     traits=("finite",),
 )
 
-# specs/window.yaml:632
+# specs/window.yaml:636
 STATIC_CONV_RUN_BY_4 = OpDef(
     name="conv_run_by_4",
     variant="static",
@@ -648,7 +648,7 @@ STATIC_CONV_RUN_BY_4 = OpDef(
     relation=relations.conv_run_by_4_relation,
     composition=compositions.CONV_RUN_BY_4,
     summary="A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.",
-    source="specs/window.yaml:632",
+    source="specs/window.yaml:636",
     traits=("finite",),
 )
 DYN_CONV_RUN_BY_4 = OpDef(
@@ -671,11 +671,11 @@ DYN_CONV_RUN_BY_4 = OpDef(
     relation=relations.conv_run_by_4_relation,
     composition=compositions.CONV_RUN_BY_4,
     summary="A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.",
-    source="specs/window.yaml:632",
+    source="specs/window.yaml:636",
     traits=("finite",),
 )
 
-# specs/window.yaml:647
+# specs/window.yaml:651
 STATIC_CONV_RUN_OF_5 = OpDef(
     name="conv_run_of_5",
     variant="static",
@@ -696,7 +696,7 @@ STATIC_CONV_RUN_OF_5 = OpDef(
     relation=relations.conv_run_of_5_relation,
     composition=compositions.CONV_RUN_OF_5,
     summary="A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.",
-    source="specs/window.yaml:647",
+    source="specs/window.yaml:651",
     traits=("finite",),
 )
 DYN_CONV_RUN_OF_5 = OpDef(
@@ -719,11 +719,11 @@ DYN_CONV_RUN_OF_5 = OpDef(
     relation=relations.conv_run_of_5_relation,
     composition=compositions.CONV_RUN_OF_5,
     summary="A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.",
-    source="specs/window.yaml:647",
+    source="specs/window.yaml:651",
     traits=("finite",),
 )
 
-# specs/window.yaml:689
+# specs/window.yaml:693
 STATIC_CONV_TRANSPOSE = OpDef(
     name="conv_transpose",
     variant="static",
@@ -749,7 +749,7 @@ STATIC_CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:689",
+    source="specs/window.yaml:693",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 DYN_CONV_TRANSPOSE = OpDef(
@@ -777,11 +777,11 @@ DYN_CONV_TRANSPOSE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE,
     summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
-    source="specs/window.yaml:689",
+    source="specs/window.yaml:693",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 
-# specs/window.yaml:729
+# specs/window.yaml:733
 STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
     variant="static",
@@ -807,7 +807,7 @@ STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE_BY_PHASE,
     summary="A transposed convolution as a convolution for each position modulo the strides, which divide the windows.",
-    source="specs/window.yaml:729",
+    source="specs/window.yaml:733",
 )
 DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
@@ -834,10 +834,10 @@ DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE_BY_PHASE,
     summary="A transposed convolution as a convolution for each position modulo the strides, which divide the windows.",
-    source="specs/window.yaml:729",
+    source="specs/window.yaml:733",
 )
 
-# specs/window.yaml:772
+# specs/window.yaml:776
 STATIC_WINDOW_PRODUCTS = OpDef(
     name="window_products",
     variant="static",
@@ -852,7 +852,7 @@ STATIC_WINDOW_PRODUCTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
     summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
-    source="specs/window.yaml:772",
+    source="specs/window.yaml:776",
 )
 DYN_WINDOW_PRODUCTS = OpDef(
     name="window_products",
@@ -868,11 +868,11 @@ DYN_WINDOW_PRODUCTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
     summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
-    source="specs/window.yaml:772",
+    source="specs/window.yaml:776",
     shaping=("groups",),
 )
 
-# specs/window.yaml:793
+# specs/window.yaml:797
 STATIC_OVERLAP_ADD = OpDef(
     name="overlap_add",
     variant="static",
@@ -888,7 +888,7 @@ STATIC_OVERLAP_ADD = OpDef(
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
-    source="specs/window.yaml:793",
+    source="specs/window.yaml:797",
     rewrites=rewrites.OVERLAP_ADD,
 )
 DYN_OVERLAP_ADD = OpDef(
@@ -906,12 +906,12 @@ DYN_OVERLAP_ADD = OpDef(
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
-    source="specs/window.yaml:793",
+    source="specs/window.yaml:797",
     shaping=("size",),
     rewrites=rewrites.OVERLAP_ADD,
 )
 
-# specs/window.yaml:829
+# specs/window.yaml:833
 STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
     variant="static",
@@ -926,7 +926,7 @@ STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
-    source="specs/window.yaml:829",
+    source="specs/window.yaml:833",
 )
 DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
@@ -942,10 +942,10 @@ DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
     summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
-    source="specs/window.yaml:829",
+    source="specs/window.yaml:833",
 )
 
-# specs/window.yaml:858
+# specs/window.yaml:862
 STATIC_PHASE_SUMS = OpDef(
     name="phase_sums",
     variant="static",
@@ -960,7 +960,7 @@ STATIC_PHASE_SUMS = OpDef(
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
     summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
-    source="specs/window.yaml:858",
+    source="specs/window.yaml:862",
 )
 DYN_PHASE_SUMS = OpDef(
     name="phase_sums",
@@ -976,11 +976,11 @@ DYN_PHASE_SUMS = OpDef(
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
     summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
-    source="specs/window.yaml:858",
+    source="specs/window.yaml:862",
     shaping=("count",),
 )
 
-# specs/window.yaml:887
+# specs/window.yaml:891
 STATIC_PHASE_FILTERS = OpDef(
     name="phase_filters",
     variant="static",
@@ -994,7 +994,7 @@ STATIC_PHASE_FILTERS = OpDef(
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
     summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
-    source="specs/window.yaml:887",
+    source="specs/window.yaml:891",
     moves=("F",),
 )
 DYN_PHASE_FILTERS = OpDef(
@@ -1010,12 +1010,12 @@ DYN_PHASE_FILTERS = OpDef(
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
     summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
-    source="specs/window.yaml:887",
+    source="specs/window.yaml:891",
     shaping=("groups",),
     moves=("F",),
 )
 
-# specs/window.yaml:910
+# specs/window.yaml:914
 STATIC_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
     variant="static",
@@ -1029,7 +1029,7 @@ STATIC_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:910",
+    source="specs/window.yaml:914",
     moves=("T",),
 )
 DYN_INTERLEAVE_PHASES = OpDef(
@@ -1045,11 +1045,11 @@ DYN_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:910",
+    source="specs/window.yaml:914",
     moves=("T",),
 )
 
-# specs/window.yaml:935
+# specs/window.yaml:939
 STATIC_CONV_INTEGER = OpDef(
     name="conv_integer",
     variant="static",
@@ -1073,7 +1073,7 @@ STATIC_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:935",
+    source="specs/window.yaml:939",
 )
 DYN_CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -1098,11 +1098,11 @@ DYN_CONV_INTEGER = OpDef(
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
     summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
-    source="specs/window.yaml:935",
+    source="specs/window.yaml:939",
     shaping=("groups",),
 )
 
-# specs/window.yaml:972
+# specs/window.yaml:976
 STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
     name="conv_integer_to_float",
     variant="static",
@@ -1129,7 +1129,7 @@ STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
     relation=relations.conv_integer_to_float_relation,
     kernel=kernels.conv_integer_to_float_kernel,
     summary="A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias are floats.",
-    source="specs/window.yaml:972",
+    source="specs/window.yaml:976",
 )
 DYN_CONV_INTEGER_TO_FLOAT = OpDef(
     name="conv_integer_to_float",
@@ -1157,11 +1157,11 @@ DYN_CONV_INTEGER_TO_FLOAT = OpDef(
     relation=relations.conv_integer_to_float_relation,
     kernel=kernels.conv_integer_to_float_kernel,
     summary="A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias are floats.",
-    source="specs/window.yaml:972",
+    source="specs/window.yaml:976",
     shaping=("groups",),
 )
 
-# specs/window.yaml:1024
+# specs/window.yaml:1028
 STATIC_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
     variant="static",
@@ -1190,7 +1190,7 @@ STATIC_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:1024",
+    source="specs/window.yaml:1028",
 )
 DYN_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -1220,11 +1220,11 @@ DYN_QLINEAR_CONV = OpDef(
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
     summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
-    source="specs/window.yaml:1024",
+    source="specs/window.yaml:1028",
     shaping=("groups",),
 )
 
-# specs/window.yaml:1097
+# specs/window.yaml:1101
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -1243,7 +1243,7 @@ STATIC_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:1097",
+    source="specs/window.yaml:1101",
     moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
@@ -1264,12 +1264,12 @@ DYN_MAX_UNPOOL = OpDef(
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
     summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
-    source="specs/window.yaml:1097",
+    source="specs/window.yaml:1101",
     shaping=("output_shape",),
     moves=("T",),
 )
 
-# specs/window.yaml:1138
+# specs/window.yaml:1142
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -1286,7 +1286,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1138",
+    source="specs/window.yaml:1142",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -1304,5 +1304,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1138",
+    source="specs/window.yaml:1142",
 )

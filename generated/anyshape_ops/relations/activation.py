@@ -82,19 +82,19 @@ def mish_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:161
+# specs/activation.yaml:165
 def swish_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:176
+# specs/activation.yaml:180
 def thresholded_relu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:189
+# specs/activation.yaml:193
 def shrink_relation(rule: Rule, *, x: Vec, bias: Any, lambd: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, lambd=lambd, bias=bias)

@@ -43,12 +43,12 @@ def dft_along_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided
 
 
 # specs/signal.yaml:119
-def largest_factor_relation(rule: Rule, *, number: Any) -> Bound:
-    rule.require(gt(number, 0), lambda: f"no factors of {number}")
-    return rule.bind(outputs={"y": Vec(())}, number=number)
+def largest_factor_relation(rule: Rule, *, number: Any, most: Any) -> Bound:
+    rule.require(rule.and_(gt(number, 0), lambda: gt(most, 0)), lambda: f"no factors of {number} up to {most}")
+    return rule.bind(outputs={"y": Vec(())}, most=most, number=number)
 
 
-# specs/signal.yaml:135
+# specs/signal.yaml:139
 def steps_of_signal_relation(rule: Rule, *, x: Vec, each: Any, length: Any, half: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     a = x[:-2]
@@ -65,7 +65,7 @@ def steps_of_signal_relation(rule: Rule, *, x: Vec, each: Any, length: Any, half
     )
 
 
-# specs/signal.yaml:168
+# specs/signal.yaml:172
 def steps_of_parts_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, size: Any, each: Any) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     b = x[0]
@@ -100,7 +100,7 @@ def steps_of_parts_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any
     )
 
 
-# specs/signal.yaml:199
+# specs/signal.yaml:203
 def twists_relation(rule: Rule, *, like: Vec, rows: Any, columns: Any, size: Any, inverse: bool) -> Bound:
     rule.require(eq(len(like), 0), lambda: f"like must have rank 0, got rank {len(like)}")
     rule.require(
@@ -110,7 +110,7 @@ def twists_relation(rule: Rule, *, like: Vec, rows: Any, columns: Any, size: Any
     return rule.bind(outputs={"y": Vec((rows, 2, columns))}, size=size, inverse=inverse, rows=rows, columns=columns)
 
 
-# specs/signal.yaml:226
+# specs/signal.yaml:231
 def sums_within_steps_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     rule.require(ge(len(x), 3), lambda: f"x must have at least rank 3, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -125,8 +125,8 @@ def sums_within_steps_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*a, p, v, m))}, a=a, p=p, v=v, m=m, c=c, q=q)
 
 
-# specs/signal.yaml:237
-def twisted_relation(rule: Rule, *, x: Vec, table: Vec, parts: Any) -> Bound:
+# specs/signal.yaml:242
+def twisted_relation(rule: Rule, *, x: Vec, table: Vec, real: bool) -> Bound:
     rule.require(ge(len(x), 3), lambda: f"x must have at least rank 3, got rank {len(x)}")
     rule.require(eq(len(table), 3), lambda: f"table must have rank 3, got rank {len(table)}")
     a = x[:-3]
@@ -136,11 +136,10 @@ def twisted_relation(rule: Rule, *, x: Vec, table: Vec, parts: Any) -> Bound:
     p = rule.equal(p, table[0], "p of table")
     rule.equal(2, table[1], "2 of table")
     m = rule.equal(m, table[2], "m of table")
-    rule.require(rule.and_(le(1, parts), lambda: le(parts, 2)), lambda: f"complex numbers of {parts} parts")
-    return rule.bind(outputs={"y": Vec((*a, 2, p, parts, m))}, a=a, p=p, m=m, parts=parts)
+    return rule.bind(outputs={"y": Vec((*a, 2, p, 1 if real else 2, m))}, a=a, p=p, m=m, real=real)
 
 
-# specs/signal.yaml:262
+# specs/signal.yaml:264
 def sums_across_steps_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     rule.require(ge(len(x), 4), lambda: f"x must have at least rank 4, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -156,7 +155,7 @@ def sums_across_steps_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*a, m, v, q))}, a=a, m=m, v=v, q=q, d=d, p=p)
 
 
-# specs/signal.yaml:273
+# specs/signal.yaml:275
 def laced_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 3), lambda: f"x must have at least rank 3, got rank {len(x)}")
     a = x[:-3]
@@ -166,7 +165,7 @@ def laced_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*a, m * q, v))}, a=a, m=m, q=q, v=v)
 
 
-# specs/signal.yaml:284
+# specs/signal.yaml:286
 def spectrum_of_steps_relation(rule: Rule, *, x: Vec, onesided: bool, inverse: bool) -> Bound:
     rule.require(ge(len(x), 3), lambda: f"x must have at least rank 3, got rank {len(x)}")
     a = x[:-3]
@@ -179,10 +178,10 @@ def spectrum_of_steps_relation(rule: Rule, *, x: Vec, onesided: bool, inverse: b
     )
     s = rule.floordiv(p * q, 2) + 1 if onesided and (not inverse) else p * q
     v = 1 if onesided and inverse else 2
-    return rule.bind(outputs={"y": Vec((*a, s, v))}, q=q, c=c, inverse=inverse, p=p, onesided=onesided, v=v, s=s)
+    return rule.bind(outputs={"y": Vec((*a, s, v))}, q=q, c=c, inverse=inverse, p=p, onesided=onesided, s=s)
 
 
-# specs/signal.yaml:321
+# specs/signal.yaml:329
 def dft_of_rows_relation(rule: Rule, *, x: Vec, inverse: bool, onesided: bool, length: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     o = x[:-2]
@@ -208,7 +207,7 @@ def dft_of_rows_relation(rule: Rule, *, x: Vec, inverse: bool, onesided: bool, l
     )
 
 
-# specs/signal.yaml:360
+# specs/signal.yaml:368
 def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool, length: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 2), lambda: f"x must have at least rank {axis + 2}, got rank {len(x)}")
@@ -238,7 +237,7 @@ def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool
     )
 
 
-# specs/signal.yaml:407
+# specs/signal.yaml:415
 def stft_of_long_parts_relation(
     rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool
 ) -> Bound:
@@ -284,7 +283,7 @@ def stft_of_long_parts_relation(
     )
 
 
-# specs/signal.yaml:446
+# specs/signal.yaml:454
 def turning_waves_relation(
     rule: Rule, *, window: Vec, size: Any, channels: Any, onesided: bool, inverse: bool
 ) -> Bound:
@@ -313,7 +312,7 @@ def turning_waves_relation(
     )
 
 
-# specs/signal.yaml:498
+# specs/signal.yaml:508
 def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -341,7 +340,7 @@ def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Boun
     )
 
 
-# specs/signal.yaml:520
+# specs/signal.yaml:530
 def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -355,7 +354,7 @@ def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*a, m, v))}, a=a, m=m, v=v, n=n, size=size, c=c)
 
 
-# specs/signal.yaml:535
+# specs/signal.yaml:545
 def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     b = x[0]
@@ -397,7 +396,7 @@ def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: 
     )
 
 
-# specs/signal.yaml:587
+# specs/signal.yaml:597
 def mel_weight_matrix_relation(
     rule: Rule, *, lower: Vec, upper: Vec, bins: Any, dft_length: Any, sample_rate: Any, to: Any
 ) -> Bound:

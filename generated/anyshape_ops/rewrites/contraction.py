@@ -85,12 +85,11 @@ def matmul_rewrite_3(node: Node) -> Sequence[Value] | None:
     zb = inner2.inputs[2]
     if not is_default(inner2, "block_size"):
         return None
-    c = inner2.bound.axis
     shape_sa = shape_of(sa)
     shape_sb = shape_of(sb)
-    shape_b = shape_of(b)
     shape_a = shape_of(a)
-    if shape_sa is None or shape_sb is None or shape_b is None or shape_a is None:
+    shape_b = shape_of(b)
+    if shape_sa is None or shape_sb is None or shape_a is None or shape_b is None:
         return None
     finite_sa = is_finite(sa)
     finite_sb = is_finite(sb)
@@ -103,17 +102,64 @@ def matmul_rewrite_3(node: Node) -> Sequence[Value] | None:
                 lambda: rule.and_(
                     eq(prod(shape_sa), 1),
                     lambda: rule.and_(
-                        rule.or_(
-                            eq(prod(shape_sb), 1),
-                            lambda: rule.and_(
-                                ge(len(shape_b), 2), lambda: rule.or_(eq(c, -1), lambda: eq(c, len(shape_b) - 1))
-                            ),
-                        ),
+                        eq(prod(shape_sb), 1),
                         lambda: rule.or_(
                             le(rule.item(shape_a, -1), 33025),
                             lambda: le(
                                 rule.item(shape_b, rule.where(ge(len(shape_b), 2), lambda: -2, lambda: 0)), 33025
                             ),
+                        ),
+                    ),
+                ),
+            ),
+        )
+    ) is not True:
+        return None
+    if not takes("matmul_integer_to_float", [a, sa, za, b, sb, zb, None]):
+        return None
+    return [make("matmul_integer_to_float", [a, sa, za, b, sb, zb, None], {}, node.source)]
+
+
+# specs/contraction.yaml:69
+def matmul_rewrite_4(node: Node) -> Sequence[Value] | None:
+    if node.bound is None:
+        return None
+    inner = producer(node.inputs[0], "dequantize_linear")
+    if inner is None:
+        return None
+    a = inner.inputs[0]
+    sa = inner.inputs[1]
+    za = inner.inputs[2]
+    if not is_default(inner, "block_size"):
+        return None
+    inner2 = producer(node.inputs[1], "dequantize_linear")
+    if inner2 is None:
+        return None
+    b = inner2.inputs[0]
+    sb = inner2.inputs[1]
+    zb = inner2.inputs[2]
+    if not is_default(inner2, "block_size"):
+        return None
+    c = inner2.bound.axis
+    shape_sa = shape_of(sa)
+    shape_b = shape_of(b)
+    if shape_sa is None or shape_b is None:
+        return None
+    finite_sa = is_finite(sa)
+    finite_sb = is_finite(sb)
+    rule = Rule("matmul")
+    if rule.decide(
+        rule.and_(
+            finite_sa,
+            lambda: rule.and_(
+                finite_sb,
+                lambda: rule.and_(
+                    eq(prod(shape_sa), 1),
+                    lambda: rule.and_(
+                        ge(len(shape_b), 2),
+                        lambda: rule.and_(
+                            rule.or_(eq(c, -1), lambda: eq(c, len(shape_b) - 1)),
+                            lambda: le(rule.item(shape_b, -2), 33025),
                         ),
                     ),
                 ),
@@ -138,16 +184,21 @@ MATMUL = (
         matmul_rewrite_2, "specs/contraction.yaml:62", depth=2, operands=("mul",),
     ),
     RewriteDef(
+        "matmul(dequantize_linear(a, sa, za, axis=_), dequantize_linear(b, sb, zb, axis=_)) >> "
+        "matmul_integer_to_float(a, sa, za, b, sb, zb) if finite(sa) and finite(sb) and prod(shape(sa)) == 1 and "
+        "prod(shape(sb)) == 1 and (shape(a)[-1] <= 33025 or shape(b)[-2 if rank(b) >= 2 else 0] <= 33025)",
+        matmul_rewrite_3, "specs/contraction.yaml:64", depth=2, operands=("dequantize_linear",),
+    ),
+    RewriteDef(
         "matmul(dequantize_linear(a, sa, za, axis=_), dequantize_linear(b, sb, zb, axis=c)) >> "
         "matmul_integer_to_float(a, sa, za, b, sb, zb) if finite(sa) and finite(sb) and prod(shape(sa)) == 1 and "
-        "(prod(shape(sb)) == 1 or rank(b) >= 2 and (c == -1 or c == rank(b) - 1)) and (shape(a)[-1] <= 33025 or "
-        "shape(b)[-2 if rank(b) >= 2 else 0] <= 33025)",
-        matmul_rewrite_3, "specs/contraction.yaml:64", depth=2, operands=("dequantize_linear",),
+        "rank(b) >= 2 and (c == -1 or c == rank(b) - 1) and shape(b)[-2] <= 33025",
+        matmul_rewrite_4, "specs/contraction.yaml:69", depth=2, operands=("dequantize_linear",),
     ),
 )
 
 
-# specs/contraction.yaml:97
+# specs/contraction.yaml:101
 def gemm_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -206,7 +257,7 @@ def gemm_rewrite_1(node: Node) -> Sequence[Value] | None:
     return [make("matmul_integer_to_float", [a, sa, za, b, sb, zb, more], {}, node.source)]
 
 
-# specs/contraction.yaml:102
+# specs/contraction.yaml:105
 def gemm_rewrite_2(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -262,16 +313,10 @@ def gemm_rewrite_2(node: Node) -> Sequence[Value] | None:
         )
     ) is not True:
         return None
-    if not takes("matmul_integer_to_float", [a, sa, za, None, sb, zb, more]):
+    made1 = make("transpose", [b], {}, node.source)
+    if not takes("matmul_integer_to_float", [a, sa, za, made1, sb, zb, more]):
         return None
-    return [
-        make(
-            "matmul_integer_to_float",
-            [a, sa, za, make("transpose", [b], {}, node.source), sb, zb, more],
-            {},
-            node.source,
-        )
-    ]
+    return [make("matmul_integer_to_float", [a, sa, za, made1, sb, zb, more], {}, node.source)]
 
 
 GEMM = (
@@ -279,12 +324,12 @@ GEMM = (
         "gemm(dequantize_linear(a, sa, za, axis=_), dequantize_linear(b, sb, zb, axis=c), more) >> "
         "matmul_integer_to_float(a, sa, za, b, sb, zb, more) if finite(sa) and finite(sb) and prod(shape(sa)) == 1 "
         "and (prod(shape(sb)) == 1 or c == 1 or c == -1) and shape(b)[0] <= 33025",
-        gemm_rewrite_1, "specs/contraction.yaml:97", depth=2, operands=("dequantize_linear",),
+        gemm_rewrite_1, "specs/contraction.yaml:101", depth=2, operands=("dequantize_linear",),
     ),
     RewriteDef(
         "gemm(dequantize_linear(a, sa, za, axis=_), dequantize_linear(b, sb, zb, axis=c), more, trans_b=t) >> "
         "matmul_integer_to_float(a, sa, za, transpose(b), sb, zb, more) if t and finite(sa) and finite(sb) and "
         "prod(shape(sa)) == 1 and (prod(shape(sb)) == 1 or c == 0 or c == -2) and shape(b)[1] <= 33025",
-        gemm_rewrite_2, "specs/contraction.yaml:102", depth=2, operands=("dequantize_linear",),
+        gemm_rewrite_2, "specs/contraction.yaml:105", depth=2, operands=("dequantize_linear",),
     ),
 )

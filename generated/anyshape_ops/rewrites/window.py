@@ -37,7 +37,6 @@ def conv_rewrite_1(node: Node) -> Sequence[Value] | None:
     if not is_default(inner2, "block_size"):
         return None
     bias = node.inputs[2]
-    a = inner2.bound.axis
     shape_sx = shape_of(sx)
     shape_sw = shape_of(sw)
     shape_w = shape_of(w)
@@ -53,9 +52,68 @@ def conv_rewrite_1(node: Node) -> Sequence[Value] | None:
                 finite_sw,
                 lambda: rule.and_(
                     eq(prod(shape_sx), 1),
+                    lambda: rule.and_(eq(prod(shape_sw), 1), lambda: le(prod(shape_w[1:]), 33025)),
+                ),
+            ),
+        )
+    ) is not True:
+        return None
+    if not takes("conv_integer_to_float", [x, sx, zx, w, sw, zw, bias]):
+        return None
+    return [
+        make(
+            "conv_integer_to_float",
+            [x, sx, zx, w, sw, zw, bias],
+            {
+                "strides": given(node, "strides"),
+                "dilations": given(node, "dilations"),
+                "pads": given(node, "pads"),
+                "auto_pad": given(node, "auto_pad"),
+                "groups": given(node, "groups"),
+            },
+            node.source,
+        )
+    ]
+
+
+# specs/window.yaml:318
+def conv_rewrite_2(node: Node) -> Sequence[Value] | None:
+    if node.bound is None:
+        return None
+    inner = producer(node.inputs[0], "dequantize_linear")
+    if inner is None:
+        return None
+    x = inner.inputs[0]
+    sx = inner.inputs[1]
+    zx = inner.inputs[2]
+    if not is_default(inner, "block_size"):
+        return None
+    inner2 = producer(node.inputs[1], "dequantize_linear")
+    if inner2 is None:
+        return None
+    w = inner2.inputs[0]
+    sw = inner2.inputs[1]
+    zw = inner2.inputs[2]
+    if not is_default(inner2, "block_size"):
+        return None
+    bias = node.inputs[2]
+    a = inner2.bound.axis
+    shape_sx = shape_of(sx)
+    shape_w = shape_of(w)
+    if shape_sx is None or shape_w is None:
+        return None
+    finite_sx = is_finite(sx)
+    finite_sw = is_finite(sw)
+    rule = Rule("conv")
+    if rule.decide(
+        rule.and_(
+            finite_sx,
+            lambda: rule.and_(
+                finite_sw,
+                lambda: rule.and_(
+                    eq(prod(shape_sx), 1),
                     lambda: rule.and_(
-                        rule.or_(eq(prod(shape_sw), 1), lambda: rule.or_(eq(a, 0), lambda: eq(a, -len(shape_w)))),
-                        lambda: le(prod(shape_w[1:]), 33025),
+                        rule.or_(eq(a, 0), lambda: eq(a, -len(shape_w))), lambda: le(prod(shape_w[1:]), 33025)
                     ),
                 ),
             ),
@@ -82,16 +140,23 @@ def conv_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 CONV = (
     RewriteDef(
-        "conv(dequantize_linear(x, sx, zx, axis=_), dequantize_linear(w, sw, zw, axis=a), bias, strides=s, "
+        "conv(dequantize_linear(x, sx, zx, axis=_), dequantize_linear(w, sw, zw, axis=_), bias, strides=s, "
         "dilations=d, pads=p, auto_pad=o, groups=g) >> conv_integer_to_float(x, sx, zx, w, sw, zw, bias, strides=s, "
         "dilations=d, pads=p, auto_pad=o, groups=g) if finite(sx) and finite(sw) and prod(shape(sx)) == 1 and "
-        "(prod(shape(sw)) == 1 or a == 0 or a == -rank(w)) and prod(shape(w)[1:]) <= 33025",
+        "prod(shape(sw)) == 1 and prod(shape(w)[1:]) <= 33025",
         conv_rewrite_1, "specs/window.yaml:313", depth=2, operands=("dequantize_linear",),
+    ),
+    RewriteDef(
+        "conv(dequantize_linear(x, sx, zx, axis=_), dequantize_linear(w, sw, zw, axis=a), bias, strides=s, "
+        "dilations=d, pads=p, auto_pad=o, groups=g) >> conv_integer_to_float(x, sx, zx, w, sw, zw, bias, strides=s, "
+        "dilations=d, pads=p, auto_pad=o, groups=g) if finite(sx) and finite(sw) and prod(shape(sx)) == 1 and (a == 0"
+        " or a == -rank(w)) and prod(shape(w)[1:]) <= 33025",
+        conv_rewrite_2, "specs/window.yaml:318", depth=2, operands=("dequantize_linear",),
     ),
 )
 
 
-# specs/window.yaml:699
+# specs/window.yaml:703
 def conv_transpose_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -139,12 +204,12 @@ CONV_TRANSPOSE = (
         "groups=g) >> conv_transpose_by_phase(x, w, bias, strides=s, dilations=d, pads=p, output_padding=o, "
         "output_shape=z, auto_pad=a, groups=g) if finite(w) and all(n % v == 0 and (r == 1 or v == 1) for n, v, r in "
         "zip(shape(w)[2:], s, d))",
-        conv_transpose_rewrite_1, "specs/window.yaml:699",
+        conv_transpose_rewrite_1, "specs/window.yaml:703",
     ),
 )
 
 
-# specs/window.yaml:815
+# specs/window.yaml:819
 def overlap_add_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -167,6 +232,6 @@ OVERLAP_ADD = (
     RewriteDef(
         "overlap_add(x, size, strides=s, dilations=d, begin=o) >> overlap_add_by_phase(x, size, strides=s, begin=o) "
         "if all(r == 1 for r in d)",
-        overlap_add_rewrite_1, "specs/window.yaml:815",
+        overlap_add_rewrite_1, "specs/window.yaml:819",
     ),
 )

@@ -80,6 +80,8 @@ PROPERTIES = LazyProperties(
         "abs": "elementwise.ABS",
         "exp": "elementwise.EXP",
         "log": "elementwise.LOG",
+        "expm1": "elementwise.EXPM1",
+        "log1p": "elementwise.LOG1P",
         "floor": "elementwise.FLOOR",
         "ceil": "elementwise.CEIL",
         "round": "elementwise.ROUND",

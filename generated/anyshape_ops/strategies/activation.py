@@ -368,7 +368,7 @@ def mish_case(d: Draw) -> Case:
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:154
+# specs/activation.yaml:158
 def mish_reference(x: Any) -> Any:
     return x * np.tanh(np.logaddexp(x, np.zeros((), x.dtype)))
 
@@ -378,30 +378,30 @@ MISH = Property(
     mish_case,
     mish_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:157"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:158"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:161"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:162"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 1.0, 100.0))},
             {},
             {"y": Given(value=(-0.25250148, 0.0, 0.86509839, 100.0))},
             None,
-            "specs/activation.yaml:159",
+            "specs/activation.yaml:163",
         ),
     ),
     "specs/activation.yaml:150",
-    reference_source="specs/activation.yaml:154",
+    reference_source="specs/activation.yaml:158",
     refuses=False,
 )
 
 
-# specs/activation.yaml:161
+# specs/activation.yaml:165
 def swish_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:167
+# specs/activation.yaml:171
 def swish_reference(x: Any, alpha: Any) -> Any:
     return x * scipy.special.expit(np.asarray(alpha, x.dtype) * x)
 
@@ -411,26 +411,26 @@ SWISH = Property(
     swish_case,
     swish_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:172"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:173"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:176"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:177"),
         Example(
-            {"x": Given(value=(1.0,))}, {}, {"y": Given(value=(0.7310585786300049,))}, None, "specs/activation.yaml:174"
+            {"x": Given(value=(1.0,))}, {}, {"y": Given(value=(0.7310585786300049,))}, None, "specs/activation.yaml:178"
         ),
     ),
-    "specs/activation.yaml:161",
-    reference_source="specs/activation.yaml:167",
+    "specs/activation.yaml:165",
+    reference_source="specs/activation.yaml:171",
     refuses=False,
 )
 
 
-# specs/activation.yaml:176
+# specs/activation.yaml:180
 def thresholded_relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:182
+# specs/activation.yaml:186
 def thresholded_relu_reference(x: Any, alpha: Any) -> Any:
     return np.where(x > np.asarray(alpha, x.dtype), x, np.zeros((), x.dtype))
 
@@ -440,23 +440,23 @@ THRESHOLDED_RELU = Property(
     thresholded_relu_case,
     thresholded_relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:185"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:186"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:189"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:190"),
         Example(
             {"x": Given(value=(0.75, 1.0, 1.5))},
             {},
             {"y": Given(value=(0.0, 0.0, 1.5))},
             None,
-            "specs/activation.yaml:187",
+            "specs/activation.yaml:191",
         ),
     ),
-    "specs/activation.yaml:176",
-    reference_source="specs/activation.yaml:182",
+    "specs/activation.yaml:180",
+    reference_source="specs/activation.yaml:186",
     refuses=False,
 )
 
 
-# specs/activation.yaml:189
+# specs/activation.yaml:193
 def shrink_case(d: Draw) -> Case:
     d_ = d.run("d")
     bias = d.real(0.0)
@@ -464,7 +464,7 @@ def shrink_case(d: Draw) -> Case:
     return Case({"x": d_}, {"bias": d.default(bias), "lambd": d.default(lambd)})
 
 
-# specs/activation.yaml:201
+# specs/activation.yaml:205
 def shrink_reference(x: Any, bias: Any, lambd: Any) -> Any:
     return (
         lambda y: y.astype(x.dtype)
@@ -485,37 +485,37 @@ SHRINK = Property(
     shrink_case,
     shrink_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:206"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:210"),
         Example(
             {"x": Given(value=(-2.0, -0.5, 3.0))},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(-1.0, 0.0, 2.0))},
             None,
-            "specs/activation.yaml:207",
+            "specs/activation.yaml:211",
         ),
         Example(
             {"x": Given(value=(-0.75, 0.375, 0.75))},
             {},
             {"y": Given(value=(-0.75, 0.0, 0.75))},
             None,
-            "specs/activation.yaml:208",
+            "specs/activation.yaml:212",
         ),
         Example(
             {"x": Given(value=(-1.5, 1.5, 2.0))},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(0.0, 0.0, 1.0))},
             None,
-            "specs/activation.yaml:209",
+            "specs/activation.yaml:213",
         ),
         Example(
             {"x": Given(value=(-3, 0, 3), dtype="i32")},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(-2, 0, 2))},
             None,
-            "specs/activation.yaml:210",
+            "specs/activation.yaml:214",
         ),
     ),
-    "specs/activation.yaml:189",
-    reference_source="specs/activation.yaml:201",
+    "specs/activation.yaml:193",
+    reference_source="specs/activation.yaml:205",
     refuses=False,
 )

@@ -799,7 +799,7 @@ def lstm_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:351
+# specs/recurrent.yaml:356
 def lstm_reference(
     x: Any,
     w: Any,
@@ -842,7 +842,7 @@ LSTM = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:363",
+            "specs/recurrent.yaml:368",
         ),
         Example(
             {
@@ -855,21 +855,21 @@ LSTM = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:364",
+            "specs/recurrent.yaml:369",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5)), "bias": Given((2, 40))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:366",
+            "specs/recurrent.yaml:371",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:368",
+            "specs/recurrent.yaml:373",
         ),
         Example(
             {
@@ -882,7 +882,7 @@ LSTM = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:369",
+            "specs/recurrent.yaml:374",
         ),
         Example(
             {
@@ -896,35 +896,35 @@ LSTM = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:371",
+            "specs/recurrent.yaml:376",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Affine", "LeakyRelu", "ThresholdedRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:373",
+            "specs/recurrent.yaml:378",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("ScaledTanh", "HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:375",
+            "specs/recurrent.yaml:380",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Relu", "Tanh", "Sigmoid")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:377",
+            "specs/recurrent.yaml:382",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Softsign", "Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:378",
+            "specs/recurrent.yaml:383",
         ),
         Example(
             {
@@ -936,7 +936,7 @@ LSTM = Property(
             {},
             {"y": Given(value=((((0.83409775,),),),)), "cell": Given(value=(((1.8016886,),),))},
             None,
-            "specs/recurrent.yaml:380",
+            "specs/recurrent.yaml:385",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
@@ -948,7 +948,7 @@ LSTM = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:382",
+            "specs/recurrent.yaml:387",
         ),
         Example(
             {
@@ -962,84 +962,84 @@ LSTM = Property(
             {"clip": 0.7},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:384",
+            "specs/recurrent.yaml:389",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"input_forget": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:386",
+            "specs/recurrent.yaml:391",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:387",
+            "specs/recurrent.yaml:392",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:388",
+            "specs/recurrent.yaml:393",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:389",
+            "specs/recurrent.yaml:394",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Cosine", "Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:390",
+            "specs/recurrent.yaml:395",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:391",
+            "specs/recurrent.yaml:396",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:392",
+            "specs/recurrent.yaml:397",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:393",
+            "specs/recurrent.yaml:398",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:395",
+            "specs/recurrent.yaml:400",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:396",
+            "specs/recurrent.yaml:401",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:397",
+            "specs/recurrent.yaml:402",
         ),
         Example(
             {
@@ -1052,28 +1052,28 @@ LSTM = Property(
             {},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:398",
+            "specs/recurrent.yaml:403",
         ),
         Example(
             {"x": Given((3, 2, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1)), "lens": Given(value=(2, 1))},
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 1)), "last": Given((1, 2, 1)), "cell": Given((1, 2, 1))},
             None,
-            "specs/recurrent.yaml:399",
+            "specs/recurrent.yaml:404",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:401",
+            "specs/recurrent.yaml:406",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "Tanh", "Affine")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:403",
+            "specs/recurrent.yaml:408",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
@@ -1084,28 +1084,28 @@ LSTM = Property(
             },
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:404",
+            "specs/recurrent.yaml:409",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Elu", "Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:406",
+            "specs/recurrent.yaml:411",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Tanh", "Elu", "Tanh", "Elu", "Tanh", "Elu")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:408",
+            "specs/recurrent.yaml:413",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Tanh", "Affine", "HardSigmoid")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:410",
+            "specs/recurrent.yaml:415",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
@@ -1117,7 +1117,7 @@ LSTM = Property(
             },
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:412",
+            "specs/recurrent.yaml:417",
         ),
         Example(
             {
@@ -1130,7 +1130,7 @@ LSTM = Property(
             {},
             {"cell": Given(value=(((1,),),))},
             None,
-            "specs/recurrent.yaml:415",
+            "specs/recurrent.yaml:420",
         ),
     ),
     "specs/recurrent.yaml:292",
@@ -1140,5 +1140,5 @@ LSTM = Property(
         Refusal(r".* activations for .*", "specs/recurrent.yaml:321"),
         Refusal(r"an activation is unknown", "specs/recurrent.yaml:322"),
     ),
-    reference_source="specs/recurrent.yaml:351",
+    reference_source="specs/recurrent.yaml:356",
 )

@@ -276,106 +276,106 @@ CONV = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/window.yaml:320",
+            "specs/window.yaml:324",
         ),
         Example(
             {"x": Given((2, 4, 5)), "w": Given((2, 2, 2)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0)},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/window.yaml:321",
+            "specs/window.yaml:325",
         ),
         Example(
             {"x": Given((1, 1, 5, 4, 3)), "w": Given((1, 1, 2, 2, 2))},
             {"dilations": (2, 1, 1)},
             {"y": Given((1, 1, 3, 3, 2))},
             None,
-            "specs/window.yaml:322",
+            "specs/window.yaml:326",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:323",
+            "specs/window.yaml:327",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:324",
+            "specs/window.yaml:328",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:325",
+            "specs/window.yaml:329",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:326",
+            "specs/window.yaml:330",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:327"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:331"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:328",
+            "specs/window.yaml:332",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:329",
+            "specs/window.yaml:333",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:330",
+            "specs/window.yaml:334",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:331"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:335"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:332"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:336"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:333",
+            "specs/window.yaml:337",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:334"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:338"
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((21.5, 42.5),),))},
             None,
-            "specs/window.yaml:335",
+            "specs/window.yaml:339",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"pads": (1, 0), "strides": (2,)},
             {"y": Given(value=(((10, 42),),))},
             None,
-            "specs/window.yaml:336",
+            "specs/window.yaml:340",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"dilations": (2,)},
             {"y": Given(value=(((41,),),))},
             None,
-            "specs/window.yaml:337",
+            "specs/window.yaml:341",
         ),
     ),
     "specs/window.yaml:293",
@@ -391,7 +391,7 @@ CONV = Property(
 )
 
 
-# specs/window.yaml:339
+# specs/window.yaml:343
 def max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -417,7 +417,7 @@ def max_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:355
+# specs/window.yaml:359
 def max_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, column_major: Any
 ) -> Any:
@@ -434,90 +434,90 @@ MAX_POOL = Property(
             {"kernel": (3, 2)},
             {"y": Given((1, 2, 3, 5)), "indices": Given((1, 2, 3, 5))},
             None,
-            "specs/window.yaml:360",
+            "specs/window.yaml:364",
         ),
         Example(
             {"x": Given((1, 2, 5, 6))},
             {"kernel": (3, 3), "pads": (1, 1, 1, 1), "column_major": True},
             {"y": Given((1, 2, 5, 6)), "indices": Given((1, 2, 5, 6))},
             None,
-            "specs/window.yaml:361",
+            "specs/window.yaml:365",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:362",
+            "specs/window.yaml:366",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given(value=(((3, 3, 2),),)), "indices": Given(value=(((1, 1, 2),),))},
             None,
-            "specs/window.yaml:363",
+            "specs/window.yaml:367",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given(value=(((1, 3, 3),),)), "indices": Given(value=(((0, 1, 1),),))},
             None,
-            "specs/window.yaml:364",
+            "specs/window.yaml:368",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:365",
+            "specs/window.yaml:369",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:366"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:370"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:367",
+            "specs/window.yaml:371",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:368",
+            "specs/window.yaml:372",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:369",
+            "specs/window.yaml:373",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:370"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:374"),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:371",
+            "specs/window.yaml:375",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),))},
             {"kernel": (1, 1)},
             {"y": Given(value=((((1, 2), (3, 4)),),)), "indices": Given(value=((((0, 1), (2, 3)),),))},
             None,
-            "specs/window.yaml:372",
+            "specs/window.yaml:376",
         ),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:373"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:377"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:374",
+            "specs/window.yaml:378",
         ),
     ),
-    "specs/window.yaml:339",
+    "specs/window.yaml:343",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:170"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:171"),
@@ -525,11 +525,11 @@ MAX_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:173"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:176"),
     ),
-    reference_source="specs/window.yaml:355",
+    reference_source="specs/window.yaml:359",
 )
 
 
-# specs/window.yaml:376
+# specs/window.yaml:380
 def average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -555,7 +555,7 @@ def average_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:390
+# specs/window.yaml:394
 def average_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, count_include_pad: Any
 ) -> Any:
@@ -586,90 +586,90 @@ AVERAGE_POOL = Property(
     average_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:396"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:400"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1)},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:397",
+            "specs/window.yaml:401",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:398",
+            "specs/window.yaml:402",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:399",
+            "specs/window.yaml:403",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:400",
+            "specs/window.yaml:404",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:401",
+            "specs/window.yaml:405",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:402"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:406"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:403",
+            "specs/window.yaml:407",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:404",
+            "specs/window.yaml:408",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:405",
+            "specs/window.yaml:409",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:406"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:407"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:410"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:411"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:408",
+            "specs/window.yaml:412",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:409",
+            "specs/window.yaml:413",
         ),
         Example(
             {"x": Given(value=(((2.0, 4.0),),))},
             {"kernel": (2,), "pads": (1, 0)},
             {"y": Given(value=(((2.0, 3.0),),))},
             None,
-            "specs/window.yaml:410",
+            "specs/window.yaml:414",
         ),
     ),
-    "specs/window.yaml:376",
+    "specs/window.yaml:380",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:170"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:171"),
@@ -677,11 +677,11 @@ AVERAGE_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:173"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:176"),
     ),
-    reference_source="specs/window.yaml:390",
+    reference_source="specs/window.yaml:394",
 )
 
 
-# specs/window.yaml:412
+# specs/window.yaml:416
 def lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -707,7 +707,7 @@ def lp_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:423
+# specs/window.yaml:427
 def lp_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, p: Any
 ) -> Any:
@@ -723,104 +723,104 @@ LP_POOL = Property(
     lp_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:429"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:433"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1), "p": 1.0},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:430",
+            "specs/window.yaml:434",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True, "p": 3.0},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:431",
+            "specs/window.yaml:435",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:432",
+            "specs/window.yaml:436",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:433",
+            "specs/window.yaml:437",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:434",
+            "specs/window.yaml:438",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:435"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:439"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:436",
+            "specs/window.yaml:440",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:437",
+            "specs/window.yaml:441",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:438",
+            "specs/window.yaml:442",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:439"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:440"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:443"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:444"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:441",
+            "specs/window.yaml:445",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:442",
+            "specs/window.yaml:446",
         ),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/window.yaml:443",
+            "specs/window.yaml:447",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:444"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:448"),
     ),
-    "specs/window.yaml:412",
+    "specs/window.yaml:416",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:170"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:171"),
         Refusal(r"dilations must be positive, got .*", "specs/window.yaml:172"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:173"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:176"),
-        Refusal(r"p must be positive, got .*", "specs/window.yaml:419"),
+        Refusal(r"p must be positive, got .*", "specs/window.yaml:423"),
     ),
-    reference_source="specs/window.yaml:423",
+    reference_source="specs/window.yaml:427",
 )
 
 
-# specs/window.yaml:446
+# specs/window.yaml:450
 def tile_windows_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -839,7 +839,7 @@ def tile_windows_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:464
+# specs/window.yaml:468
 def tile_windows_reference(x: Any, t: Any, groups: Any, step: Any, first: Any, count: Any) -> Any:
     return tiles(x, t, groups, step, first, count)
 
@@ -854,65 +854,65 @@ TILE_WINDOWS = Property(
             {"step": 2, "first": (0, 0), "count": (2, 2)},
             {"y": Given((1, 2, 4, 4, 1, 2, 2))},
             None,
-            "specs/window.yaml:466",
+            "specs/window.yaml:470",
         ),
         Example(
             {"x": Given((2, 4, 5, 3)), "t": Given((4, 3))},
             {"groups": 2, "step": 2, "first": (1, 1), "count": (3, 2)},
             {"y": Given((2, 2, 4, 4, 2, 3, 2))},
             None,
-            "specs/window.yaml:467",
+            "specs/window.yaml:471",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),)), "t": Given(value=((1, 1),))},
             {"step": 1, "first": (1, 0), "count": (2, 1)},
             {"y": Given(value=(((((((3,), (10,)),),),),),))},
             None,
-            "specs/window.yaml:468",
+            "specs/window.yaml:472",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"groups": -1, "step": 1, "first": (0, 0), "count": (1, 1)},
             {},
             "at least one group",
-            "specs/window.yaml:469",
+            "specs/window.yaml:473",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 0, "first": (0, 0), "count": (1, 1)},
             {},
             "the step must be positive",
-            "specs/window.yaml:470",
+            "specs/window.yaml:474",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 1, "first": (-1, 0), "count": (1, 1)},
             {},
             "the first window",
-            "specs/window.yaml:471",
+            "specs/window.yaml:475",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 1, "first": (0, 0), "count": (-1, 1)},
             {},
             "the numbers of windows",
-            "specs/window.yaml:472",
+            "specs/window.yaml:476",
         ),
     ),
-    "specs/window.yaml:446",
+    "specs/window.yaml:450",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:457"),
-        Refusal(r"the step must be positive, got .*", "specs/window.yaml:458"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:461"),
+        Refusal(r"the step must be positive, got .*", "specs/window.yaml:462"),
         Refusal(
-            r"the first window must begin in the picture or before it, got .* elements before", "specs/window.yaml:459"
+            r"the first window must begin in the picture or before it, got .* elements before", "specs/window.yaml:463"
         ),
-        Refusal(r"the numbers of windows must not be negative, got .*", "specs/window.yaml:460"),
+        Refusal(r"the numbers of windows must not be negative, got .*", "specs/window.yaml:464"),
     ),
-    reference_source="specs/window.yaml:464",
+    reference_source="specs/window.yaml:468",
 )
 
 
-# specs/window.yaml:474
+# specs/window.yaml:478
 def tile_weights_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -923,7 +923,7 @@ def tile_weights_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * m, c, v, v)), "t": Vec((u, v))}, {"groups": groups_given})
 
 
-# specs/window.yaml:484
+# specs/window.yaml:488
 def tile_weights_reference(w: Any, t: Any, groups: Any) -> Any:
     return np.einsum("hmcqr,iq,jr->ijhmc", np.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:])), t, t)
 
@@ -938,30 +938,30 @@ TILE_WEIGHTS = Property(
             {"groups": 2},
             {"y": Given((4, 4, 2, 2, 2))},
             None,
-            "specs/window.yaml:486",
+            "specs/window.yaml:490",
         ),
         Example(
             {"w": Given(value=((((1, 2), (3, 4)),),)), "t": Given(value=((1, 1), (1, 0)))},
             {},
             {"y": Given(value=(((((10,),),), (((4,),),)), ((((3,),),), (((1,),),))))},
             None,
-            "specs/window.yaml:487",
+            "specs/window.yaml:491",
         ),
         Example(
             {"w": Given((1, 1, 2, 2)), "t": Given((1, 2))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:488",
+            "specs/window.yaml:492",
         ),
     ),
-    "specs/window.yaml:474",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:482"),),
-    reference_source="specs/window.yaml:484",
+    "specs/window.yaml:478",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:486"),),
+    reference_source="specs/window.yaml:488",
 )
 
 
-# specs/window.yaml:490
+# specs/window.yaml:494
 def tile_products_case(d: Draw) -> Case:
     u = d.dim("u")
     v = d.dim("v")
@@ -974,7 +974,7 @@ def tile_products_case(d: Draw) -> Case:
     return Case({"w": Vec((u, v, groups, m, c)), "x": Vec((groups, c, u, v, b, p, q))}, {})
 
 
-# specs/window.yaml:496
+# specs/window.yaml:500
 def tile_products_reference(w: Any, x: Any) -> Any:
     return np.einsum("ijhmc,hcijnpq->hmijnpq", w, x)
 
@@ -989,22 +989,22 @@ TILE_PRODUCTS = Property(
             {},
             {"y": Given((1, 3, 2, 2, 1, 2, 3))},
             None,
-            "specs/window.yaml:498",
+            "specs/window.yaml:502",
         ),
         Example(
             {"w": Given(value=(((((2, 3),),),),)), "x": Given(value=(((((((1, 2),),),),), (((((10, 20),),),),)),))},
             {},
             {"y": Given(value=(((((((32, 64),),),),),),))},
             None,
-            "specs/window.yaml:499",
+            "specs/window.yaml:503",
         ),
     ),
-    "specs/window.yaml:490",
-    reference_source="specs/window.yaml:496",
+    "specs/window.yaml:494",
+    reference_source="specs/window.yaml:500",
 )
 
 
-# specs/window.yaml:501
+# specs/window.yaml:505
 def tile_results_case(d: Draw) -> Case:
     rule = Rule("tile_results")
     groups = d.dim("groups")
@@ -1031,7 +1031,7 @@ def tile_results_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:515
+# specs/window.yaml:519
 def tile_results_reference(x: Any, t: Any, bias: Any, height: Any, width: Any) -> Any:
     return untiled(x, t, bias, height, width)
 
@@ -1046,40 +1046,40 @@ TILE_RESULTS = Property(
             {"height": 3, "width": 4},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/window.yaml:517",
+            "specs/window.yaml:521",
         ),
         Example(
             {"x": Given(value=(((((((1, 2),),),),),),)), "t": Given(value=((1,), (3,)))},
             {"height": 2, "width": 3},
             {"y": Given(value=((((1, 3, 2), (3, 9, 6)),),))},
             None,
-            "specs/window.yaml:518",
+            "specs/window.yaml:522",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"height": 3, "width": 1},
             {},
             "are less than",
-            "specs/window.yaml:519",
+            "specs/window.yaml:523",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"height": -1, "width": 1},
             {},
             "must not be negative",
-            "specs/window.yaml:520",
+            "specs/window.yaml:524",
         ),
     ),
-    "specs/window.yaml:501",
+    "specs/window.yaml:505",
     asserts=(
-        Refusal(r"sizes must not be negative, got .* and .*", "specs/window.yaml:511"),
-        Refusal(r".* by .* tiles of .* are less than .* by .*", "specs/window.yaml:512"),
+        Refusal(r"sizes must not be negative, got .* and .*", "specs/window.yaml:515"),
+        Refusal(r".* by .* tiles of .* are less than .* by .*", "specs/window.yaml:516"),
     ),
-    reference_source="specs/window.yaml:515",
+    reference_source="specs/window.yaml:519",
 )
 
 
-# specs/window.yaml:522
+# specs/window.yaml:526
 def conv_by_2_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1173,7 +1173,7 @@ CONV_BY_2 = Property(
             {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:230"
         ),
     ),
-    "specs/window.yaml:522",
+    "specs/window.yaml:526",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:210"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:211"),
@@ -1183,7 +1183,7 @@ CONV_BY_2 = Property(
 )
 
 
-# specs/window.yaml:534
+# specs/window.yaml:538
 def conv_by_4_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1277,7 +1277,7 @@ CONV_BY_4 = Property(
             {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:230"
         ),
     ),
-    "specs/window.yaml:534",
+    "specs/window.yaml:538",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:210"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:211"),
@@ -1287,7 +1287,7 @@ CONV_BY_4 = Property(
 )
 
 
-# specs/window.yaml:549
+# specs/window.yaml:553
 def run_windows_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1305,7 +1305,7 @@ def run_windows_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:565
+# specs/window.yaml:569
 def run_windows_reference(x: Any, t: Any, groups: Any, step: Any, first: Any, count: Any) -> Any:
     return runs(x, t, groups, step, first, count)
 
@@ -1320,65 +1320,65 @@ RUN_WINDOWS = Property(
             {"step": 2, "first": 0, "count": 2},
             {"y": Given((1, 2, 4, 1, 2))},
             None,
-            "specs/window.yaml:567",
+            "specs/window.yaml:571",
         ),
         Example(
             {"x": Given((2, 4, 5)), "t": Given((4, 3))},
             {"groups": 2, "step": 2, "first": 1, "count": 3},
             {"y": Given((2, 2, 4, 2, 3))},
             None,
-            "specs/window.yaml:568",
+            "specs/window.yaml:572",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "t": Given(value=((1, 10),))},
             {"step": 1, "first": 1, "count": 3},
             {"y": Given(value=(((((10, 21, 2),),),),))},
             None,
-            "specs/window.yaml:569",
+            "specs/window.yaml:573",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"groups": -1, "step": 1, "first": 0, "count": 1},
             {},
             "at least one group",
-            "specs/window.yaml:570",
+            "specs/window.yaml:574",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 0, "first": 0, "count": 1},
             {},
             "the step must be positive",
-            "specs/window.yaml:571",
+            "specs/window.yaml:575",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 1, "first": -1, "count": 1},
             {},
             "the first window",
-            "specs/window.yaml:572",
+            "specs/window.yaml:576",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 1, "first": 0, "count": -1},
             {},
             "the number of windows",
-            "specs/window.yaml:573",
+            "specs/window.yaml:577",
         ),
     ),
-    "specs/window.yaml:549",
+    "specs/window.yaml:553",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:560"),
-        Refusal(r"the step must be positive, got .*", "specs/window.yaml:561"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:564"),
+        Refusal(r"the step must be positive, got .*", "specs/window.yaml:565"),
         Refusal(
-            r"the first window must begin in the row or before it, got .* elements before", "specs/window.yaml:562"
+            r"the first window must begin in the row or before it, got .* elements before", "specs/window.yaml:566"
         ),
-        Refusal(r"the number of windows must not be negative, got .*", "specs/window.yaml:563"),
+        Refusal(r"the number of windows must not be negative, got .*", "specs/window.yaml:567"),
     ),
-    reference_source="specs/window.yaml:565",
+    reference_source="specs/window.yaml:569",
 )
 
 
-# specs/window.yaml:575
+# specs/window.yaml:579
 def run_weights_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -1389,7 +1389,7 @@ def run_weights_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * m, c, v)), "t": Vec((u, v))}, {"groups": groups_given})
 
 
-# specs/window.yaml:585
+# specs/window.yaml:589
 def run_weights_reference(w: Any, t: Any, groups: Any) -> Any:
     return np.einsum("hmcq,iq->ihmc", np.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:])), t)
 
@@ -1404,30 +1404,30 @@ RUN_WEIGHTS = Property(
             {"groups": 2},
             {"y": Given((4, 2, 2, 2))},
             None,
-            "specs/window.yaml:587",
+            "specs/window.yaml:591",
         ),
         Example(
             {"w": Given(value=(((1, 2),),)), "t": Given(value=((1, 1), (1, 0)))},
             {},
             {"y": Given(value=((((3,),),), (((1,),),)))},
             None,
-            "specs/window.yaml:588",
+            "specs/window.yaml:592",
         ),
         Example(
             {"w": Given((1, 1, 2)), "t": Given((1, 2))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:589",
+            "specs/window.yaml:593",
         ),
     ),
-    "specs/window.yaml:575",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:583"),),
-    reference_source="specs/window.yaml:585",
+    "specs/window.yaml:579",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:587"),),
+    reference_source="specs/window.yaml:589",
 )
 
 
-# specs/window.yaml:591
+# specs/window.yaml:595
 def run_products_case(d: Draw) -> Case:
     u = d.dim("u")
     groups = d.dim("groups")
@@ -1438,7 +1438,7 @@ def run_products_case(d: Draw) -> Case:
     return Case({"w": Vec((u, groups, m, c)), "x": Vec((groups, c, u, b, p))}, {})
 
 
-# specs/window.yaml:597
+# specs/window.yaml:601
 def run_products_reference(w: Any, x: Any) -> Any:
     return np.einsum("ihmc,hcinp->hminp", w, x)
 
@@ -1453,22 +1453,22 @@ RUN_PRODUCTS = Property(
             {},
             {"y": Given((1, 3, 2, 1, 3))},
             None,
-            "specs/window.yaml:599",
+            "specs/window.yaml:603",
         ),
         Example(
             {"w": Given(value=((((2, 3),),),)), "x": Given(value=(((((1, 2),),), (((10, 20),),)),))},
             {},
             {"y": Given(value=(((((32, 64),),),),))},
             None,
-            "specs/window.yaml:600",
+            "specs/window.yaml:604",
         ),
     ),
-    "specs/window.yaml:591",
-    reference_source="specs/window.yaml:597",
+    "specs/window.yaml:595",
+    reference_source="specs/window.yaml:601",
 )
 
 
-# specs/window.yaml:602
+# specs/window.yaml:606
 def run_results_case(d: Draw) -> Case:
     rule = Rule("run_results")
     groups = d.dim("groups")
@@ -1492,7 +1492,7 @@ def run_results_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:613
+# specs/window.yaml:617
 def run_results_reference(x: Any, t: Any, bias: Any, length: Any) -> Any:
     return unrun(x, t, bias, length)
 
@@ -1507,40 +1507,40 @@ RUN_RESULTS = Property(
             {"length": 3},
             {"y": Given((2, 3, 3))},
             None,
-            "specs/window.yaml:615",
+            "specs/window.yaml:619",
         ),
         Example(
             {"x": Given(value=(((((1, 2),),),),)), "t": Given(value=((1,), (3,)))},
             {"length": 3},
             {"y": Given(value=(((1, 3, 2),),))},
             None,
-            "specs/window.yaml:616",
+            "specs/window.yaml:620",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": 3},
             {},
             "are less than",
-            "specs/window.yaml:617",
+            "specs/window.yaml:621",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": -1},
             {},
             "must not be negative",
-            "specs/window.yaml:618",
+            "specs/window.yaml:622",
         ),
     ),
-    "specs/window.yaml:602",
+    "specs/window.yaml:606",
     asserts=(
-        Refusal(r"the length must not be negative, got .*", "specs/window.yaml:610"),
-        Refusal(r".* rows of .* are less than .*", "specs/window.yaml:611"),
+        Refusal(r"the length must not be negative, got .*", "specs/window.yaml:614"),
+        Refusal(r".* rows of .* are less than .*", "specs/window.yaml:615"),
     ),
-    reference_source="specs/window.yaml:613",
+    reference_source="specs/window.yaml:617",
 )
 
 
-# specs/window.yaml:620
+# specs/window.yaml:624
 def conv_run_by_2_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1623,7 +1623,7 @@ CONV_RUN_BY_2 = Property(
         ),
         Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:261"),
     ),
-    "specs/window.yaml:620",
+    "specs/window.yaml:624",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:242"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:243"),
@@ -1633,7 +1633,7 @@ CONV_RUN_BY_2 = Property(
 )
 
 
-# specs/window.yaml:632
+# specs/window.yaml:636
 def conv_run_by_4_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1716,7 +1716,7 @@ CONV_RUN_BY_4 = Property(
         ),
         Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:261"),
     ),
-    "specs/window.yaml:632",
+    "specs/window.yaml:636",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:242"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:243"),
@@ -1726,7 +1726,7 @@ CONV_RUN_BY_4 = Property(
 )
 
 
-# specs/window.yaml:647
+# specs/window.yaml:651
 def conv_run_of_5_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1742,7 +1742,7 @@ def conv_run_of_5_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:666
+# specs/window.yaml:670
 def conv_run_of_5_reference(x: Any, w: Any, bias: Any, pads: Any, auto_pad: Any, groups: Any) -> Any:
     return (
         convolution(windows(wide(x), [5], [1], [1], pads, auto_pad, False, 0, 0), wide(w), groups)
@@ -1756,35 +1756,35 @@ CONV_RUN_OF_5 = Property(
     conv_run_of_5_reference,
     (
         Example(
-            {"x": Given((1, 2, 7)), "w": Given((3, 2, 5))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:669"
+            {"x": Given((1, 2, 7)), "w": Given((3, 2, 5))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:673"
         ),
         Example(
             {"x": Given((2, 4, 9)), "w": Given((2, 2, 5)), "bias": Given((2,))},
             {"groups": 2, "pads": (2, 2)},
             {"y": Given((2, 2, 9))},
             None,
-            "specs/window.yaml:670",
+            "specs/window.yaml:674",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 5))},
             {"auto_pad": "SAME_UPPER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:671",
+            "specs/window.yaml:675",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 5))},
             {"auto_pad": "SAME_LOWER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:672",
+            "specs/window.yaml:676",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((2, 1, 5))},
             {"auto_pad": "VALID"},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/window.yaml:673",
+            "specs/window.yaml:677",
         ),
         Example(
             {
@@ -1795,35 +1795,35 @@ CONV_RUN_OF_5 = Property(
             {},
             {"y": Given(value=(((7,),),))},
             None,
-            "specs/window.yaml:674",
+            "specs/window.yaml:678",
         ),
         Example(
             {"x": Given((1, 0, 5)), "w": Given((1, 0, 5))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:675",
+            "specs/window.yaml:679",
         ),
         Example(
             {"x": Given((1, 1, 5)), "w": Given((1, 1, 5))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:676",
+            "specs/window.yaml:680",
         ),
-        Example({"x": Given((1, 1, 4)), "w": Given((1, 1, 5))}, {}, {}, "is larger than", "specs/window.yaml:677"),
+        Example({"x": Given((1, 1, 4)), "w": Given((1, 1, 5))}, {}, {}, "is larger than", "specs/window.yaml:681"),
     ),
-    "specs/window.yaml:647",
+    "specs/window.yaml:651",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:658"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:659"),
-        Refusal(r"a window of 5 is larger than .* and its pads", "specs/window.yaml:662"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:662"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:663"),
+        Refusal(r"a window of 5 is larger than .* and its pads", "specs/window.yaml:666"),
     ),
-    reference_source="specs/window.yaml:666",
+    reference_source="specs/window.yaml:670",
 )
 
 
-# specs/window.yaml:689
+# specs/window.yaml:693
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1852,7 +1852,7 @@ def conv_transpose_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:703
+# specs/window.yaml:707
 def conv_transpose_reference(
     x: Any,
     w: Any,
@@ -1888,119 +1888,119 @@ CONV_TRANSPOSE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:709",
+            "specs/window.yaml:713",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 3)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 7))},
             None,
-            "specs/window.yaml:710",
+            "specs/window.yaml:714",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 2, 2))},
             {"dilations": (2, 1)},
             {"y": Given((1, 1, 5, 3))},
             None,
-            "specs/window.yaml:711",
+            "specs/window.yaml:715",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "output_shape": (8,)},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:712",
+            "specs/window.yaml:716",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:713",
+            "specs/window.yaml:717",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:714",
+            "specs/window.yaml:718",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:715",
+            "specs/window.yaml:719",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:716",
+            "specs/window.yaml:720",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:717"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:721"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:718",
+            "specs/window.yaml:722",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:719",
+            "specs/window.yaml:723",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:720",
+            "specs/window.yaml:724",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:721",
+            "specs/window.yaml:725",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:722",
+            "specs/window.yaml:726",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:723"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:727"
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:724",
+            "specs/window.yaml:728",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:725",
+            "specs/window.yaml:729",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:726",
+            "specs/window.yaml:730",
         ),
     ),
-    "specs/window.yaml:689",
+    "specs/window.yaml:693",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:276"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:277"),
@@ -2010,11 +2010,11 @@ CONV_TRANSPOSE = Property(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:281"),
         Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:290"),
     ),
-    reference_source="specs/window.yaml:703",
+    reference_source="specs/window.yaml:707",
 )
 
 
-# specs/window.yaml:729
+# specs/window.yaml:733
 def conv_transpose_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2043,7 +2043,7 @@ def conv_transpose_by_phase_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:747
+# specs/window.yaml:751
 def conv_transpose_by_phase_reference(
     x: Any,
     w: Any,
@@ -2079,140 +2079,140 @@ CONV_TRANSPOSE_BY_PHASE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:750",
+            "specs/window.yaml:754",
         ),
         Example(
             {"x": Given((1, 2, 3, 3)), "w": Given((2, 3, 4, 2)), "bias": Given((3,))},
             {"strides": (2, 1), "pads": (1, 0, 1, 0)},
             {"y": Given((1, 3, 6, 4))},
             None,
-            "specs/window.yaml:751",
+            "specs/window.yaml:755",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 4)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 8))},
             None,
-            "specs/window.yaml:752",
+            "specs/window.yaml:756",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"dilations": (2,)},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:753",
+            "specs/window.yaml:757",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "output_shape": (9,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:754",
+            "specs/window.yaml:758",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:755"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:759"
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:756",
+            "specs/window.yaml:760",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:757",
+            "specs/window.yaml:761",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:758",
+            "specs/window.yaml:762",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:759",
+            "specs/window.yaml:763",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:760"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:764"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:761",
+            "specs/window.yaml:765",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:762",
+            "specs/window.yaml:766",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:763",
+            "specs/window.yaml:767",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:764",
+            "specs/window.yaml:768",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:765",
+            "specs/window.yaml:769",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 3))},
             {"strides": (2,)},
             {},
             "no multiples of the strides",
-            "specs/window.yaml:766",
+            "specs/window.yaml:770",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "w": Given((1, 1, 2, 2))},
             {"strides": (2, 1), "dilations": (2, 2)},
             {},
             "with dilations",
-            "specs/window.yaml:767",
+            "specs/window.yaml:771",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:768",
+            "specs/window.yaml:772",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:769",
+            "specs/window.yaml:773",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:770",
+            "specs/window.yaml:774",
         ),
     ),
-    "specs/window.yaml:729",
+    "specs/window.yaml:733",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:276"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:277"),
@@ -2221,14 +2221,14 @@ CONV_TRANSPOSE_BY_PHASE = Property(
         Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:280"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:281"),
         Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:290"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:733"),
-        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:734"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:737"),
+        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:738"),
     ),
-    reference_source="specs/window.yaml:747",
+    reference_source="specs/window.yaml:751",
 )
 
 
-# specs/window.yaml:772
+# specs/window.yaml:776
 def window_products_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2240,7 +2240,7 @@ def window_products_case(d: Draw) -> Case:
     return Case({"x": Vec((b, groups * c, *d_)), "w": Vec((groups * c, m, *k))}, {"groups": groups_given})
 
 
-# specs/window.yaml:783
+# specs/window.yaml:787
 def window_products_reference(x: Any, w: Any, groups: Any) -> Any:
     return np.einsum(
         "bgcd,gcmk->bgmkd",
@@ -2259,37 +2259,37 @@ WINDOW_PRODUCTS = Property(
             {},
             {"y": Given((1, 4, 2, 3))},
             None,
-            "specs/window.yaml:787",
+            "specs/window.yaml:791",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {},
             {"y": Given(value=((((21, 42), (43, 86)),),))},
             None,
-            "specs/window.yaml:788",
+            "specs/window.yaml:792",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {"groups": 2},
             {"y": Given(value=((((1, 2), (3, 6)), ((20, 40), (40, 80))),))},
             None,
-            "specs/window.yaml:789",
+            "specs/window.yaml:793",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:791",
+            "specs/window.yaml:795",
         ),
     ),
-    "specs/window.yaml:772",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:780"),),
-    reference_source="specs/window.yaml:783",
+    "specs/window.yaml:776",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:784"),),
+    reference_source="specs/window.yaml:787",
 )
 
 
-# specs/window.yaml:793
+# specs/window.yaml:797
 def overlap_add_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2306,7 +2306,7 @@ def overlap_add_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:816
+# specs/window.yaml:820
 def overlap_add_reference(x: Any, size: Any, strides: Any, dilations: Any, begin: Any) -> Any:
     return laid(x, size, strides, dilations, begin)
 
@@ -2316,66 +2316,66 @@ OVERLAP_ADD = Property(
     overlap_add_case,
     overlap_add_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:818"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:822"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:819",
+            "specs/window.yaml:823",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "dilations": (2,), "begin": (1,)},
             {"y": Given(value=(((2, 13, 20, 30),),))},
             None,
-            "specs/window.yaml:820",
+            "specs/window.yaml:824",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:821"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:825"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:822",
+            "specs/window.yaml:826",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:823"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:824"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:827"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:828"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:825",
+            "specs/window.yaml:829",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:826",
+            "specs/window.yaml:830",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:827",
+            "specs/window.yaml:831",
         ),
     ),
-    "specs/window.yaml:793",
+    "specs/window.yaml:797",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:804"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:805"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:806"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:807"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:808"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:808"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:809"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:810"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:811"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:812"),
     ),
-    reference_source="specs/window.yaml:816",
+    reference_source="specs/window.yaml:820",
 )
 
 
-# specs/window.yaml:829
+# specs/window.yaml:833
 def overlap_add_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2388,7 +2388,7 @@ def overlap_add_by_phase_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"size": size, "strides": d.default(strides), "begin": d.default(begin)})
 
 
-# specs/window.yaml:847
+# specs/window.yaml:851
 def overlap_add_by_phase_reference(x: Any, size: Any, strides: Any, begin: Any) -> Any:
     return laid(x, size, strides, [1] * len(size), begin)
 
@@ -2398,51 +2398,51 @@ OVERLAP_ADD_BY_PHASE = Property(
     overlap_add_by_phase_case,
     overlap_add_by_phase_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:849"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:853"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:850",
+            "specs/window.yaml:854",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:851",
+            "specs/window.yaml:855",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:852"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:853"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:854"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:856"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:857"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:858"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:855",
+            "specs/window.yaml:859",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:856",
+            "specs/window.yaml:860",
         ),
     ),
-    "specs/window.yaml:829",
+    "specs/window.yaml:833",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:839"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:840"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:841"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:842"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:843"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:844"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:845"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:846"),
     ),
-    reference_source="specs/window.yaml:847",
+    reference_source="specs/window.yaml:851",
 )
 
 
-# specs/window.yaml:858
+# specs/window.yaml:862
 def phase_sums_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2455,7 +2455,7 @@ def phase_sums_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"strides": strides, "count": count, "first": d.default(first)})
 
 
-# specs/window.yaml:875
+# specs/window.yaml:879
 def phase_sums_reference(x: Any, strides: Any, count: Any, first: Any) -> Any:
     return apart(
         laid(
@@ -2480,66 +2480,66 @@ PHASE_SUMS = Property(
             {"strides": (2,), "count": (3,)},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/window.yaml:878",
+            "specs/window.yaml:882",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (3,)},
             {"y": Given(value=((((1, 102, 200), (10, 20, 0)),),))},
             None,
-            "specs/window.yaml:879",
+            "specs/window.yaml:883",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (1,), "first": (1,)},
             {"y": Given(value=((((102,), (20,)),),))},
             None,
-            "specs/window.yaml:880",
+            "specs/window.yaml:884",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (0,)},
             {"y": Given((1, 1, 1, 0))},
             None,
-            "specs/window.yaml:881",
+            "specs/window.yaml:885",
         ),
         Example(
-            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:882"
+            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:886"
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (0,), "count": (1,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:883",
+            "specs/window.yaml:887",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (-1,)},
             {},
             "count must not be negative",
-            "specs/window.yaml:884",
+            "specs/window.yaml:888",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (1,), "first": (-1,)},
             {},
             "first stride must not be negative",
-            "specs/window.yaml:885",
+            "specs/window.yaml:889",
         ),
     ),
-    "specs/window.yaml:858",
+    "specs/window.yaml:862",
     asserts=(
-        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:868"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:869"),
-        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:870"),
-        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:871"),
+        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:872"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:873"),
+        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:874"),
+        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:875"),
     ),
-    reference_source="specs/window.yaml:875",
+    reference_source="specs/window.yaml:879",
 )
 
 
-# specs/window.yaml:887
+# specs/window.yaml:891
 def phase_filters_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -2550,7 +2550,7 @@ def phase_filters_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * c, m, *k))}, {"strides": strides, "groups": groups_given})
 
 
-# specs/window.yaml:901
+# specs/window.yaml:905
 def phase_filters_reference(w: Any, strides: Any, groups: Any) -> Any:
     return (
         lambda y, r: np.flip(
@@ -2569,32 +2569,32 @@ PHASE_FILTERS = Property(
             {"strides": (2, 1), "groups": 2},
             {"y": Given((2, 3, 2, 1, 2, 2, 2))},
             None,
-            "specs/window.yaml:904",
+            "specs/window.yaml:908",
         ),
         Example(
             {"w": Given(value=(((1, 2, 3, 4),),))},
             {"strides": (2,)},
             {"y": Given(value=(((((3, 1),), ((4, 2),)),),))},
             None,
-            "specs/window.yaml:905",
+            "specs/window.yaml:909",
         ),
         Example(
-            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:906"
+            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:910"
         ),
-        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:907"),
-        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:908"),
+        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:911"),
+        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:912"),
     ),
-    "specs/window.yaml:887",
+    "specs/window.yaml:891",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:895"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:896"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:897"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:899"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:900"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:901"),
     ),
-    reference_source="specs/window.yaml:901",
+    reference_source="specs/window.yaml:905",
 )
 
 
-# specs/window.yaml:910
+# specs/window.yaml:914
 def interleave_phases_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2606,7 +2606,7 @@ def interleave_phases_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *a, *u))}, {"size": size, "begin": d.default(begin)})
 
 
-# specs/window.yaml:925
+# specs/window.yaml:929
 def interleave_phases_reference(x: Any, size: Any, begin: Any) -> Any:
     return together(x, len(size))[slice(None), slice(None), *[slice(c, c + n) for c, n in zip(begin, size)]]
 
@@ -2616,37 +2616,37 @@ INTERLEAVE_PHASES = Property(
     interleave_phases_case,
     interleave_phases_reference,
     (
-        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:927"),
+        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:931"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "begin": (1,)},
             {"y": Given(value=(((10, 2, 20, 3),),))},
             None,
-            "specs/window.yaml:928",
+            "specs/window.yaml:932",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20)),),))},
             {"size": (4,)},
             {"y": Given(value=(((1, 10, 2, 20),),))},
             None,
-            "specs/window.yaml:929",
+            "specs/window.yaml:933",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:930"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:931"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:932"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:933"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:934"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:935"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:936"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:937"),
     ),
-    "specs/window.yaml:910",
+    "specs/window.yaml:914",
     asserts=(
-        Refusal(r"phases .* of .* for .*", "specs/window.yaml:918"),
-        Refusal(r".* places from .* on", "specs/window.yaml:919"),
-        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:920"),
+        Refusal(r"phases .* of .* for .*", "specs/window.yaml:922"),
+        Refusal(r".* places from .* on", "specs/window.yaml:923"),
+        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:924"),
     ),
-    reference_source="specs/window.yaml:925",
+    reference_source="specs/window.yaml:929",
 )
 
 
-# specs/window.yaml:935
+# specs/window.yaml:939
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2673,7 +2673,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:948
+# specs/window.yaml:952
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -2700,113 +2700,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:953"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:957"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:954",
+            "specs/window.yaml:958",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:955",
+            "specs/window.yaml:959",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:956",
+            "specs/window.yaml:960",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:957",
+            "specs/window.yaml:961",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:958",
+            "specs/window.yaml:962",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:959"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:963"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:960",
+            "specs/window.yaml:964",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:961",
+            "specs/window.yaml:965",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:962",
+            "specs/window.yaml:966",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:963"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:967"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:964"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:968"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:965",
+            "specs/window.yaml:969",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:966",
+            "specs/window.yaml:970",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:967",
+            "specs/window.yaml:971",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:968",
+            "specs/window.yaml:972",
         ),
         Example(
             {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
             {"pads": (1, 0)},
             {"y": Given(value=(((-4, -2, 4),),))},
             None,
-            "specs/window.yaml:969",
+            "specs/window.yaml:973",
         ),
         Example(
             {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
             {},
             {"y": Given(value=(((4, 6), (-4, -6)),))},
             None,
-            "specs/window.yaml:970",
+            "specs/window.yaml:974",
         ),
     ),
-    "specs/window.yaml:935",
+    "specs/window.yaml:939",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -2814,14 +2814,14 @@ CONV_INTEGER = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:942"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:943"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:946"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:947"),
     ),
-    reference_source="specs/window.yaml:948",
+    reference_source="specs/window.yaml:952",
 )
 
 
-# specs/window.yaml:972
+# specs/window.yaml:976
 def conv_integer_to_float_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2858,7 +2858,7 @@ def conv_integer_to_float_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:995
+# specs/window.yaml:999
 def conv_integer_to_float_reference(
     x: Any,
     x_scale: Any,
@@ -2903,7 +2903,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:1000",
+            "specs/window.yaml:1004",
         ),
         Example(
             {
@@ -2918,7 +2918,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:1001",
+            "specs/window.yaml:1005",
         ),
         Example(
             {
@@ -2931,77 +2931,77 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1003",
+            "specs/window.yaml:1007",
         ),
         Example(
             {"x": Given((1, 1, 6)), "x_scale": Given(()), "w": Given((1, 1, 4)), "w_scale": Given(())},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1004",
+            "specs/window.yaml:1008",
         ),
         Example(
             {"x": Given((1, 1, 6)), "x_scale": Given(()), "w": Given((1, 1, 4)), "w_scale": Given(())},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1005",
+            "specs/window.yaml:1009",
         ),
         Example(
             {"x": Given((1, 0, 2)), "x_scale": Given(()), "w": Given((1, 0, 1)), "w_scale": Given(())},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:1006",
+            "specs/window.yaml:1010",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 0)), "w_scale": Given(())},
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:1007",
+            "specs/window.yaml:1011",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1008",
+            "specs/window.yaml:1012",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1009",
+            "specs/window.yaml:1013",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 2)), "w_scale": Given(())},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1010",
+            "specs/window.yaml:1014",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {},
             {},
             "is larger than",
-            "specs/window.yaml:1011",
+            "specs/window.yaml:1015",
         ),
         Example(
             {"x": Given((1, 1, 3)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1012",
+            "specs/window.yaml:1016",
         ),
         Example(
             {"x": Given((1, 1, 1)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1013",
+            "specs/window.yaml:1017",
         ),
         Example(
             {
@@ -3014,14 +3014,14 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:1014",
+            "specs/window.yaml:1018",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given((2,)), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1015",
+            "specs/window.yaml:1019",
         ),
         Example(
             {
@@ -3034,14 +3034,14 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1016",
+            "specs/window.yaml:1020",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((3, 1, 1)), "w_scale": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1017",
+            "specs/window.yaml:1021",
         ),
         Example(
             {
@@ -3054,7 +3054,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1018",
+            "specs/window.yaml:1022",
         ),
         Example(
             {
@@ -3068,7 +3068,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"pads": (1, 0)},
             {"y": Given(value=(((99.5, 99.75, 100.5),),))},
             None,
-            "specs/window.yaml:1019",
+            "specs/window.yaml:1023",
         ),
         Example(
             {
@@ -3081,10 +3081,10 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given(value=(((-65025.0,),),))},
             None,
-            "specs/window.yaml:1021",
+            "specs/window.yaml:1025",
         ),
     ),
-    "specs/window.yaml:972",
+    "specs/window.yaml:976",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -3092,17 +3092,17 @@ CONV_INTEGER_TO_FLOAT = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:986"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:990"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:987",
+            "specs/window.yaml:991",
         ),
     ),
-    reference_source="specs/window.yaml:995",
+    reference_source="specs/window.yaml:999",
 )
 
 
-# specs/window.yaml:1024
+# specs/window.yaml:1028
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -3143,7 +3143,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1050
+# specs/window.yaml:1054
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -3209,7 +3209,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:1061",
+            "specs/window.yaml:1065",
         ),
         Example(
             {
@@ -3226,7 +3226,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:1062",
+            "specs/window.yaml:1066",
         ),
         Example(
             {
@@ -3242,7 +3242,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1064",
+            "specs/window.yaml:1068",
         ),
         Example(
             {
@@ -3258,7 +3258,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1066",
+            "specs/window.yaml:1070",
         ),
         Example(
             {
@@ -3274,7 +3274,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1068",
+            "specs/window.yaml:1072",
         ),
         Example(
             {
@@ -3290,7 +3290,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:1070",
+            "specs/window.yaml:1074",
         ),
         Example(
             {
@@ -3306,7 +3306,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:1072",
+            "specs/window.yaml:1076",
         ),
         Example(
             {
@@ -3322,7 +3322,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1073",
+            "specs/window.yaml:1077",
         ),
         Example(
             {
@@ -3338,7 +3338,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1075",
+            "specs/window.yaml:1079",
         ),
         Example(
             {
@@ -3354,7 +3354,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1077",
+            "specs/window.yaml:1081",
         ),
         Example(
             {
@@ -3370,7 +3370,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:1079",
+            "specs/window.yaml:1083",
         ),
         Example(
             {
@@ -3386,7 +3386,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1080",
+            "specs/window.yaml:1084",
         ),
         Example(
             {
@@ -3402,7 +3402,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1081",
+            "specs/window.yaml:1085",
         ),
         Example(
             {
@@ -3418,7 +3418,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1082",
+            "specs/window.yaml:1086",
         ),
         Example(
             {
@@ -3434,61 +3434,13 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:1083",
+            "specs/window.yaml:1087",
         ),
         Example(
             {
                 "x": Given((1, 1, 2)),
                 "x_scale": Given(()),
                 "x_zero": Given((2,)),
-                "w": Given((1, 1, 1)),
-                "w_scale": Given(()),
-                "w_zero": Given(()),
-                "y_scale": Given(()),
-                "y_zero": Given(()),
-            },
-            {},
-            {},
-            "x has one scale",
-            "specs/window.yaml:1084",
-        ),
-        Example(
-            {
-                "x": Given((1, 1, 2)),
-                "x_scale": Given(()),
-                "x_zero": Given(()),
-                "w": Given((1, 1, 1)),
-                "w_scale": Given(()),
-                "w_zero": Given(()),
-                "y_scale": Given(()),
-                "y_zero": Given((2,)),
-            },
-            {},
-            {},
-            "the result has one scale",
-            "specs/window.yaml:1085",
-        ),
-        Example(
-            {
-                "x": Given((1, 1, 2)),
-                "x_scale": Given(()),
-                "x_zero": Given(()),
-                "w": Given((3, 1, 1)),
-                "w_scale": Given(()),
-                "w_zero": Given((2,)),
-                "y_scale": Given(()),
-                "y_zero": Given(()),
-            },
-            {},
-            {},
-            "for all or for each",
-            "specs/window.yaml:1087",
-        ),
-        Example(
-            {
-                "x": Given((1, 1, 2)),
-                "x_scale": Given((2,)),
-                "x_zero": Given(()),
                 "w": Given((1, 1, 1)),
                 "w_scale": Given(()),
                 "w_zero": Given(()),
@@ -3508,13 +3460,61 @@ QLINEAR_CONV = Property(
                 "w": Given((1, 1, 1)),
                 "w_scale": Given(()),
                 "w_zero": Given(()),
+                "y_scale": Given(()),
+                "y_zero": Given((2,)),
+            },
+            {},
+            {},
+            "the result has one scale",
+            "specs/window.yaml:1089",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 2)),
+                "x_scale": Given(()),
+                "x_zero": Given(()),
+                "w": Given((3, 1, 1)),
+                "w_scale": Given(()),
+                "w_zero": Given((2,)),
+                "y_scale": Given(()),
+                "y_zero": Given(()),
+            },
+            {},
+            {},
+            "for all or for each",
+            "specs/window.yaml:1091",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 2)),
+                "x_scale": Given((2,)),
+                "x_zero": Given(()),
+                "w": Given((1, 1, 1)),
+                "w_scale": Given(()),
+                "w_zero": Given(()),
+                "y_scale": Given(()),
+                "y_zero": Given(()),
+            },
+            {},
+            {},
+            "x has one scale",
+            "specs/window.yaml:1092",
+        ),
+        Example(
+            {
+                "x": Given((1, 1, 2)),
+                "x_scale": Given(()),
+                "x_zero": Given(()),
+                "w": Given((1, 1, 1)),
+                "w_scale": Given(()),
+                "w_zero": Given(()),
                 "y_scale": Given((2,)),
                 "y_zero": Given(()),
             },
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:1089",
+            "specs/window.yaml:1093",
         ),
         Example(
             {
@@ -3530,7 +3530,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1091",
+            "specs/window.yaml:1095",
         ),
         Example(
             {
@@ -3547,7 +3547,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:1092",
+            "specs/window.yaml:1096",
         ),
         Example(
             {
@@ -3563,10 +3563,10 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:1094",
+            "specs/window.yaml:1098",
         ),
     ),
-    "specs/window.yaml:1024",
+    "specs/window.yaml:1028",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -3574,18 +3574,18 @@ QLINEAR_CONV = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1040"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:1041"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1044"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:1045"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:1042",
+            "specs/window.yaml:1046",
         ),
     ),
-    reference_source="specs/window.yaml:1050",
+    reference_source="specs/window.yaml:1054",
 )
 
 
-# specs/window.yaml:1097
+# specs/window.yaml:1101
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -3610,7 +3610,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1119
+# specs/window.yaml:1123
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -3625,107 +3625,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:1122",
+            "specs/window.yaml:1126",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:1124",
+            "specs/window.yaml:1128",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:1126",
+            "specs/window.yaml:1130",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1127",
+            "specs/window.yaml:1131",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1128",
+            "specs/window.yaml:1132",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:1129",
+            "specs/window.yaml:1133",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:1130",
+            "specs/window.yaml:1134",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:1131",
+            "specs/window.yaml:1135",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:1132",
+            "specs/window.yaml:1136",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1133",
+            "specs/window.yaml:1137",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:1134",
+            "specs/window.yaml:1138",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:1135",
+            "specs/window.yaml:1139",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:1136",
+            "specs/window.yaml:1140",
         ),
     ),
-    "specs/window.yaml:1097",
+    "specs/window.yaml:1101",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:1108"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1109"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1110"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:1112"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:1113"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:1115"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:1112"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1113"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1114"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:1116"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:1117"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:1119"),
     ),
-    reference_source="specs/window.yaml:1119",
+    reference_source="specs/window.yaml:1123",
 )
 
 
-# specs/window.yaml:1138
+# specs/window.yaml:1142
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -3759,7 +3759,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1160
+# specs/window.yaml:1164
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -3774,108 +3774,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:1163",
+            "specs/window.yaml:1167",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:1164",
+            "specs/window.yaml:1168",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:1165",
+            "specs/window.yaml:1169",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:1166",
+            "specs/window.yaml:1170",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:1167",
+            "specs/window.yaml:1171",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:1168",
+            "specs/window.yaml:1172",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1169",
+            "specs/window.yaml:1173",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:1170",
+            "specs/window.yaml:1174",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1171",
+            "specs/window.yaml:1175",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1172",
+            "specs/window.yaml:1176",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1173",
+            "specs/window.yaml:1177",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:1174",
+            "specs/window.yaml:1178",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:1175"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:1179"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:1176",
+            "specs/window.yaml:1180",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:1177"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:1181"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:1178"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:1182"),
     ),
-    "specs/window.yaml:1138",
+    "specs/window.yaml:1142",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:1150"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1151"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:1152"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1153"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:1155"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:1156"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:1154"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1155"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:1156"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1157"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:1159"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:1160"),
     ),
-    reference_source="specs/window.yaml:1160",
+    reference_source="specs/window.yaml:1164",
 )

@@ -12,9 +12,9 @@ _RULES = """
 """
 _FUNCTIONS = """
     abs_ and_ at bit_and bit_or bit_xor bitcast
-    cast ceil checked clamp cos entropy eq erf exp fit floor fmod fold ge gt inside int_ item le log lt maximum minimum ne not_ or_ pad pow_
-    philox present quotient range_index ravel reduce_ reduce_range reflect remainder
-    round_even saturate shift_left shift_right sin sqrt tanh trunc trunc_div unravel where widened wrap
+    cast ceil checked clamp cos entropy eq erf exp expm1 fit floor fmod fold ge gt inside int_
+    item le log log1p lt maximum minimum ne not_ or_ pad philox pow_ present quotient range_index ravel reduce_ reduce_range reflect
+    remainder round_even saturate shift_left shift_right sin sqrt tanh trunc trunc_div unravel where widened wrap
 """
 
 RULE_NAMES: dict[str, str] = dict.fromkeys(_RULES.split(), "anyshape.rules")

@@ -7,7 +7,7 @@ parameter that a pattern does not mention must be at its default; a condition mu
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,17 +83,9 @@ class _Scope:
     params: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
-def _allowed(spec: OpSpec, k: int) -> frozenset[str]:
-    """Returns the dtypes that an input may have; none where they are computed of others."""
-    declared = spec.inputs[k].signature.dtype
+def _allowed(spec: OpSpec, declared: str) -> frozenset[str]:
+    """Returns the dtypes that an operand or result may have that is declared as of a dtype or a dtype variable."""
     return next((frozenset(rule.choices) for rule in spec.dtypes if rule.var == declared), frozenset((declared,)))
-
-
-def _arguments(spec: OpSpec, call: Call) -> list[Node | None]:
-    """Returns the arguments of a call in the order of the op's inputs and parameters; None for one that is left out."""
-    names = [o.name for o in spec.inputs] + [p.name for p in spec.params]
-    given = dict(zip(names, call.args)) | dict(call.keywords)
-    return [given.get(name) for name in names]
 
 
 class _Rewriter:
@@ -101,7 +93,7 @@ class _Rewriter:
         self.spec, self.rewrite, self.number, self.specs = spec, rewrite, number, specs
         self.scope = _Scope()
         self.code = Code()
-        self.nodes = 0
+        self.nodes = self.made = 0
 
     def emit(self) -> Emitted:
         code = self.code
@@ -118,9 +110,6 @@ class _Rewriter:
             self.scope.values[self.rewrite.alias] = "node.outputs[0]"
         if self.rewrite.condition is not None:
             self._condition(self.rewrite.condition)
-        for call in walk(self.rewrite.term):
-            if isinstance(call, Call) and call.func in self.specs:
-                self._takes(call)
         result = self._value(self.rewrite.term)
         if isinstance(self.rewrite.term, Name):
             self._leave(f"{result} is None")
@@ -148,7 +137,7 @@ class _Rewriter:
             else:
                 self._operand(part, f"{node}.inputs[{k}]")
                 if isinstance(part, Name):
-                    self.scope.dtypes.setdefault(part.id, _allowed(spec, k))
+                    self.scope.dtypes.setdefault(part.id, _allowed(spec, o.signature.dtype))
         for p in spec.params:
             part = arguments.get(p.name)
             if part is None:
@@ -225,18 +214,27 @@ class _Rewriter:
             self.code.add(f"finite_{id} = {use('is_finite')}({self.scope.values[id]})")
         return condition
 
-    def _takes(self, call: Call) -> None:
-        """Emits the test that a call of the term takes the dtypes of its operands, if the pattern allows others."""
-        inputs = self.specs[call.func].inputs
-        names = [
-            part.id if isinstance(part, Name) else "" for part in _arguments(self.specs[call.func], call)[: len(inputs)]
-        ]
-        if all(
-            self.scope.dtypes.get(n, frozenset()) <= _allowed(self.specs[call.func], k) for k, n in enumerate(names)
-        ):
-            return
-        values = [self.scope.values.get(n, "None") for n in names]
-        self._leave(f"not {use('takes')}({quoted(call.func)}, [{', '.join(values)}])")
+    def _takes(self, spec: OpSpec, parts: Sequence[Node | None], values: list[str]) -> list[str]:
+        """Emits the test that a call of the term takes the dtypes of its operands, where these may have others; returns the operands, calls
+        among them as locals."""
+        if all(self._dtypes(part) <= _allowed(spec, o.signature.dtype) for o, part in zip(spec.inputs, parts)):
+            return values
+        for k, part in enumerate(parts):
+            if isinstance(part, Call):
+                self.made += 1
+                self.code.add(f"made{self.made} = {values[k]}")
+                values[k] = f"made{self.made}"
+        self._leave(f"not {use('takes')}({quoted(spec.name)}, [{', '.join(values)}])")
+        return values
+
+    def _dtypes(self, part: Node | None) -> frozenset[str]:
+        """Returns the dtypes that an operand of a call of the term may have."""
+        match part:
+            case Name(id):
+                return self.scope.dtypes.get(id, frozenset())
+            case Call(func, _, _):
+                return _allowed(self.specs[func], self.specs[func].outputs[0].signature.dtype)
+        return frozenset()
 
     def _value(self, e: Node) -> str:
         match e:
@@ -246,7 +244,8 @@ class _Rewriter:
                 spec = self.specs[func]
                 names = [o.name for o in spec.inputs] + [p.name for p in spec.params]
                 arguments = dict(zip(names, args)) | dict(keywords)
-                inputs = [self._value(arguments[o.name]) if o.name in arguments else "None" for o in spec.inputs]
+                parts = [arguments.get(o.name) for o in spec.inputs]
+                inputs = self._takes(spec, parts, ["None" if part is None else self._value(part) for part in parts])
                 params = [
                     f"{quoted(p.name)}: {self._param(arguments[p.name])}" for p in spec.params if p.name in arguments
                 ]

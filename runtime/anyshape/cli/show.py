@@ -11,10 +11,11 @@ import inspect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,10 +38,14 @@ from anyshape.passes.steps import KernelStep, RegionStep, Schedule
 from anyshape.properties import Example, Given, Property
 from anyshape.types import TensorType
 
+if TYPE_CHECKING:
+    from anyshape.lower import Group, Kernel
+
 Shape = tuple[int, ...]
 STAGES = (
     "spec", "relation", "kernel", "composition", "graph", "equations", "schedule", "program", "llvm", "asm", "speed"
 )  # fmt: skip
+OF_KERNELS = frozenset(("equations", "schedule", "llvm", "asm"))
 USUAL: tuple[Shape, ...] = ((512, 768), (768, 512), (768,), (512, 512), ())
 """Shapes tried for inputs for which no option gives one"""
 
@@ -49,48 +54,80 @@ def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stag
     """Spells the chosen stages of an op. Raises ArgumentError if no shapes are given and no usual ones fit."""
     op = _variant(name)
     example = _example(op, shapes, params)
-    function = example.function
-    from anyshape.lower import Group, describe, host_target, lower_group
-    from anyshape.lower.llvm.jit import assembly
+    if op.composition is not None:
+        example = replace(example, function=optimise(example.function))
+    kernels = [_Shown(step) for step in _kernel_steps(example.function)] if OF_KERNELS & set(stages) else []
+    parts = [p for stage in STAGES if stage in stages for p in _parts(stage, op, example, kernels, shapes, params)]
+    return Answer(
+        text="\n".join(f"=== {stage}: {title}\n{text.rstrip()}\n" for stage, title, text in parts),
+        data={"op": op.full_name, "stages": [dict(zip(("stage", "title", "text"), part)) for part in parts]},
+    )
+
+
+def _parts(
+    stage: str,
+    op: OpDef,
+    example: ExampleCall,
+    kernels: Sequence[_Shown],
+    shapes: Mapping[str, Shape],
+    params: Mapping[str, Any],
+) -> Iterator[tuple[str, str, str]]:
+    """Yields (stage, title, text) of a stage: several of those that each kernel has, none of those that the op does not have."""
     from anyshape.vm import compile
 
-    parts: list[tuple[str, str, str]] = [
-        ("spec", op.source, _spec_text(op)),
-        ("relation", "generated", inspect.getsource(op.relation)),
-    ]
-    if op.kernel is not None:
-        parts.append(("kernel", "generated", inspect.getsource(op.kernel)))
-    if op.composition is not None:
-        parts.append(("composition", "generated", inspect.getsource(op.composition.build)))
-        function = optimise(function)
-        example = replace(example, function=function)
-        parts.append(("graph", "its composition", str(function)))
-    if not _is_decided(function):
-        parts.append(("equations", "generated when the operands are known", LATER.format(op.twin or op.full_name)))
-    for step in _kernel_steps(function):
-        border = step.tensors
-        group = Group(
-            "show",
-            step.equations,
-            tuple(border[v] for v in step.inputs),
-            outputs=tuple(border[v] for v in step.outputs),
-        )
-        kernel = lower_group(group, host_target())
-        parts += [
-            ("equations", str(step.outputs[0].type), "\n".join(map(str, step.equations))),
-            ("schedule", ", ".join(kernel.schedule), describe(group)),
-            ("llvm", kernel.symbol, kernel.text),
-            ("asm", kernel.symbol, assembly(kernel.text, host_target())),
-        ]
-    executable = compile(function, threads=1)
-    parts.append(("program", repr(executable), executable.disassemble() or "(generated when the operands are known)"))
-    if "speed" in stages:
-        parts.append(("speed", "one thread", _speed_of_some(op, example, executable, shapes=shapes, params=params)))
-    chosen = [p for stage in STAGES for p in parts if p[0] == stage and stage in stages]
-    return Answer(
-        text="\n".join(f"=== {stage}: {title}\n{text.rstrip()}\n" for stage, title, text in chosen),
-        data={"op": op.full_name, "stages": [dict(zip(("stage", "title", "text"), part)) for part in chosen]},
-    )
+    if stage == "spec":
+        yield stage, op.source, _spec_text(op)
+    if stage == "relation":
+        yield stage, "generated", inspect.getsource(op.relation)
+    if stage == "kernel" and op.kernel is not None:
+        yield stage, "generated", inspect.getsource(op.kernel)
+    if stage == "composition" and op.composition is not None:
+        yield stage, "generated", inspect.getsource(op.composition.build)
+    if stage == "graph" and op.composition is not None:
+        yield stage, "its composition", str(example.function)
+    if stage == "equations" and not _is_decided(example.function):
+        yield stage, "generated when the operands are known", LATER.format(op.twin or op.full_name)
+    if stage in OF_KERNELS:
+        for kernel in kernels:
+            yield stage, *kernel.at(stage)
+    if stage == "program":
+        executable = compile(example.function, threads=1)
+        yield stage, repr(executable), executable.disassemble() or "(generated when the operands are known)"
+    if stage == "speed":
+        executable = compile(example.function, threads=1)
+        yield stage, "one thread", _speed_of_some(op, example, executable, shapes=shapes, params=params)
+
+
+class _Shown:
+    """A kernel at its stages, lowered at most once."""
+
+    def __init__(self, step: KernelStep) -> None:
+        self.step = step
+
+    @cached_property
+    def group(self) -> Group:
+        from anyshape.lower import Group
+
+        border = self.step.tensors
+        inputs, outputs = (tuple(border[v] for v in values) for values in (self.step.inputs, self.step.outputs))
+        return Group("show", self.step.equations, inputs, outputs=outputs)
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        from anyshape.lower import host_target, lower_group
+
+        return lower_group(self.group, host_target())
+
+    def at(self, stage: str) -> tuple[str, str]:
+        """Title and text of a stage in `OF_KERNELS`."""
+        from anyshape.lower import describe, host_target
+        from anyshape.lower.llvm.jit import assembly
+
+        if stage == "equations":
+            return str(self.step.outputs[0].type), "\n".join(map(str, self.step.equations))
+        if stage == "schedule":
+            return ", ".join(self.kernel.schedule), describe(self.group)
+        return self.kernel.symbol, self.kernel.text if stage == "llvm" else assembly(self.kernel.text, host_target())
 
 
 LATER = """The equations depend on the value of an operand, so equations, schedule and machine code are generated at run time, once for

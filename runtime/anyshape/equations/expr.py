@@ -161,7 +161,8 @@ OPERATIONS: dict[str, int] = {
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"), 2),
     "philox": 2, "entropy": 0,
     "and": 2, "or": 2, "not": 1, "neg": 1, "abs": 1, "select": 3, "cast": 1, "bitcast": 1,
-    **dict.fromkeys(("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "round_even", "trunc"), 1),
+    **dict.fromkeys(("exp", "expm1", "log", "log1p", "sqrt", "tanh", "erf", "sin", "cos"), 1),
+    **dict.fromkeys(("floor", "ceil", "round_even", "trunc"), 1),
 }  # fmt: skip
 
 

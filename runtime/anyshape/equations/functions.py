@@ -37,7 +37,8 @@ def _of_two(name: str) -> Callable[[ExprLike, ExprLike], Expr]:
     return lambda x, y: apply(name, x, y)
 
 
-exp, log, sqrt, tanh, erf, sin, cos = map(_of_one, ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos"))
+exp, expm1, log, log1p, sqrt = map(_of_one, ("exp", "expm1", "log", "log1p", "sqrt"))
+tanh, erf, sin, cos = map(_of_one, ("tanh", "erf", "sin", "cos"))
 abs_, floor, ceil, round_even, trunc, not_ = map(_of_one, ("abs", "floor", "ceil", "round_even", "trunc", "not"))
 pow_, trunc_div, fmod = map(_of_two, ("pow", "trunc_div", "fmod"))
 bit_and, bit_or, bit_xor = map(_of_two, ("bit_and", "bit_or", "bit_xor"))
@@ -189,8 +190,8 @@ def inside(index: Iterable[ExprLike], extents: Iterable[Size]) -> Expr:
 
 __all__ = [
     "abs_", "and_", "at", "bit_and", "bit_or", "bit_xor", "bitcast", "cast", "ceil", "checked", "clamp", "cos", "entropy",
-    "eq", "erf", "exp", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "int_", "item", "le", "log", "lt", "maximum",
-    "minimum", "ne", "not_", "or_", "pad", "philox", "pow_", "present", "quotient", "range_index", "ravel", "reduce_", "reduce_range",
-    "reflect", "remainder", "round_even", "saturate", "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc", "trunc_div",
-    "unravel", "where", "widened", "wrap",
+    "eq", "erf", "exp", "expm1", "fit", "floor", "fmod", "fold", "ge", "gt", "inside", "int_", "item", "le", "log", "log1p", "lt",
+    "maximum", "minimum", "ne", "not_", "or_", "pad", "philox", "pow_", "present", "quotient", "range_index", "ravel", "reduce_",
+    "reduce_range", "reflect", "remainder", "round_even", "saturate", "shift_left", "shift_right", "sin", "sqrt", "tanh", "trunc",
+    "trunc_div", "unravel", "where", "widened", "wrap",
 ]  # fmt: skip

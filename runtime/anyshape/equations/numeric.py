@@ -89,7 +89,8 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "within": lambda i, n: i,
 }  # fmt: skip
 _UNARY: dict[str, Callable[[Array], Array]] = {
-    "not": np.logical_not, "neg": np.negative, "abs": np.abs, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh,
+    "not": np.logical_not, "neg": np.negative, "abs": np.abs, "exp": np.exp, "expm1": np.expm1, "log": np.log,
+    "log1p": np.log1p, "sqrt": np.sqrt, "tanh": np.tanh,
     "erf": _erf, "sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil, "round_even": np.rint, "trunc": np.trunc,
 }  # fmt: skip
 

@@ -28,7 +28,7 @@ from anyshape.graph.function import Function, topological
 from anyshape.graph.infer import absent_dtype, build, equations_of, rebuild, tensors_of
 from anyshape.graph.match_shape import ensured
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef
-from anyshape.graph.regions import spliced
+from anyshape.graph.regions import opened
 from anyshape.graph.value import Node, Value, constant
 from anyshape.public import public
 from anyshape.rules import Bound, Rule
@@ -50,13 +50,13 @@ def _accumulated(
     of: Sequence[Value],
     seeds: Sequence[Value],
     by: Sequence[Value],
-    given: Sequence[Value],
+    starts: Sequence[Value],
     called: Callers,
     source: str,
 ) -> list[Value]:
-    """The gradient by each value of `by` of the sum of all elements of `of`, each times that of its seed. It is sought behind `given`, of
+    """The gradient by each value of `by` of the sum of all elements of `of`, each times that of its seed. It is sought behind `starts`, of
     which `by` are some; `called` are the calls around."""
-    of, looked, callers = _looked_through(of, given)
+    of, looked, callers = _looked_through(of, starts)
     adjoints: dict[Value, Value] = {}
 
     def add(v: Value, more: Value) -> None:
@@ -180,12 +180,7 @@ def _of_branches(
         def gradient() -> Sequence[Value]:
             if region.failure:
                 raise ShapeError(region.failure)
-            results = spliced(region, captured)
-            if results is None:
-                raise UnsupportedError(
-                    f"no gradient of {_named(node, callers)}: a branch relies on checks at its entry"
-                )
-            floats = [v for v in results if v.type.dtype.is_float]
+            floats = [v for v in opened(region, captured) if v.type.dtype.is_float]
             sized = [_sized(g, v, source) for g, v in zip(seeds, floats, strict=True)]
             return _accumulated(floats, sized, needed, captured, callers, source)
 

@@ -165,10 +165,15 @@ def fits(param: Value, value: Value) -> bool:
     return param.type == value.type and (param.contents == known or known is None)
 
 
-def spliced(region: Function, operands: Sequence[Value]) -> list[Value] | None:
-    """The region's results with its nodes in the place of the call; None if it relies on checks that these nodes do not make."""
+def opened(region: Function, operands: Sequence[Value]) -> list[Value]:
+    """The region's results with its nodes in the place of the call. Each node makes the checks that it relies on itself."""
     mapped = _mapped(region.nodes, dict(zip(region.params, operands, strict=True)), None)
-    results = [mapped.get(v, v) for v in region.results]
+    return [mapped.get(v, v) for v in region.results]
+
+
+def spliced(region: Function, operands: Sequence[Value]) -> list[Value] | None:
+    """The same; None if the region has checks at its entry that its nodes do not make."""
+    results = opened(region, operands)
     demanded = Facts()
     for check in (c for node in region.nodes for c in node.checks):
         demanded.learn(check.cond)

@@ -38,10 +38,14 @@ _RULES = {
 
 def fuse(f: Function) -> Schedule:
     """The steps of f in an order that respects what they need."""
-    f = outputs_apart(f)
+    return _fused(outputs_apart(f))
+
+
+def _fused(f: Function) -> Schedule:
+    """The same, of a function or a region of which all is final: code reads the results of a region itself."""
     fusion = _Fusion(f)
     fusion.grow()
-    steps = GroupSteps(fusion.graph, fusion.stated, fuse)
+    steps = GroupSteps(fusion.graph, fusion.stated, _fused)
     schedule = Schedule(f, tuple(step for group in fusion.graph.in_order() for step in steps.of(group)))
     return channels_last(schedule, fusion.stated)
 

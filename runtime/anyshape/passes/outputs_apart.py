@@ -20,7 +20,12 @@ MOST = 8
 
 def outputs_apart(f: Function) -> Function:
     """f with a node for each output of a node that only moves elements."""
-    return rewrite(f, (_OutputsApart(),)) if any(_only_moves(n) for n in f.nodes) else f
+    return rewrite(f, (_OutputsApart(),)) if _has_any(f) else f
+
+
+def _has_any(f: Function) -> bool:
+    """Whether there is such a node in a function or in its regions."""
+    return any(_only_moves(n) or any(map(_has_any, n.regions)) for n in f.nodes)
 
 
 class _OutputsApart:

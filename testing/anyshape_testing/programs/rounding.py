@@ -17,7 +17,7 @@ from anyshape.equations.numeric import apply_numeric, reduce_numeric
 
 Array = NDArray[Any]
 WIDE: Any = np.longdouble
-APPROXIMATED = frozenset(("exp", "log", "tanh", "erf", "sin", "cos", "pow"))
+APPROXIMATED = frozenset(("exp", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos", "pow"))
 """Functions that kernels approximate, so that no result is exact"""
 
 

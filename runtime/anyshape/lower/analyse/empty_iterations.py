@@ -46,6 +46,15 @@ def is_cut(reductions: Iterable[Reduction], variables: Sequence[LoopVar]) -> boo
     return fixed and is_long(variables) and any(empty_loop_guards(r) for r in reductions)
 
 
+def with_ranges_of_their_own(r: Reduction) -> frozenset[LoopVar]:
+    """Variables for whose values the iterations that are needed differ by what is read: the parts of a vector, by their ends."""
+    if not is_long(r.variables):
+        return frozenset()
+    own = frozenset(r.variables)
+    ranges = [form for form in empty_loop_guards(r) if form.lets and any(v in own for v, _ in form.terms)]
+    return frozenset(v for form in ranges for n, _ in form.lets for v in n.domain) - own
+
+
 class _Outside:
     """What is known of each node: a value, and the forms of which one below zero makes it the value of the node; None for nothing."""
 

@@ -6,15 +6,17 @@ along its own vector variable and ends its reductions with one across the lanes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from anyshape import dims
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.emit import elementwise, reduction
 from anyshape.lower.emit.context import KernelContext
-from anyshape.lower.emit.empty_loops import spans_of
+from anyshape.lower.emit.empty_loops import not_empty, spans_of
 from anyshape.lower.emit.levels import Buffer
-from anyshape.lower.emit.nest import Sums, nest_carrying
+from anyshape.lower.emit.nest import Sums, flat, nest_carrying, shaped
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.types import I1, Val, const
@@ -40,9 +42,15 @@ def emit_loop(ctx: KernelContext, step: Loop, keeps: Keeps | None = None, fetche
         keeps = [(n, allocate(ctx, n, step.variables)) for n in step.keep]
     if values.vector is not None or step.vector is None:
         sums = [_start(ctx, r, len(values.copies)) for r in step.reductions]
-        sums = nest_carrying(
-            ctx, step.variables, sums, lambda s: _iteration(ctx, step, s, keeps, fetched), spans=spans_of(ctx, step)
-        )
+        with _unless_without_iterations(ctx, step, sums) as inside:
+            inside.sums = nest_carrying(
+                ctx,
+                step.variables,
+                inside.sums,
+                lambda s: _iteration(ctx, step, s, keeps, fetched),
+                spans=spans_of(ctx, step),
+            )
+        sums = inside.sums
         for r, accumulators in zip(step.reductions, sums, strict=True):
             for copy, value in enumerate(accumulators):
                 levels.define(r, copy if values.varies(r) else -1, value)
@@ -50,6 +58,32 @@ def emit_loop(ctx: KernelContext, step: Loop, keeps: Keeps | None = None, fetche
         _horizontal(ctx, step, keeps, fetched)
     for n, buffer in keeps:
         levels.hold(n, buffer)
+
+
+@dataclass(slots=True)
+class _Inside:
+    """What loops carry: before them, and after them."""
+
+    sums: Sums
+
+
+@contextmanager
+def _unless_without_iterations(ctx: KernelContext, step: Loop, sums: Sums) -> Iterator[_Inside]:
+    """The loops of a step, in a branch if they look up what all iterations share: without an iteration nothing is looked up."""
+    inside, populated = _Inside(sums), ctx.values.populated
+    open_ = {v for v in step.variables if v.extent not in populated and dims.ge(v.extent, 1) is not True}
+    roots = [*bodies_of(step), *(s.value for s in step.stores), *step.keep]
+    shared = any(isinstance(n, Load) and n.access.checks and open_ - n.domain for n in walk(roots)) if open_ else False
+    if not shared:
+        yield inside
+        return
+    extents = tuple(dict.fromkeys(v.extent for v in step.variables if v in open_))
+    with ctx.levels.when(not_empty(ctx, extents), flat(sums)) as iteration:
+        inside.sums = shaped(iteration.carried, sums)
+        with ctx.levels.checking(), ctx.values.populating(extents):
+            yield inside
+        iteration.next(flat(inside.sums))
+    inside.sums = shaped(iteration.results, sums)
 
 
 def allocate(ctx: KernelContext, node: DagNode, variables: tuple[LoopVar, ...]) -> Buffer:
@@ -91,8 +125,12 @@ def _horizontal(ctx: KernelContext, step: Loop, keeps: Keeps, fetched: Iterable[
         out = _iteration(ctx, step, carried[:count], keeps, fetched, watched)
         return out + [[_watch(ctx, r, seen)] for r, (seen,) in zip(watched, carried[count:], strict=True)]
 
-    spans = spans_of(ctx, step)
-    sums = nest_carrying(ctx, step.variables, sums, body, vector=step.vector, tiers=tiers, spans=spans)
+    with _unless_without_iterations(ctx, step, sums) as inside:
+        spans = spans_of(ctx, step)
+        inside.sums = nest_carrying(
+            ctx, step.variables, inside.sums, body, vector=step.vector, tiers=tiers, spans=spans
+        )
+    sums = inside.sums
     seen_nan = {r: seen for r, (seen,) in zip(watched, sums[count:], strict=True)}
     for r, accumulators in zip(step.reductions, sums):
         total = reduction.finish(ctx.f, r.kind, r.dtype, accumulators, seen_nan.get(r))

@@ -66,12 +66,12 @@ def nest_carrying(
                 sums = body(sums)
         return sums
     first, last = ctx.parts.share(whole[1]) if split else whole
-    with levels.loop(first, last, 1, _flat(sums)) as iteration:
+    with levels.loop(first, last, 1, flat(sums)) as iteration:
         levels.bind_iteration(v, iteration.index)
-        carried = _shaped(iteration.carried, sums)
+        carried = shaped(iteration.carried, sums)
         inner = nest_carrying(ctx, variables[1:], carried, body, vector=vector, tiers=tiers, spans=spans)
-        iteration.next(_flat(inner))
-    return _shaped(iteration.results, sums)
+        iteration.next(flat(inner))
+    return shaped(iteration.results, sums)
 
 
 def _carrying_nothing(body: Callable[[], None]) -> Body:
@@ -118,10 +118,10 @@ def _blocks_and_rest(
         stops = [f.add(start, f.and_(count, -copies * lanes)) for copies in tiers]
     for copies, stop in zip(tiers, stops, strict=True):
         part = [s[:copies] for s in sums]
-        with levels.loop(first, stop, copies * lanes, _flat(part)) as iteration:
+        with levels.loop(first, stop, copies * lanes, flat(part)) as iteration:
             vector = Vector(v, lanes, (None,) * copies)
-            iteration.next(_flat(_block(ctx, vector, iteration.index, _shaped(iteration.carried, part), body)))
-        sums = _replaced(sums, _shaped(iteration.results, part))
+            iteration.next(flat(_block(ctx, vector, iteration.index, shaped(iteration.carried, part), body)))
+        sums = _replaced(sums, shaped(iteration.results, part))
         first = stop
     if at_once > 1:
         first = _rest_at_once(ctx, v, (first, last), at_once, body)
@@ -135,13 +135,13 @@ def _blocks_and_rest(
         and last.number == v.extent
     ):
         return sums
-    with _rest(ctx, (first, last), _flat(part), once) as (iteration, index):
+    with _rest(ctx, (first, last), flat(part), once) as (iteration, index):
         with levels.at(depth if once else levels.innermost):
             left = f.smin(f.sub(last, index), lanes)
             mask = f.tail_mask(f.convert("trunc", left, I32), lanes)
         vector = Vector(v, lanes, (mask,))
-        iteration.next(_flat(_block(ctx, vector, index, _shaped(iteration.carried, part), body)))
-    return _replaced(sums, _shaped(iteration.results, part))
+        iteration.next(flat(_block(ctx, vector, index, shaped(iteration.carried, part), body)))
+    return _replaced(sums, shaped(iteration.results, part))
 
 
 def _rest_at_once(ctx: KernelContext, v: LoopVar, range_: Range, copies: int, body: Body) -> Val:
@@ -181,11 +181,11 @@ def _block(ctx: KernelContext, vector: Vector, index: Val, sums: Sums, body: Bod
         return body(sums)
 
 
-def _flat(sums: Sums) -> list[Val]:
+def flat(sums: Sums) -> list[Val]:
     return [v for s in sums for v in s]
 
 
-def _shaped(values: Sequence[Val], like: Sums) -> Sums:
+def shaped(values: Sequence[Val], like: Sums) -> Sums:
     rest = iter(values)
     return [[next(rest) for _ in s] for s in like]
 

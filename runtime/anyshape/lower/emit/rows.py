@@ -6,17 +6,18 @@ vectors); otherwise each inner loop runs along its own vector variable. `inner_l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.lower.analyse.classify import cost
+from anyshape.lower.analyse.empty_iterations import with_ranges_of_their_own
 from anyshape.lower.emit.choices import chosen_store, emit_choices
-from anyshape.lower.emit.context import KernelContext, Range
-from anyshape.lower.emit.empty_loops import Spans
+from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.inner_loop import allocate, emit_loop
+from anyshape.lower.emit.lanes_first import emit_lanes_first
 from anyshape.lower.emit.levels import Buffer
 from anyshape.lower.emit.nest import nest
 from anyshape.lower.emit.row_blocks import emit_in_blocks, runs_in_blocks
@@ -27,9 +28,6 @@ from anyshape.lower.schedule.tree import Loop, Scope, bodies_of, loops_of, run_t
 
 LIGHT = 8
 """Cycles per vector of a map that is little more than a copy: the rest of a row after whole blocks takes a notable share of its time."""
-
-ROWS = 32
-"""Rows for which what the lanes of a vector need is computed once: the lines that they read and write stay in the first cache."""
 
 Fills = Mapping[DagNode, Buffer]
 """Scratch that the scopes around have reserved for values of nodes."""
@@ -85,7 +83,7 @@ def emit_scope(ctx: KernelContext, scope: Scope, split: bool = False, fills: Fil
         return
     inside = _loops_inside(scope)
     if inside is not None:
-        _emit_lanes_first(ctx, scope, inside, split)
+        emit_lanes_first(ctx, scope, inside, lambda: _emit_steps(ctx, inside, {}), split)
         return
     tiers = _vertical_tiers(ctx, scope) if scope.vector is not None else ()
     chosen = chosen_store(ctx, scope)
@@ -108,62 +106,6 @@ def _loops_inside(scope: Scope) -> Scope | None:
     """The loops of rows inside of the loop of a vector."""
     inside = scope.steps[0] if len(scope.steps) == 1 and scope.vector is not None else None
     return inside if isinstance(inside, Scope) and inside.vector is None and not inside.fills else None
-
-
-def _emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, split: bool) -> None:
-    """Emits a vector's loop around loops of rows, a block of rows after the other: what the lanes need is computed before them. The parts
-    share the outermost loop that does not change the lanes' places, since they would otherwise have a row of images each."""
-    outer = [v for v in scope.variables if v is not scope.vector]
-    lets = [n for load in below(inside.stores) if isinstance(load, Load) for n, _ in load.access.address.lets]
-    # where a row has places of its own, several vectors share what these take
-    tiers = (2, 1) if any(v in n.domain for n in lets for v in inside.variables) else (1,)
-    shares_rows = split and (not outer or any(outer[0] in n.domain and scope.vector in n.domain for n in lets))
-    down = inside.variables[0]
-
-    def blocks() -> None:
-        first, last = (
-            ctx.parts.share(ctx.sizes.of(down.extent)) if shares_rows else (const(I64, 0), ctx.sizes.of(down.extent))
-        )
-        with ctx.levels.loop(first, last, ROWS) as block:
-            stop = ctx.f.smin(ctx.f.add(block.index, ROWS), last)
-            lanes = partial(_emit_lanes, ctx, inside, _Block(ctx, inside.variables, (block.index, stop)))
-            nest(ctx, [v for v in scope.variables if v is scope.vector], lanes, vector=scope.vector, tiers=tiers)
-
-    nest(ctx, outer, blocks, split=split and not shares_rows)
-
-
-class _Block(Spans):
-    """The range of a loop over some of its rows, and those of the loops inside."""
-
-    def __init__(self, ctx: KernelContext, variables: Sequence[LoopVar], rows: Range) -> None:
-        super().__init__(ctx, variables)
-        self.rows = rows
-
-    def of(self, v: LoopVar) -> Range:
-        return self.rows if v is self.variables[0] else super().of(v)
-
-
-def _emit_lanes(ctx: KernelContext, inside: Scope, block: _Block) -> None:
-    """Emits the loops of rows inside of a vector, once for lanes whose lookups are in windows and once for others. What is the same in
-    all rows is loaded before both, without a window."""
-    values, f = ctx.values, ctx.f
-
-    def rows() -> None:
-        nest(ctx, inside.variables, lambda: _emit_steps(ctx, inside, {}), spans=block)
-
-    of_rows = (
-        n.access for n in below(inside.stores) if isinstance(n, Load) and not n.domain.isdisjoint(inside.variables)
-    )
-    loads = {access: None for access in of_rows if values.has_window(access)}
-    if not loads:
-        rows()
-        return
-    windows = {(access, copy): values.window(access, copy) for access in loads for copy in values.copies}
-    fits = reduce(f.and_, (w.fits for w in windows.values()))
-    with ctx.levels.when(fits), values.within(windows):
-        rows()
-    with ctx.levels.when(f.not_(fits)):
-        rows()
 
 
 def _perhaps_single(ctx: KernelContext, scope: Scope) -> LoopVar | None:
@@ -202,6 +144,8 @@ def _vertical_tiers(ctx: KernelContext, scope: Scope) -> tuple[int, ...]:
     if count == 0:
         heavy = max((cost(n, inner) for s in loops for n in bodies_of(s)), default=1)
         return (2,) if heavy >= 40 else (4, 1) if heavy <= LIGHT else (4,)
+    if any(scope.vector in with_ranges_of_their_own(r) for s in loops for r in s.reductions):
+        return (1,)  # all lanes walk over what is between the first of their ranges and the last
     # what is done once with the sums may be long: the iterations of the sums are what takes time
     heavy = max(cost(n, inner) for s in loops if s.reductions for n in bodies_of(s))
     block = 16 if heavy <= 5 else 8 if heavy <= 9 else 4 if heavy < 20 else 2

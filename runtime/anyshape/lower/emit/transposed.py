@@ -18,7 +18,7 @@ from anyshape.lower.emit.nest import vector_range
 from anyshape.lower.emit.rows import emit_scope
 from anyshape.lower.gemm.packing import PACK_ARGUMENTS, pack_name
 from anyshape.lower.gemm.thin import THIN_ARGUMENTS, join_name, part_name
-from anyshape.lower.gemm.transposition import TRANSPOSE_ARGUMENTS, transpose_name
+from anyshape.lower.gemm.transposition import TRANSPOSE_ARGUMENTS, lanes_of, moved_as, transpose_name
 from anyshape.lower.ir.dag import Access, Load, LoopVar, affine
 from anyshape.lower.llvm.types import F32, I1, I64, VOID, Type, Val, const
 from anyshape.lower.schedule.tree import Loop, Scope, transposed_loads
@@ -43,13 +43,13 @@ def emit_transposed(ctx: KernelContext, scope: Scope) -> None:
     assert isinstance(loop, Loop)
     f, lanes = ctx.f, ctx.lanes
     outer = [v for v in scope.variables if v is not along and v is not across]
-    tall, wide = (f.compare("ge", ctx.sizes.of(v.extent), lanes) for v in (across, along))
     blocks = _Blocks(ctx, along, across, loop)
+    tall, wide = (f.compare("ge", ctx.sizes.of(v.extent), blocks.least or lanes) for v in (across, along))
     with ctx.levels.when(f.and_(wide, tall)):
         blocks.loops(outer)
     joins = f.and_(f.and_(tall, f.not_(wide)), blocks.joins())
     parts = f.and_(f.and_(wide, f.not_(tall)), blocks.parts())
-    for thin, move in ((joins, blocks.join), (parts, blocks.part)) if blocks.is_copy else ():
+    for thin, move in ((joins, blocks.join), (parts, blocks.part)) if blocks.has_thin else ():
         with ctx.levels.when(thin):
             blocks.loops(outer, move=move)
     with ctx.levels.when(f.not_(f.or_(wide, joins))):
@@ -59,12 +59,22 @@ def emit_transposed(ctx: KernelContext, scope: Scope) -> None:
 
 
 def can_transpose(scope: Scope) -> bool:
-    """Whether the library has packers for the operands' element types."""
+    """Whether the library has packers for the operands' element types, or copies what is stored."""
     loop = scope.steps[0]
     if scope.vector is None or scope.transposed is None or not isinstance(loop, Loop):
         return False
     transposed = transposed_loads(loop.stores, scope.vector, scope.transposed)
-    return all(elementwise.memory_type(n.dtype) in gemm.ELEMENTS for n in transposed)
+    packed = all(elementwise.memory_type(n.dtype) in gemm.ELEMENTS for n in transposed)
+    return packed or _is_copy(loop, scope.vector, transposed)
+
+
+def _is_copy(loop: Loop, along: LoopVar, transposed: Sequence[Load]) -> bool:
+    """Whether nothing but the transposed operand is stored, side by side."""
+    stores = loop.stores
+    if len(stores) != 1 or stores[0].value not in transposed:
+        return False
+    access = stores[0].access
+    return access.address.coefficient(along) == 1 and not access.bounds and not access.address.lets
 
 
 class _Blocks:
@@ -76,6 +86,10 @@ class _Blocks:
         self.side = side_of_block(ctx.f.target)
         self.tiles: dict[Load, Buffer] = {}
         self.transposed = transposed_loads(loop.stores, along, across)
+        self.is_copy = _is_copy(loop, along, self.transposed)
+        self.element = moved_as(elementwise.memory_type(self.transposed[0].dtype))
+        self.least = lanes_of(ctx.f.target, self.element) if self.is_copy else 0
+        self.has_thin = self.is_copy and self.element in gemm.ELEMENTS
         for n in () if self.is_copy else self.transposed:
             slack = gemm.tiles_for(ctx.f.target, elementwise.memory_type(n.dtype)).slack
             tensor = ctx.memory.reserve(n.dtype, self.side * self.side + slack)
@@ -110,19 +124,10 @@ class _Blocks:
                 ctx.levels.bind(self.across, across.index)
                 vector_range(ctx, self.along, (4,), (j, ends[1]), self.body)
 
-    @property
-    def is_copy(self) -> bool:
-        """Whether nothing but the transposed operand is stored, side by side."""
-        stores = self.loop.stores
-        if len(stores) != 1 or stores[0].value not in self.transposed:
-            return False
-        access = stores[0].access
-        return access.address.coefficient(self.along) == 1 and not access.bounds and not access.address.lets
-
     def copy(self, n: Val, m: Val, split: bool) -> None:
         """Calls the library to copy from the operand to the result; the longer side is shared out."""
         ctx, f, store = self.ctx, self.ctx.f, self.loop.stores[0]
-        load, element = store.source, elementwise.memory_type(store.value.dtype)
+        load, element = store.source, self.element
         f.module.declare(transpose_name(element), VOID, [type_ for _, type_ in TRANSPOSE_ARGUMENTS])
         down, right = (const(I64, 0), n), (const(I64, 0), m)
         if split:
@@ -154,7 +159,7 @@ class _Blocks:
 
     def _gapless(self, short: LoopVar, long: LoopVar, stored: bool) -> Val:
         f, ctx, store = self.ctx.f, self.ctx, self.loop.stores[0]
-        if not self.is_copy:
+        if not self.has_thin:
             return const(I1, 0)
         access = store.access if stored else store.source
         step, count = ctx.sizes.of(access.address.coefficient(long)), ctx.sizes.of(short.extent)

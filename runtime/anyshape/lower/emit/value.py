@@ -51,13 +51,14 @@ are read as by a gather."""
 @dataclass(frozen=True, slots=True)
 class Window:
     """Two vectors of neighbours that have all that the lanes of a load read: from the element `lowest` on, those of `first` and of `second`
-    (which lanes are read), lane i at `places[i]`; `fits` says whether it is so."""
+    (which lanes are read; None: no second vector), lane i at `places[i]`; `fits` says whether it is so, `is_narrow` whether one has."""
 
     lowest: Val
     places: Val
     first: Val
-    second: Val
+    second: Val | None
     fits: Val
+    is_narrow: Val
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +273,9 @@ class Values:
         lets = [n for n, _ in access.address.lets if self.varies(n)]
         return bool(lets) and all(v in self.levels.level_of for n in lets for v in n.domain)
 
-    def window(self, access: Access, copy: int) -> Window:
-        """The window of a load that has one, computed at the current level. Lanes that do not exist are where the first one is."""
+    def neighbours(self, access: Access, copy: int) -> tuple[Val, Val, Val]:
+        """Of a load that has a window: the lowest place of its lanes, how much further the last one is (twice the lanes at most), and how
+        much further each is. Lanes that do not exist are where the first one is."""
         assert self.vector is not None
         f, lanes = self.f, self.vector.lanes
         _, offsets = self.lane_offsets(access.address, copy)
@@ -283,11 +285,16 @@ class Values:
             offsets = f.select(mask, offsets, f.splat(f.extract(offsets, 0), lanes))
         lowest = f.reduce("smin", offsets)
         places = f.convert("trunc", f.smin(f.sub(offsets, lowest), 2 * lanes), I32)
-        last = f.reduce("smax", places)
+        return lowest, f.reduce("smax", places), places
+
+    def window(self, lowest: Val, last: Val, places: Val, exists: Val | None = None) -> Window:
+        """The window of such places; `exists`: whether the first lane does."""
+        f, lanes = self.f, places.type.lanes
         first, second = (f.compare("le", const_vector(I32, list(range(at, at + lanes))), last) for at in (0, lanes))
-        if mask is not None:
-            first, second = (f.and_(m, f.splat(f.extract(mask, 0), lanes)) for m in (first, second))
-        return Window(lowest, places, first, second, f.compare("lt", last, 2 * lanes))
+        if exists is not None:
+            first, second = (f.and_(m, f.splat(exists, lanes)) for m in (first, second))
+        fits, is_narrow = (f.compare("lt", last, n) for n in (2 * lanes, lanes))
+        return Window(lowest, places, first, second, fits, is_narrow)
 
     @contextmanager
     def within(self, windows: dict[tuple[Access, int], Window]) -> Iterator[None]:
@@ -299,7 +306,8 @@ class Values:
     def _from_window(self, window: Window, pointer: Val, type_: Type) -> Val:
         first = self.f.gep(pointer, window.lowest, type_)
         low = self.f.masked_load(first, type_, window.first)
-        return self.f.permute(low, self.f.masked_load(first, type_, window.second, type_.lanes), window.places)
+        high = low if window.second is None else self.f.masked_load(first, type_, window.second, type_.lanes)
+        return self.f.permute(low, high, window.places)
 
     # masks
 

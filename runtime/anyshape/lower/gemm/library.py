@@ -18,7 +18,7 @@ from anyshape.equations import entropy
 from ..llvm import polling
 from ..llvm.builder import Module
 from ..llvm.jit import CodegenError, Loaded, load_object, object_by_key, object_key
-from ..llvm.types import BF16, F16, F32, F64, I8, I32, I64, Type
+from ..llvm.types import BF16, F16, F32, F64, I8, I16, I32, I64, Type
 from ..target import Target
 from .codes import SIDES, emit_pack_codes, pack_codes_name, table_of
 from .microkernels import emit_keeping, emit_kernels, keeping_name, table_name
@@ -34,7 +34,9 @@ STORED = (F16, BF16)
 """Types that operands of f32 products may have in memory: kernels of their own widen B as they read it, packers A as they pack it."""
 CODES = (I8,)
 """Bytes, whose products are those of words."""
-ALL = (*ELEMENTS, *STORED, *CODES)
+MOVED = (I16,)
+"""Types that are transposed, and not computed with."""
+ALL = (*ELEMENTS, *STORED, *CODES, *MOVED)
 
 
 def library_module(target: Target, element: Type) -> Module:
@@ -54,13 +56,17 @@ def library_module(target: Target, element: Type) -> Module:
             emit_kernels(module, tiles, a_unsigned=a_unsigned)
         for side in SIDES:
             emit_pack_codes(module, tiles, side)
+        emit_transpose(module, element)
+        return module
+    if element in MOVED:
+        emit_transpose(module, element)
         return module
     tiles = tiles_for(target, element)
     emit_kernels(module, tiles)
     emit_pack(module, tiles)
     emit_pack_all(module, element)
     emit_touch(module, element)
-    emit_transpose(module, tiles)
+    emit_transpose(module, element)
     emit_thin(module, tiles)
     return module
 
@@ -86,7 +92,9 @@ def symbols_of(element: Type) -> tuple[str, ...]:
         tables = table_name(F32, element), keeping_name(F32, element)
         return (*tables, pack_name(element, F32), pack_name(element), pack_all_name(element))
     if element in CODES:
-        return (*map(table_of, (False, True)), *map(pack_codes_name, SIDES))
+        return (*map(table_of, (False, True)), *map(pack_codes_name, SIDES), transpose_name(element))
+    if element in MOVED:
+        return (transpose_name(element),)
     names = (table_name, pack_name, pack_all_name, touch_name, transpose_name, join_name, part_name)
     return tuple(name(element) for name in names)
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.transpose import transpose
-from ..llvm.types import I8, I64, PTR, VOID, Type, Val, const
-from .tiles import Tiles
+from ..llvm.types import I8, I16, I64, PTR, VOID, Type, Val, const
+from ..target import Target
 
 TRANSPOSE_ARGUMENTS = [
     ("source", PTR),
@@ -38,9 +38,19 @@ def transpose_name(element: Type) -> str:
     return f"anyshape_gemm_{element.suffix}_turn"
 
 
-def emit_transpose(module: Module, tiles: Tiles) -> None:
+def moved_as(element: Type) -> Type:
+    """The element type whose function copies elements of a type: of 8 and 16 bits, integers as wide."""
+    return {8: I8, 16: I16}.get(element.bits, element)
+
+
+def lanes_of(target: Target, element: Type) -> int:
+    """The side of a square: a vector, and of elements of 8 and 16 bits 16 bytes, which are interleaved as they are."""
+    return (target.vector_bytes if element.bytes >= 4 else 16) // element.bytes
+
+
+def emit_transpose(module: Module, element: Type) -> None:
     """Emits the exported function."""
-    element, lanes = tiles.element, tiles.lanes
+    lanes = lanes_of(module.target, element)
     with module.function(transpose_name(element), VOID, TRANSPOSE_ARGUMENTS) as f:
         copy = _Copy(f=f, element=element, lanes=lanes, **{name: f.arg(name) for name, _ in TRANSPOSE_ARGUMENTS})
         past = f.compare("gt", copy.moved, f.target.last_cache_holds)
@@ -96,9 +106,19 @@ class _Copy:
             with f.for_range(0, whole, self.per_line) as down:
                 rows = [self.row_starts(f.add(down.index, k)) for k in range(0, self.per_line, self.lanes)]
                 with f.for_range(strip.index, end, self.lanes) as right:
-                    for at, starts in enumerate(rows):
+                    if self.element.bytes < 4:
+                        self.store_lines([self.transposed(starts, right.index) for starts in rows], down.index)
+                    for at, starts in enumerate(rows) if self.element.bytes >= 4 else ():
                         self.square(starts, f.add(down.index, at * self.lanes), right.index, f.store_past_caches)
         f.end_past_caches()
+
+    def store_lines(self, squares: Sequence[tuple[Val, list[Val]]], i: Val) -> None:
+        """Stores squares side by side line after line: a processor puts few lines together at a time."""
+        f, place = self.f, self.place(squares[0][0], i)
+        for row in zip(*(transposed for _, transposed in squares), strict=True):
+            for at, part in enumerate(row):
+                f.store_past_caches(part, f.gep(place, at * self.lanes, self.element))
+            place = f.gep(place, self.to_step, self.element)
 
     def across_lines(self, whole: Val) -> None:
         """Stores lines past the caches where rows of the result begin anywhere: two lines' worth of each row are held, out of which the
@@ -149,11 +169,27 @@ class _Copy:
         width = f.select(self.is_wide(), const(I64, STRIP * lanes), const(I64, lanes))
         with f.for_range(self.first, self.last, width) as strip:
             end = f.smin(f.add(strip.index, width), self.last)
-            with f.for_range(begin, self.rows, lanes) as down:
+            if self.element.bytes < 4:
+                self.short_squares(begin, strip.index, end)
+            else:
+                self.strip(begin, strip.index, end)
+
+    def strip(self, begin: Val, first: Val, end: Val) -> None:
+        f, lanes = self.f, self.lanes
+        with f.for_range(begin, self.rows, lanes) as down:
+            i = f.smin(down.index, f.sub(self.rows, lanes))
+            starts = self.row_starts(i)
+            with f.for_range(first, end, lanes) as right:
+                self.square(starts, i, right.index, f.store)
+
+    def short_squares(self, begin: Val, first: Val, end: Val) -> None:
+        """Copies a strip by squares whose rows are parts of a line: those of the same lines one after the other."""
+        f, lanes = self.f, self.lanes
+        with f.for_range(begin, self.rows, self.per_line) as line, f.for_range(first, end, lanes) as right:
+            last = f.smin(f.add(line.index, self.per_line), self.rows)
+            with f.for_range(line.index, last, lanes) as down:
                 i = f.smin(down.index, f.sub(self.rows, lanes))
-                starts = self.row_starts(i)
-                with f.for_range(strip.index, end, lanes) as right:
-                    self.square(starts, i, right.index, f.store)
+                self.square(self.row_starts(i), i, right.index, f.store)
 
     def is_wide(self) -> Val:
         """Whether strips have several vectors of columns. Memory beyond the caches is read sooner if the side with the longer steps, of

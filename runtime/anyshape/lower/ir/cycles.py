@@ -23,6 +23,7 @@ class Cycle:
         self.late: set[Load] = set()
         """Loads of what is written at the position itself."""
         self.backward = isinstance(unit[0].form, Step) and unit[0].form.backward
+        self.extent = _along(unit[0]).extent
         history = {t for q in unit for t in self._read_elsewhere(q)} | set(outputs)
         history |= {t for t in self.targets if sum(q.target is t for q in unit) > 1}
         self.inlined: dict[Tensor, Equation] = {}

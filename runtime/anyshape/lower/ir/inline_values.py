@@ -20,6 +20,7 @@ from anyshape.dtypes import BOOL, I64, DType, highest, lowest
 from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
 from anyshape.equations.numeric import compute
 from anyshape.equations.refusing import element_of, equation_text
+from anyshape.lower.ir.clamped import Along, is_clamped
 from anyshape.lower.ir.cycles import Cycle
 from anyshape.lower.ir.dag import (
     Access,
@@ -312,7 +313,7 @@ class InlinedValues:
         """
         bounds: list[Bound] = []
         for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
-            if self._checkable(i) and (i, n) not in self.context.inside:
+            if self._checkable(i, n) and (i, n) not in self.context.inside:
                 words = ("index ", Index(), f" is out of range for axis {axis} of ", said[0], " with size ", n)
                 bounds.append(Bound(i, n, self.refused(words, said), guard))
         return tuple(bounds)
@@ -332,8 +333,9 @@ class InlinedValues:
         yield
         self.current = outer
 
-    def _checkable(self, i: Affine) -> bool:
-        return _has_load(i) or i in self.demanded
+    def _checkable(self, i: Affine, n: Size) -> bool:
+        along = None if self.cycle is None else Along(self.cycle.position, self.cycle.extent)
+        return (_has_load(i) and not is_clamped(i, n, along)) or i in self.demanded
 
     def reduce(self, e: Reduce, env: Env, guard: DagNode | None) -> DagNode:
         node = self._reduce(e, env, guard)

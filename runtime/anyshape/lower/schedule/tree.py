@@ -15,7 +15,7 @@ from itertools import count
 
 from anyshape.dims import Size
 from anyshape.lower.analyse.classify import accesses, along_stores, contiguous, cost, vote
-from anyshape.lower.analyse.empty_iterations import is_cut
+from anyshape.lower.analyse.empty_iterations import is_cut, with_ranges_of_their_own
 from anyshape.lower.analyse.windows import Folded, Windows
 from anyshape.lower.analyse.written_out import Tiled
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, walk
@@ -203,6 +203,8 @@ class _Planner:
         """The free variable with most votes, if all targets share it."""
         stores = targets_of(targets)
         ranked = vote(stores, reds, self.done) if reds else along_stores(stores) or vote(stores, reds, self.done)
+        apart = frozenset[LoopVar]().union(*(_walked_alone(r) for r in reds))
+        ranked = [v for v in ranked if v not in apart]
         first = next((v for v in ranked if v not in bound), None)
         return first if first in shared else None
 
@@ -252,6 +254,15 @@ class _Planner:
                 vector = ranked[0] if ranked else order[-1]
                 order = (*(v for v in order if v is not vector), vector)
             scope.steps.append(Loop(order, vector, tuple(rs), stores))
+
+
+def _walked_alone(r: Reduction) -> frozenset[LoopVar]:
+    """Variables for whose values a reduction has ranges of its own, where it reads along these what is contiguous: lanes along the
+    variables would walk over all that is between the first of their ranges and the last."""
+    own, apart = frozenset(r.variables), with_ranges_of_their_own(r)
+    reads = [n.access for n in walk([r.body]) if isinstance(n, Load) and n.domain & own] if apart else []
+    along = {v for x in reads for v, c in x.address.terms if contiguous(c)}
+    return apart - along if along & own else frozenset()
 
 
 def targets_of(targets: list[Target]) -> tuple[Store, ...]:

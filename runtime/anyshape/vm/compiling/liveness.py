@@ -17,10 +17,13 @@ from anyshape.equations.dependencies import needed, reads
 from anyshape.equations.interpret import interpret
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.callee import calls_in_sight
-from anyshape.graph.value import SMALL, Element, Node, Value
+from anyshape.graph.value import Element, Node, Value
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, TableStep, ViewStep
 from anyshape.vm.compiling.kernels import THREADS, KernelMaker, LoweredStep
 from anyshape.vm.program.table import ELEMENT_CODE
+
+MOST_ASSERTED = 1 << 20
+"""The most elements of a constant on which an assert is evaluated while compiling, which takes milliseconds, and not in each call."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -325,8 +328,10 @@ def _demands(step: Step) -> TypeGuard[KernelStep]:
 
 
 def _holds(step: KernelStep, assertion: Equation) -> bool:
-    """Tests whether an assert reads nothing but small constants, and holds of these."""
-    constants = {t: v.constant for v, t in step.tensors.items() if v.constant is not None and v.constant.size <= SMALL}
+    """Tests whether an assert reads nothing but constants, not too large, and holds of these."""
+    constants = {
+        t: v.constant for v, t in step.tensors.items() if v.constant is not None and v.constant.size <= MOST_ASSERTED
+    }
     kept = needed(step.equations, [assertion.target])
     read = {t for q in kept for t in reads(q)} - {q.target for q in kept}
     if not read <= constants.keys() or any(free_symbols(n) for t in read for n in t.shape):

@@ -6,14 +6,14 @@ converted by the caller. Each function states its bound in ulp (of results in th
 it. The polynomials are minimax fits made for this project with the Remez exchange in 50 digits.
 """
 
-from .exponential import erf, exp, sigmoid, tanh
+from .exponential import erf, exp, expm1, sigmoid, tanh
 from .integers import floor_div, floor_mod, trunc_div, trunc_mod
-from .logarithm import log
+from .logarithm import log, log1p
 from .power import pow_
 from .rounding import abs_, ceil, copysign, floor, fmod, maximum, minimum, round_even, sqrt, trunc
 from .trigonometric import cos, sin
 
 __all__ = [
-    "abs_", "ceil", "copysign", "cos", "erf", "exp", "floor", "floor_div", "floor_mod", "fmod", "log", "maximum",
+    "abs_", "ceil", "copysign", "cos", "erf", "exp", "expm1", "floor", "floor_div", "floor_mod", "fmod", "log", "log1p", "maximum",
     "minimum", "pow_", "round_even", "sigmoid", "sin", "sqrt", "tanh", "trunc", "trunc_div", "trunc_mod"
 ]  # fmt: skip

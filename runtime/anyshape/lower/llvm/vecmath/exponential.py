@@ -93,6 +93,17 @@ def _expm1_of_nonpositive(f: FunctionBuilder, y: Val) -> Val:
     return f.fma(power, value, f.sub(power, 1.0))
 
 
+def expm1(f: FunctionBuilder, x: Val) -> Val:
+    """e**x - 1: 2 ulp, also near zero, whose sign it keeps; -1 at -inf, overflow gives inf."""
+    wide = x.type.scalar == F64
+    n, r = _reduce(f, clamp_keeping_nan(f, x, -80.0, 710.0 if wide else 89.0))
+    value = f.fma(f.mul(r, r), horner(f, r, _EXP_F64 if wide else _EXPM1_F32), r)
+    low = const(n.type, -1022.0 if wide else -126.0)
+    less = f.neg(n)
+    one = power_of_two(f, f.select(f.fcmp("ogt", low, less), low, less))
+    return copysign(f, scale(f, f.add(value, f.sub(1.0, one)), n), x)
+
+
 def sigmoid(f: FunctionBuilder, x: Val) -> Val:
     """1 / (1 + e**-x): 2.5 ulp where the result is normal."""
     return f.fdiv(const(x.type, 1.0), f.add(exp(f, f.neg(x)), 1.0))

@@ -1,13 +1,19 @@
 """Integer division that cannot trap: x / 0 is 0 with remainder 0, and the lowest number divided by -1 wraps to itself.
 
-In: integer values of one type. Out: the same type. Up to 32 bits the quotient is made by an f64 division, which is
-exact for them and, unlike integer division, exists for vectors.
+In: integer values of one type. Out: the same type. The quotient of vectors is made by an f64 division, which is exact for integers of
+up to 53 bits and, unlike integer division, exists for vectors; of integers of 64 bits where all lanes have fewer than `SHORT`.
 """
 
 from __future__ import annotations
 
 from ..builder import FunctionBuilder
 from ..types import F64, I32, Operand, Val, const
+from .rounding import trunc
+
+SHORT = 50
+"""Bits of a magnitude that is converted to f64 and back by adding `_SHIFT`, as processors do that have no instruction for it."""
+_SHIFT = 1.5 * 2.0**52
+_SHIFT_BITS = 0x4338000000000000
 
 
 def _safe(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
@@ -22,8 +28,10 @@ def _safe(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
 def _quotient(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
     """a / b toward zero, b safe."""
     bits = a.type.bits
-    if bits == 64 or not a.type.lanes:
+    if not a.type.lanes:
         return f.binary("udiv" if unsigned else "sdiv", a, b)
+    if bits == 64:
+        return _long_quotient(f, a, b, unsigned)
     to_float, to_int = ("uitofp", "fptoui") if unsigned else ("sitofp", "fptosi")
     if bits < 32:
         widen = "zext" if unsigned else "sext"
@@ -31,6 +39,20 @@ def _quotient(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
         return f.convert("trunc", _quotient(f, a32, b32, False), a.type)
     ratio = f.fdiv(f.convert(to_float, a, F64), f.convert(to_float, b, F64))
     return f.convert(to_int, ratio, I32)
+
+
+def _long_quotient(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
+    """The same for vectors of 64 bits: by floats if all lanes are short, else lane by lane."""
+    high = f.or_(*(x if unsigned else f.add(x, 1 << SHORT) for x in (a, b)))
+    short = f.reduce("and", f.compare("lt", high, 1 << (SHORT + (not unsigned)), unsigned=True))
+    with f.if_else(short) as branch:
+        with branch.then():
+            x, y = (f.sub(f.bitcast(f.add(v, _SHIFT_BITS), F64.vector(a.type.lanes)), _SHIFT) for v in (a, b))
+            ratio = f.add(trunc(f, f.fdiv(x, y)), _SHIFT)
+            branch.give(f.sub(f.bitcast(ratio, a.type), _SHIFT_BITS))
+        with branch.otherwise():
+            branch.give(f.binary("udiv" if unsigned else "sdiv", a, b))
+    return branch.results[0]
 
 
 def trunc_div(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:

@@ -10,7 +10,8 @@ import math
 
 from ..builder import FunctionBuilder
 from ..types import F64, Val, const
-from .pieces import horner, split_exponent
+from .pieces import exponent_value, format_of, horner, split_exponent, split_normal
+from .rounding import copysign
 
 # (log(1 + t) - t + t**2/2) / t**3 on [sqrt(1/2) - 1, sqrt(2) - 1]
 _LOG_F32 = (
@@ -36,6 +37,19 @@ def log(f: FunctionBuilder, x: Val) -> Val:
     m, e = split_exponent(f, x)
     t = f.sub(m, 1.0)
     return _specials(f, x, _log_f64(f, t, e) if x.type.scalar == F64 else _log_f32(f, t, e))
+
+
+def log1p(f: FunctionBuilder, x: Val) -> Val:
+    """log(1 + x): 1.5 ulp in f32 and f64, also near zero, whose sign it keeps; log1p(-1) = -inf, NaN below.
+
+    1 + x is m * 2**n; m - 1 = x * 2**-n + (2**-n - 1) is rounded once, unless x is so large that the 1 does not matter."""
+    form = format_of(x.type)
+    whole = f.add(x, 1.0)
+    m, n = split_normal(f, whole)
+    part = f.bitcast(f.sub(form.bias << form.mantissa, n), x.type)
+    t = f.select(f.compare("lt", x, 2.0**60), f.fma(x, part, f.sub(part, 1.0)), f.sub(m, 1.0))
+    e = exponent_value(f, n, x.type)
+    return copysign(f, _specials(f, whole, _log_f64(f, t, e) if x.type.scalar == F64 else _log_f32(f, t, e)), x)
 
 
 def _log_f32(f: FunctionBuilder, t: Val, e: Val) -> Val:

@@ -72,19 +72,28 @@ def _widen(f: FunctionBuilder, n: Val, like: Type) -> Val:
     return n if like.bits == 32 else f.convert("sext", n, like.as_int())
 
 
+def split_normal(f: FunctionBuilder, x: Val) -> tuple[Val, Val]:
+    """(m, n) with x == m * 2**n and m in [sqrt(1/2), sqrt(2)), of a positive normal x; n as the exponent field of a float's bits is."""
+    form = format_of(x.type)
+    shifted = f.sub(f.bitcast(x, x.type.as_int()), form.sqrt_half)
+    low = f.and_(shifted, (1 << form.mantissa) - 1)
+    return f.bitcast(f.add(low, form.sqrt_half), x.type), f.sub(shifted, low)
+
+
+def exponent_value(f: FunctionBuilder, n: Val, like: Type) -> Val:
+    """What `split_normal` gives for an exponent, as a float."""
+    exponent = f.ashr(n, format_of(like).mantissa)
+    return f.convert("sitofp", f.convert("trunc", exponent, I32) if like.bits == 64 else exponent, like)
+
+
 def split_exponent(f: FunctionBuilder, x: Val) -> tuple[Val, Val]:
     """(m, e) with x == m * 2**e and m in [sqrt(1/2), sqrt(2)), of a positive finite x, subnormal ones included."""
     form = format_of(x.type)
     tiny = f.compare("lt", x, form.smallest)
-    scaled = f.select(tiny, f.mul(x, 2.0 ** (form.mantissa + 1)), x)
-    shifted = f.sub(f.bitcast(scaled, x.type.as_int()), form.sqrt_half)
-    exponent = f.ashr(shifted, form.mantissa)
-    low = f.and_(shifted, (1 << form.mantissa) - 1)
-    mantissa = f.bitcast(f.add(low, form.sqrt_half), x.type)
-    if x.type.bits == 64:
-        exponent = f.convert("trunc", exponent, I32)
-    whole = f.convert("sitofp", exponent, x.type)
-    return mantissa, f.sub(whole, f.select(tiny, const(x.type, form.mantissa + 1), const(x.type, 0)))
+    mantissa, n = split_normal(f, f.select(tiny, f.mul(x, 2.0 ** (form.mantissa + 1)), x))
+    return mantissa, f.sub(
+        exponent_value(f, n, x.type), f.select(tiny, const(x.type, form.mantissa + 1), const(x.type, 0))
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,76 @@
+"""Indices of data that are within an axis whatever the data is: least and most values say so, or a choice of such indices.
+
+In: an index, the extent of the axis, the position of the recurrence that is open. Out: whether it needs no check.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyshape import dims
+from anyshape.dims import Cond, Dim, Size
+from anyshape.lower.ir.dag import Affine, Constant, DagNode, LoopIndex, Operation, SizeValue, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """A position, which is from 0 on and below the extent."""
+
+    symbol: Dim
+    extent: Size
+
+
+def is_clamped(i: Affine, n: Size, along: Along | None) -> bool:
+    """Whether an index that is data is one of an axis of n elements."""
+    if i.terms or len(i.lets) != 1 or i.lets[0][1] != 1:
+        return False
+    node, offset = i.lets[0][0], i.offset
+    # what varies with a variable, or with the position, is computed where there is one; the rest ahead of the loop
+    extents = {v.extent for v in node.domain}
+    if along is not None and any(
+        along.symbol in dims.free_symbols(s) for s in map(_size, walk([node])) if s is not None
+    ):
+        extents.add(along.extent)
+    bounds = _Bounds(frozenset(extents), along)
+    return bounds.is_at_least(node, -offset) and bounds.is_at_most(node, n - 1 - offset)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    open: frozenset[Size]
+    along: Along | None
+
+    def is_at_least(self, node: DagNode, least: Size) -> bool:
+        match node:
+            case Operation(name="max", args=args):
+                return any(self.is_at_least(a, least) for a in args)
+            case Operation(name="min", args=args) | Operation(name="select", args=(_, *args)):
+                return all(self.is_at_least(a, least) for a in args)
+            case LoopIndex():
+                return dims.le(least, 0) is True
+        size = _size(node)
+        if size is None:
+            return False
+        return dims.ge(size, least) is True or (dims.le(least, 0) is True and any(size == n - 1 for n in self.open))
+
+    def is_at_most(self, node: DagNode, most: Size) -> bool:
+        match node:
+            case Operation(name="min", args=args):
+                return any(self.is_at_most(a, most) for a in args)
+            case Operation(name="max", args=args) | Operation(name="select", args=(_, *args)):
+                return all(self.is_at_most(a, most) for a in args)
+            case LoopIndex(variable=v):
+                return dims.le(v.extent - 1, most) is True
+        size = _size(node)
+        if size is not None and self.along is not None and size == self.along.symbol:
+            size = self.along.extent - 1
+        return size is not None and dims.le(size, most) is True
+
+
+def _size(node: DagNode) -> Size | None:
+    match node:
+        case SizeValue(size=size) if not isinstance(size, Cond):
+            return size
+        case Constant(value=int() as value) if not isinstance(value, bool):
+            return value
+    return None
