@@ -107,4 +107,6 @@ def _check_alike(spec: OpSpec, other: OpSpec, constant: str, decided: frozenset[
         findings.unknown(span, "input", constant, [o.name for o in spec.inputs])
     elif constant in {o.name for o in other.inputs} and len(other.bilinear) == 3 and not _directions(other, constant):
         taps = other.bilinear[1].columns
-        findings.add(span, f"the input '{constant}' of '{other.name}' has no dim of {taps} taps, which bounds its errors")
+        findings.add(
+            span, f"the input '{constant}' of '{other.name}' has no dim of {taps} taps, which bounds its errors"
+        )

@@ -313,10 +313,10 @@ def gemm_rewrite_2(node: Node) -> Sequence[Value] | None:
         )
     ) is not True:
         return None
-    made1 = make("transpose", [b], {}, node.source)
-    if not takes("matmul_integer_to_float", [a, sa, za, made1, sb, zb, more]):
+    call1 = make("transpose", [b], {}, node.source)
+    if not takes("matmul_integer_to_float", [a, sa, za, call1, sb, zb, more]):
         return None
-    return [make("matmul_integer_to_float", [a, sa, za, made1, sb, zb, more], {}, node.source)]
+    return [make("matmul_integer_to_float", [a, sa, za, call1, sb, zb, more], {}, node.source)]
 
 
 GEMM = (

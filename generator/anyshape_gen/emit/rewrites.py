@@ -93,7 +93,7 @@ class _Rewriter:
         self.spec, self.rewrite, self.number, self.specs = spec, rewrite, number, specs
         self.scope = _Scope()
         self.code = Code()
-        self.nodes = self.made = 0
+        self.nodes = self.calls = 0
 
     def emit(self) -> Emitted:
         code = self.code
@@ -221,9 +221,9 @@ class _Rewriter:
             return values
         for k, part in enumerate(parts):
             if isinstance(part, Call):
-                self.made += 1
-                self.code.add(f"made{self.made} = {values[k]}")
-                values[k] = f"made{self.made}"
+                self.calls += 1
+                self.code.add(f"call{self.calls} = {values[k]}")
+                values[k] = f"call{self.calls}"
         self._leave(f"not {use('takes')}({quoted(spec.name)}, [{', '.join(values)}])")
         return values
 

@@ -65,12 +65,12 @@ def _by_order(eqs: Equations, q: Equation, partial: bool) -> list[Equation]:
     order = eqs.scratch(f"order_of_{q.target.name}", I64, q.target.shape)
     places = ravelled(form.over, [v.extent for v in form.over])
     gathered = substitute(q.value, point(form.over, order[q.index]))
-    found = Equation(order, q.index, places, q.source, form)
+    compacted = Equation(order, q.index, places, q.source, form)
     if not partial:
-        return [found, Equation(q.target, q.index, gathered, q.source)]
+        return [compacted, Equation(q.target, q.index, gathered, q.source)]
     none = Equation(order, eqs.indices("z", order.shape), const(-1, I64), q.source)
     is_there = apply("ge", order[q.index], 0)
-    return [none, found, Equation(q.target, q.index, gathered, q.source, Update("set", is_there))]
+    return [none, compacted, Equation(q.target, q.index, gathered, q.source, Update("set", is_there))]
 
 
 def _without_running(equations: Sequence[Equation]) -> list[Equation]:

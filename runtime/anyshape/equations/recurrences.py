@@ -57,9 +57,9 @@ def with_last_positions(equations: Sequence[Equation], results: Collection[Tenso
     for t, s in steps.items():
         readers = [q for q in equations if not isinstance(q.form, Step) and reads_any_of(q, t)]
         last = {q: _at_each_position(q, s) for q in readers if counts[q.target] == 1}
-        found = {q: p for q, p in last.items() if p is not None}
-        if counts[t] == 1 and t not in results and len(found) == len(readers):
-            instead |= found
+        replaced = {q: p for q, p in last.items() if p is not None}
+        if counts[t] == 1 and t not in results and len(replaced) == len(readers):
+            instead |= replaced
     return [instead.get(q, q) for q in equations]
 
 

@@ -94,12 +94,12 @@ def _define_the_rest_of(t: Tensor, stated: list[Equation], eqs: Equations) -> No
         }
         eqs.equations = [again.get(q, q) for q in eqs.equations]
         stated = [again.get(q, q) for q in stated]
-    made = []
+    zeros = []
     for part in parts:
         index = tuple(Var(f"z{k}", s.size) * s.step + s.first for k, s in enumerate(part))
-        made.append(Equation(t, index, const(0, t.dtype), stated[0].source if stated else ""))
+        zeros.append(Equation(t, index, const(0, t.dtype), stated[0].source if stated else ""))
     at = _place(t, stated, eqs)
-    eqs.equations[at:at] = made
+    eqs.equations[at:at] = zeros
 
 
 def _place(t: Tensor, stated: Sequence[Equation], eqs: Equations) -> int:
@@ -212,13 +212,13 @@ def _universe(t: Tensor, defining: Sequence[Equation], eqs: Equations) -> Box:
     own = frozenset[Dim]().union(*(dims.free_symbols(x.index) | x.own for x in lists))
     own |= {s for x in lists for each in x.sums for s in dims.free_symbols(each.before)}
     boxes = [_box(q) for q in defining]
-    made = []
+    spans = []
     for k, span in enumerate(whole):
         of_one = {b[k] for b in boxes if dims.free_symbols(b[k].first) & own}
         if len(of_one) > 1 or (of_one and any(b[k] not in of_one for b in boxes)):
             raise Undecided
-        made.append(of_one.pop() if of_one else span)
-    return tuple(made)
+        spans.append(of_one.pop() if of_one else span)
+    return tuple(spans)
 
 
 def _left_out(boxes: Sequence[Box], whole: Box) -> Iterator[Box]:

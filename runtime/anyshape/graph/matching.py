@@ -60,9 +60,9 @@ def is_finite(value: Value | None) -> bool:
 def takes(op: str, inputs: Sequence[Value | None]) -> bool:
     """Whether an op's inputs may have the dtypes of these values; of one that is None nothing is asked."""
     ops = all_ops()
-    found = ops.get(op) or ops[f"static.{op}"]
-    pairs = [(i.dtype, v.type.dtype.name) for i, v in zip(found.inputs, inputs, strict=True) if v is not None]
-    return all(name in found.dtypes.get(declared, (declared,)) for declared, name in pairs)
+    declared_op = ops.get(op) or ops[f"static.{op}"]
+    pairs = [(i.dtype, v.type.dtype.name) for i, v in zip(declared_op.inputs, inputs, strict=True) if v is not None]
+    return all(name in declared_op.dtypes.get(declared, (declared,)) for declared, name in pairs)
 
 
 def make(op: str, inputs: Sequence[Any], params: Mapping[str, Any], source: str) -> Value:

@@ -108,8 +108,8 @@ class Row:
                     branch.give(_by_digits(ctx, self.dtype, n, (keys, places, more_keys, more_places)))
             (result,) = branch.results
         assert o.position is not None
-        wanted = ctx.sizes.of(o.position.extent)
-        self.store(result, wanted if o.position.extent == extent else f.smin(wanted, n))
+        count = ctx.sizes.of(o.position.extent)
+        self.store(result, count if o.position.extent == extent else f.smin(count, n))
 
     def select(self, n: Val, count: Val) -> None:
         """Stores the first `count` positions of n, which are more."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from anyshape.dims import Size, substitute
 from anyshape.equations import Sorting, Tensor
 from anyshape.lower.analyse.collapse import collapse
-from anyshape.lower.analyse.turns import split_turns
+from anyshape.lower.analyse.periods import split_periods
 from anyshape.lower.analyse.unbounded import is_unbounded
 from anyshape.lower.analyse.windows import Folded, Windows, row_windows
 from anyshape.lower.analyse.written_out import Spread, Tiled, written_out
@@ -139,7 +139,7 @@ def schedule_group(group: Group) -> KernelSchedule:
         )
     # one component after the other: that others have a variable alone keeps no pair from being one loop
     dag = inlined.dag
-    parts = [[collapse(dag, [split_turns(dag, part)])[0] for part in components(stage)] for stage in inlined.stages]
+    parts = [[collapse(dag, [split_periods(dag, part)])[0] for part in components(stage)] for stage in inlined.stages]
     stages = [[s for part in stage for s in part] for stage in parts]
     first, whole = _phases(inlined.dag, stages, group)
     recurrences = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)

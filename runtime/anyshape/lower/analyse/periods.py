@@ -1,4 +1,4 @@
-"""Variables that run over something several times are split: of `i % n`, where i goes to q n, the turn becomes a loop and the place in it.
+"""Variables that run over something several times are split: of `i % n`, where i goes to q n, the period becomes a loop and the place in it.
 
 In: stores. Out: the same, in which an index that was computed by division is a variable, and a row of what is repeated is a row in memory.
 """
@@ -14,21 +14,21 @@ from anyshape.lower.ir.dag import Affine, Constant, Dag, DagNode, LoopIndex, Loo
 from anyshape.lower.ir.stores import Store, below
 
 LEAST = 16
-"""The least places of a turn, where their number is known: fewer fill no vector, and `written_out.py` has its own tiles of them."""
+"""The least places of a period, where their number is known: fewer fill no vector, and `written_out.py` has its own tiles of them."""
 
 
-def split_turns(dag: Dag, stores: Sequence[Store]) -> list[Store]:
+def split_periods(dag: Dag, stores: Sequence[Store]) -> list[Store]:
     """Splits one variable after the other; of several divisors the first that divides its extent."""
     while True:
-        found = next((turn for n in below(stores) if (turn := _turn(n)) is not None), None)
-        if found is None:
+        period_of = next((period for n in below(stores) if (period := _period(n)) is not None), None)
+        if period_of is None:
             return [*stores]
-        rebuilt = _Split(dag, *found)
+        rebuilt = _Split(dag, *period_of)
         stores = [rebuilt.store(s) for s in stores]
 
 
-def _turn(node: DagNode) -> tuple[LoopVar, Size, Size] | None:
-    """The variable, the number of its turns and of the places of each, if a node is the place in a turn."""
+def _period(node: DagNode) -> tuple[LoopVar, Size, Size] | None:
+    """The variable, the number of its periods and of the places of each, if a node is the place in a period."""
     match node:
         case Operation("mod", (LoopIndex(v), Constant(int() as n) | SizeValue(Dim() as n))):
             if isinstance(n, int) and n < LEAST:
@@ -39,7 +39,7 @@ def _turn(node: DagNode) -> tuple[LoopVar, Size, Size] | None:
 
 
 class _Split(Rebuild):
-    """Copies in which v is turn * n + place; of a single turn, place alone."""
+    """Copies in which v is period * n + place; of a single period, place alone."""
 
     def __init__(self, dag: Dag, v: LoopVar, count: Size, n: Size) -> None:
         place = v if count == 1 else dag.variable(n)
@@ -47,14 +47,14 @@ class _Split(Rebuild):
         self.v, self.parts = v, parts
         by = dag.dim(n, I64)
         of_v = {name: dag.op(name, I64, dag.var(v, I64), by) for name in ("mod", "floordiv")}
-        turn = dag.const(0, I64) if count == 1 else dag.var(parts[0][0], I64)
-        super().__init__(dag, {of_v["mod"]: dag.var(place, I64), of_v["floordiv"]: turn})
+        period = dag.const(0, I64) if count == 1 else dag.var(parts[0][0], I64)
+        super().__init__(dag, {of_v["mod"]: dag.var(place, I64), of_v["floordiv"]: period})
         self.terms: dict[DagNode, list[tuple[LoopVar, Size]]] = {
             of_v["mod"]: parts[-1:],
             of_v["floordiv"]: [(w, 1) for w, _ in parts[:-1]],
         }
         if count != 1:
-            start = dag.op("mul", I64, turn, by)
+            start = dag.op("mul", I64, period, by)
             self.memo[dag.var(v, I64)] = dag.op("add", I64, start, dag.var(place, I64))
 
     def variables(self, vs: tuple[LoopVar, ...]) -> tuple[LoopVar, ...]:
