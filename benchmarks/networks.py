@@ -198,10 +198,10 @@ def errors(case: Case, growth: float | None = None) -> dict[str, float]:
     import onnxruntime
 
     model, arguments = case.model(), case.arrays(case.at[-1])
-    asked = {} if growth is None else {"growth": growth}
     (exact,) = anyshape.compile(wide(model), growth=0).run({n: a.astype(np.float64) for n, a in arguments.items()})
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    results = {US: anyshape.compile(model, **asked).run(arguments), "onnxruntime": session.run(None, arguments)}
+    executable = anyshape.compile(model) if growth is None else anyshape.compile(model, growth=growth)
+    results = {US: executable.run(arguments), "onnxruntime": session.run(None, arguments)}
     size = float(np.sqrt(np.mean(np.square(exact))))
     return {name: float(np.sqrt(np.mean(np.square(y - exact)))) / size for name, (y,) in results.items()}
 

@@ -285,6 +285,7 @@ from anyshape_ops.ops.shapes import (
 from anyshape_ops.ops.signal import (
     DYN_DFT,
     DYN_DFT_ALONG,
+    DYN_DFT_MATRIX,
     DYN_DFT_OF_ROWS,
     DYN_LARGEST_FACTOR,
     DYN_MEL_WEIGHT_MATRIX,
@@ -293,12 +294,12 @@ from anyshape_ops.ops.signal import (
     DYN_STFT,
     DYN_STFT_OF_LONG_PARTS,
     DYN_SUMS_OF_PARTS,
-    DYN_TURNING_WAVES,
-    DYN_TWISTS,
-    LACED,
+    DYN_TWIDDLE_FACTORS,
+    INTERLEAVE_ROWS,
     SPECTRUM_OF_STEPS,
     STATIC_DFT,
     STATIC_DFT_ALONG,
+    STATIC_DFT_MATRIX,
     STATIC_DFT_OF_ROWS,
     STATIC_LARGEST_FACTOR,
     STATIC_MEL_WEIGHT_MATRIX,
@@ -307,12 +308,11 @@ from anyshape_ops.ops.signal import (
     STATIC_STFT,
     STATIC_STFT_OF_LONG_PARTS,
     STATIC_SUMS_OF_PARTS,
-    STATIC_TURNING_WAVES,
-    STATIC_TWISTS,
+    STATIC_TWIDDLE_FACTORS,
     SUMS_ACROSS_STEPS,
     SUMS_OF_SAMPLES,
     SUMS_WITHIN_STEPS,
-    TWISTED,
+    TIMES_TWIDDLES,
 )
 from anyshape_ops.ops.sorting import ARGSORT, DYN_TOPK, SEARCHSORTED, SORT, STATIC_TOPK, UNIQUE, UNIQUE_SLICES
 from anyshape_ops.ops.sparse import (
@@ -3255,7 +3255,7 @@ def steps_of_parts(
 
 # specs/signal.yaml:203
 @called
-def twists(
+def twiddle_factors(
     like: Operand,
     rows: int | Dim | Value,
     columns: int | Dim | Value,
@@ -3272,7 +3272,11 @@ def twists(
     (like: F[]) -> (y: F[rows, 2, columns])
     """
     return call_alias(
-        STATIC_TWISTS, DYN_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source
+        STATIC_TWIDDLE_FACTORS,
+        DYN_TWIDDLE_FACTORS,
+        [like],
+        {"rows": rows, "columns": columns, "size": size, "inverse": inverse},
+        source,
     )[0]
 
 
@@ -3288,13 +3292,13 @@ def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
 
 # specs/signal.yaml:242
 @called
-def twisted(x: Operand, table: Operand, real: bool = False, *, source: str = "") -> Value:
+def times_twiddles(x: Operand, table: Operand, real: bool = False, *, source: str = "") -> Value:
     """Complex numbers times those of a table, and behind them the same times the imaginary unit; with `real`,
     their real parts only.
 
     (x: F[*a, p, 2, m], table: F[p, 2, m]) -> (y: F[*a, 2, p, 1 if real else 2, m])
     """
-    return call(TWISTED, [x, table], {"real": real}, source)[0]
+    return call(TIMES_TWIDDLES, [x, table], {"real": real}, source)[0]
 
 
 # specs/signal.yaml:264
@@ -3310,12 +3314,12 @@ def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
 
 # specs/signal.yaml:275
 @called
-def laced(x: Operand, *, source: str = "") -> Value:
+def interleave_rows(x: Operand, *, source: str = "") -> Value:
     """Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.
 
     (x: F[*a, m, v, q]) -> (y: F[*a, (m, q), v])
     """
-    return call(LACED, [x], {}, source)[0]
+    return call(INTERLEAVE_ROWS, [x], {}, source)[0]
 
 
 # specs/signal.yaml:286
@@ -3401,7 +3405,7 @@ def stft_of_long_parts(
 
 # specs/signal.yaml:454
 @called
-def turning_waves(
+def dft_matrix(
     window: Operand,
     size: int | Dim | Value,
     channels: int | Dim | Value | None = 1,
@@ -3418,8 +3422,8 @@ def turning_waves(
     (window: F[*w]) -> (y: U[n, channels, m, 1 if inverse and onesided else 2])
     """
     return call_alias(
-        STATIC_TURNING_WAVES,
-        DYN_TURNING_WAVES,
+        STATIC_DFT_MATRIX,
+        DYN_DFT_MATRIX,
         [window],
         {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse},
         source,
@@ -4795,6 +4799,7 @@ __all__ = [
     "det",
     "dft",
     "dft_along",
+    "dft_matrix",
     "dft_of_rows",
     "dilate",
     "div",
@@ -4835,12 +4840,12 @@ __all__ = [
     "impute",
     "instance_norm",
     "interleave_phases",
+    "interleave_rows",
     "is_inf",
     "is_nan",
     "known_tokens",
     "l1",
     "l2",
-    "laced",
     "largest_factor",
     "layer_norm",
     "leaky_relu",
@@ -4980,14 +4985,13 @@ __all__ = [
     "tile_results",
     "tile_weights",
     "tile_windows",
+    "times_twiddles",
     "topk",
     "transpose",
     "tree_ensemble",
     "tree_links",
     "trilu",
-    "turning_waves",
-    "twisted",
-    "twists",
+    "twiddle_factors",
     "unique",
     "unique_slices",
     "unpack_nbits",

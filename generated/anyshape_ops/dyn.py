@@ -73,6 +73,7 @@ from anyshape_ops.ops.shapes import DYN_ARANGE, DYN_AXIS_POSITIONS, DYN_FULL, DY
 from anyshape_ops.ops.signal import (
     DYN_DFT,
     DYN_DFT_ALONG,
+    DYN_DFT_MATRIX,
     DYN_DFT_OF_ROWS,
     DYN_LARGEST_FACTOR,
     DYN_MEL_WEIGHT_MATRIX,
@@ -81,8 +82,7 @@ from anyshape_ops.ops.signal import (
     DYN_STFT,
     DYN_STFT_OF_LONG_PARTS,
     DYN_SUMS_OF_PARTS,
-    DYN_TURNING_WAVES,
-    DYN_TWISTS,
+    DYN_TWIDDLE_FACTORS,
 )
 from anyshape_ops.ops.sorting import DYN_TOPK
 from anyshape_ops.ops.sparse import DYN_SPARSE_FILL_EMPTY_ROWS
@@ -1323,7 +1323,7 @@ def steps_of_parts(
 
 # specs/signal.yaml:203
 @called
-def twists(
+def twiddle_factors(
     like: Operand, rows: Operand, columns: Operand, size: Operand, inverse: bool = False, *, source: str = ""
 ) -> Value:
     """Cosine and sine of row times column parts of the circle, clockwise without `inverse`.
@@ -1332,7 +1332,9 @@ def twists(
 
     (like: F[]) -> (y: F[rows, 2, columns])
     """
-    return call(DYN_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
+    return call(
+        DYN_TWIDDLE_FACTORS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source
+    )[0]
 
 
 # specs/signal.yaml:329
@@ -1392,7 +1394,7 @@ def stft_of_long_parts(
 
 # specs/signal.yaml:454
 @called
-def turning_waves(
+def dft_matrix(
     window: Operand,
     size: Operand,
     channels: Operand = 1,
@@ -1409,10 +1411,7 @@ def turning_waves(
     (window: F[*w]) -> (y: U[n, channels, m, 1 if inverse and onesided else 2])
     """
     return call(
-        DYN_TURNING_WAVES,
-        [window],
-        {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse},
-        source,
+        DYN_DFT_MATRIX, [window], {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse}, source
     )[0]
 
 
@@ -2223,6 +2222,7 @@ __all__ = [
     "depth_to_space",
     "dft",
     "dft_along",
+    "dft_matrix",
     "dft_of_rows",
     "dilate",
     "ensure_shape",
@@ -2297,8 +2297,7 @@ __all__ = [
     "transpose",
     "tree_ensemble",
     "trilu",
-    "turning_waves",
-    "twists",
+    "twiddle_factors",
     "window_products",
     "zeros",
 ]

@@ -78,6 +78,7 @@ from anyshape_ops.ops.shapes import STATIC_ARANGE, STATIC_AXIS_POSITIONS, STATIC
 from anyshape_ops.ops.signal import (
     STATIC_DFT,
     STATIC_DFT_ALONG,
+    STATIC_DFT_MATRIX,
     STATIC_DFT_OF_ROWS,
     STATIC_LARGEST_FACTOR,
     STATIC_MEL_WEIGHT_MATRIX,
@@ -86,8 +87,7 @@ from anyshape_ops.ops.signal import (
     STATIC_STFT,
     STATIC_STFT_OF_LONG_PARTS,
     STATIC_SUMS_OF_PARTS,
-    STATIC_TURNING_WAVES,
-    STATIC_TWISTS,
+    STATIC_TWIDDLE_FACTORS,
 )
 from anyshape_ops.ops.sorting import STATIC_TOPK
 from anyshape_ops.ops.sparse import STATIC_SPARSE_FILL_EMPTY_ROWS
@@ -1406,14 +1406,18 @@ def steps_of_parts(x: Operand, window: Operand = None, *, step: int, size: int, 
 
 # specs/signal.yaml:203
 @called
-def twists(like: Operand, rows: int, columns: int, size: int, inverse: bool = False, *, source: str = "") -> Value:
+def twiddle_factors(
+    like: Operand, rows: int, columns: int, size: int, inverse: bool = False, *, source: str = ""
+) -> Value:
     """Cosine and sine of row times column parts of the circle, clockwise without `inverse`.
 
     Attributes, known when the call is built: rows, columns, size.
 
     (like: F[]) -> (y: F[rows, 2, columns])
     """
-    return call(STATIC_TWISTS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source)[0]
+    return call(
+        STATIC_TWIDDLE_FACTORS, [like], {"rows": rows, "columns": columns, "size": size, "inverse": inverse}, source
+    )[0]
 
 
 # specs/signal.yaml:329
@@ -1469,7 +1473,7 @@ def stft_of_long_parts(
 
 # specs/signal.yaml:454
 @called
-def turning_waves(
+def dft_matrix(
     window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
 ) -> Value:
     """What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or
@@ -1480,7 +1484,7 @@ def turning_waves(
     (window: F[*w]) -> (y: U[n, channels, m, 1 if inverse and onesided else 2])
     """
     return call(
-        STATIC_TURNING_WAVES,
+        STATIC_DFT_MATRIX,
         [window],
         {"size": size, "channels": channels, "onesided": onesided, "inverse": inverse},
         source,
@@ -2297,6 +2301,7 @@ __all__ = [
     "depth_to_space",
     "dft",
     "dft_along",
+    "dft_matrix",
     "dft_of_rows",
     "dilate",
     "ensure_shape",
@@ -2371,8 +2376,7 @@ __all__ = [
     "transpose",
     "tree_ensemble",
     "trilu",
-    "turning_waves",
-    "twists",
+    "twiddle_factors",
     "window_products",
     "zeros",
 ]

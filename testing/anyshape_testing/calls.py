@@ -119,16 +119,19 @@ def variants(op: str) -> tuple[OpDef, ...]:
     return (ops[op],) if op in ops else (ops[f"static.{op}"], ops[f"dyn.{op}"])
 
 
-def random_call(p: Property, draw: Any, dtypes: Mapping[str, str] | None = None, choices: Any = None) -> Call:
-    """Draws shapes, params, dtypes (except those in `dtypes`) and contents. Too many elements, or an index into nothing, reject a draw."""
+def random_call(
+    p: Property, draw: Any, dtypes: Mapping[str, str] | None = None, choices: Any = None, case: Case | None = None
+) -> Call:
+    """Draws shapes and params (unless it has a `case`), dtypes (except those in `dtypes`) and contents. Too many elements, or an index into
+    nothing, reject a draw."""
     choose = choosing(draw)
-    case = _case(p, choices or HypothesisDraw(choose))
+    case = case or random_case(p, choices or HypothesisDraw(choose))
     op = variants(p.op)[0]
     chosen = {v: (dtypes or {}).get(v) or _dtype(choose, allowed) for v, allowed in op.dtypes.items()}
     return build_call(p, Recipe(_as_wide(op, case, chosen, choose), chosen, draw(SEEDS), choose.among(STYLES)))
 
 
-def _case(p: Property, choices: Any) -> Case:
+def random_case(p: Property, choices: Any) -> Case:
     """Draws shapes and params, and draws them again with smaller sizes where they are too large, or have no element for an index."""
     said = ""
     for again in (lambda: None, *getattr(choices, "again", ())):

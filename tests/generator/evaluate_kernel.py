@@ -41,7 +41,10 @@ from anyshape_gen.traverse import walk
 from tests.generator.evaluate import OPERATORS, Env, Evaluation, Found, place, spread
 
 MATH = {
-    **{name: getattr(np, name) for name in ("exp", "expm1", "log", "log1p", "sqrt", "tanh", "sin", "cos", "floor", "ceil", "fmod")},
+    **{
+        name: getattr(np, name)
+        for name in ("exp", "expm1", "log", "log1p", "sqrt", "tanh", "sin", "cos", "floor", "ceil", "fmod")
+    },
     "erf": math.erf,
     "abs": abs,
     "round_even": np.rint,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from anyshape_gen.parse_rewrites import parse_rewrite
@@ -12,7 +13,7 @@ from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
 from anyshape_testing.mutation.making import Workshop, in_place, load
 from anyshape_testing.profile import load_profile, usual
-from anyshape_testing.rewriting import fires, rerun
+from anyshape_testing.rewriting import _are_close, fires, rerun
 
 WRONG = {
     "a number of the condition": (
@@ -83,6 +84,18 @@ def test_it_is_rejected(name: str, workshop: Workshop) -> None:
     with in_place(defs), pytest.raises(Exception, match=why):
         here, times = fires(op, 0)
         assert here, f"never fired in {times} instances"
+
+
+def test_a_cube_that_rounds_to_infinity_is_the_largest_float() -> None:
+    """The cube root of the largest float, whose square times itself is rounded twice; half of the largest float is another number."""
+    most = float(np.finfo(np.float32).max)
+    calls = [
+        {"shapes": {"a": (), "b": ()}, "params": {}, "dtypes": {"T": "f32", "U": "f32"}, "seed": 99, "style": "extreme"}
+    ]
+    rerun("anyshape_ops", "pow", 1, calls)
+    assert _are_close(np.float32([np.inf]), np.float32([most]), np.zeros(1))
+    assert not _are_close(np.float32([np.inf]), np.float32([most / 2]), np.zeros(1))
+    assert not _are_close(np.float32([most]), np.float32([np.inf]), np.zeros(1))
 
 
 def test_sums_whose_terms_cancel_may_be_added_up_in_another_order() -> None:

@@ -14,7 +14,7 @@ from anyshape.equations.functions import eq, exp, gt, le, lt, maximum, minimum, 
 from anyshape.equations.interpret import interpret
 from anyshape.equations.recurrences import as_steps
 from anyshape.errors import ShapeError
-from anyshape.lower import Group, describe
+from anyshape.lower import Group, describe, host_target
 from tests.lower.native import Native
 
 T, N, M, H = (dims.symbol(name) for name in ("t", "n", "m", "h"))
@@ -51,6 +51,31 @@ def test_rows_of_steps(dtype: str, backward: bool) -> None:
             assert status == 0
             np.testing.assert_array_equal(got, wanted)
     assert kernel.kernel.schedule == ("steps",)
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+@pytest.mark.parametrize("heavy", [False, True])
+def test_rows_with_little_work_are_carried_side_by_side(heavy: bool, level: str) -> None:
+    """Half of the registers carry a running sum of what is read, and one that of a function: its work hides that rows lie apart."""
+    x, y, eqs = tensor("x", "f32", T, M), tensor("y", "f32", T, M), Equations("wide", {}, {})
+    s, b = eqs.index("s", T), eqs.index("b", M)
+    added = exp(minimum(x[s, b], 1.0)) * tanh(x[s, b]) if heavy else x[s, b]
+    eqs.step(y[s, b], where(gt(s, 0), lambda: y[s - 1, b], 0) + added, s)
+    target = host_target().limited(level)
+    native = Native(Group("wide", tuple(eqs.equations), (x,), outputs=(y,)), target)
+    vector = f"<{target.lanes(4)} x float>"
+    most = max(block.count(f"= phi {vector}") for block in native.kernel.text.split(":\n"))
+    assert most == (1 if heavy else target.vector_registers // 2)
+    for m in (1, 15, 16, 64, 130, 256, 300, 555):
+        values = RNG.normal(size=(5, m)).astype(np.float32)
+        status, (got,) = native.run({x: values}, {T: 5, M: m}, 2)
+        assert status == 0
+        np.testing.assert_allclose(
+            got,
+            np.cumsum(np.exp(np.minimum(values, 1)) * np.tanh(values) if heavy else values, 0),
+            rtol=1e-5,
+            atol=1e-6,
+        )
 
 
 def test_rows_from_a_start_through_a_tensor_of_its_own() -> None:

@@ -324,8 +324,27 @@ def test_constants_of_one_element_are_literals() -> None:
         assert "/ " + str(value) in describe(group)
 
 
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+@pytest.mark.parametrize("few", [2, 3, 4])
+@pytest.mark.parametrize("read", [False, True])
+def test_lanes_are_positions_where_few_elements_lie_side_by_side(read: bool, few: int, level: str) -> None:
+    """What is computed of a position for two or three elements runs over positions; what is read along them, over the elements."""
+    b = Builder("points")
+    x, scale = b.input([M, few]), b.input([few])
+    y = b.tensor([N, M, few])
+    i, j, k = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j, k], scale[k] * (x[j, k] if read else cast(j, F32)) + cast(i, F32))
+    b.output(y)
+    target = host_target().limited(level)
+    text = describe(b.group())
+    assert ("i1 in m along" in text) == (not read and few < 4), text
+    check(b.group(), [{N: 3, M: 1}, {N: 2, M: 37}, {N: 0, M: 4}, {N: 1, M: 130}], target=target)
+
+
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
-@pytest.mark.parametrize(("exponent", "short"), [(1.0, True), (2.0, True), (0.5, True), (0.25, False), (-1.0, False)])
+@pytest.mark.parametrize(
+    ("exponent", "short"), [(1.0, True), (2.0, True), (0.5, True), (-1.0, True), (0.25, False), (-2.0, False)]
+)
 def test_powers_that_take_an_instruction(exponent: float, short: bool, dtype: str) -> None:
     """Exponents that are known, also as quotients: 1 / 2 of a parameter p."""
     b = Builder("powers")

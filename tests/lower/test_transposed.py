@@ -59,6 +59,19 @@ def test_maps_of_short_elements_are_rows() -> None:
     assert lower_group(turned(False, "f16"), host_target()).schedule == ("rows",)
 
 
+@pytest.mark.parametrize("bare", [False, True])
+def test_few_planes_of_known_number(bare: bool) -> None:
+    """A copy picks lanes; a map reads its elements one by one."""
+    b = Builder("planes")
+    x = b.input([B, N, 3], "u8" if bare else "f32")
+    y = b.tensor([B, 3, N], x.dtype)
+    n, i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[n, i, j], x[n, j, i] if bare else exp(x[n, j, i]))
+    b.output(y)
+    assert lower_group(b.group(), host_target()).schedule == (("transposed",) if bare else ("rows",))
+    check(b.group(), [{B: 2, N: n} for n in (0, 1, 3, 15, 16, 17, 64, 333)])
+
+
 @pytest.mark.parametrize("few", [1, 2, 3, 5, 7, 8, 9, 12, 15])
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 def test_few_planes(few: int, level: str) -> None:
@@ -66,7 +79,7 @@ def test_few_planes(few: int, level: str) -> None:
     sizes = [{B: 2, N: few, M: m} for m in (16, 17, 40, 129, 200)] + [
         {B: 2, N: m, M: few} for m in (16, 17, 40, 129, 200)
     ]
-    for dtype in ("f32", "i64"):
+    for dtype in ("f32", "i64", "u8", "i16"):
         check(turned(True, dtype), sizes, target=host_target().limited(level))
 
 

@@ -117,3 +117,29 @@ def test_of_several_ops_in_a_kernel_the_one_that_refuses_is_told(way: str) -> No
     message = told(*rows(np.array([[0, 1], [2, -4]], I32)), **WAYS[way])
     head = f"gather (node7): index -4 is out of range for axis 0 of x with size 3 ({GATHER}: "
     assert message in (f"{head}b = 0, a[1, 1] = -4)", f"{head}index[1, 1] = -4)")
+
+
+@pytest.mark.parametrize("wrong", [0, 700, None])
+def test_what_holds_of_constants_is_not_asked_again(wrong: int | None) -> None:
+    """Asserts on constants are evaluated while compiling, those on operands in calls; and a call refuses a constant of which one does not
+    hold."""
+    m = 1000
+    modes, zeros, weights = np.full(m, 7), np.zeros(m, np.int64), np.ones(m, F32)
+    if wrong is not None:
+        modes[wrong] = 9
+    x, operand = anyshape.input("x", "f32[n, 4]"), anyshape.input("modes", f"i64[{m}]")
+
+    def leaves(mode: Any) -> Any:
+        tables = (zeros, zeros, zeros, zeros[:1], np.arange(m + 1), zeros, weights, np.zeros(0, F32))
+        return ops.tree_ensemble(x, zeros, weights, mode, *map(anyshape.constant, tables))
+
+    known = anyshape.compile(anyshape.function([x], [leaves(anyshape.constant(modes))]), kernels="native")
+    any_modes = anyshape.compile(anyshape.function([x, operand], [leaves(operand)]), kernels="native")
+    assert known.disassemble().count("tree_ensemble(") == (1 if wrong is None else 2)
+    assert any_modes.disassemble().count("tree_ensemble(") == 2
+    for run, arrays in ((known, []), (any_modes, [modes])):
+        if wrong is None:
+            np.testing.assert_array_equal(run(np.ones((2, 4), F32), *arrays), np.ones((2, 1), F32))
+        else:
+            with pytest.raises(ShapeError, match=rf"a mode is not within .*mode\[{wrong}\] = 9"):
+                run(np.ones((2, 4), F32), *arrays)

@@ -13,7 +13,8 @@ from anyshape.lower.emit.empty_loops import Spans
 from anyshape.lower.emit.nest import Sums, nest, nest_carrying
 from anyshape.lower.emit.sort import emit_sort
 from anyshape.lower.emit.updates import emit_update
-from anyshape.lower.ir.stores import Ordered
+from anyshape.lower.ir.dag import Load, LoopVar
+from anyshape.lower.ir.stores import Ordered, Store, below
 from anyshape.lower.llvm.types import I64, const
 
 
@@ -29,6 +30,16 @@ def emit_ordered(ctx: KernelContext, o: Ordered) -> None:
             emit_demand(ctx, o)
 
 
+def _is_contiguous(store: Store, along: LoopVar) -> bool:
+    """Whether what is stored lies side by side along a variable, and what is read for it does or is the same for all of them."""
+    accesses = [n.access for n in below([store]) if isinstance(n, Load)]
+    read = all(
+        a.is_plain and a.address.coefficient(along) in (0, 1) and not any(along in n.domain for n, _ in a.address.lets)
+        for a in accesses
+    )
+    return read and along in store.value.domain and bool(store.access.address.coefficient(along) == 1)
+
+
 def _compaction(ctx: KernelContext, o: Ordered) -> None:
     """Emits a filter; the position stops at the end of the target, whatever the filter says, so that nothing is written outside."""
     f, position = ctx.f, o.position
@@ -36,6 +47,7 @@ def _compaction(ctx: KernelContext, o: Ordered) -> None:
     domain = frozenset() if o.where is None else o.where.domain
     outer = [v for v in o.store.variables if v in domain]
     inner = [v for v in o.store.variables if v not in domain]
+    along = inner[-1] if inner and _is_contiguous(o.store, inner[-1]) else None
 
     def vector() -> None:
         nest_carrying(ctx, o.over, [[const(I64, 0)]], element, spans=Spans(ctx, o.over))
@@ -47,11 +59,14 @@ def _compaction(ctx: KernelContext, o: Ordered) -> None:
             keep = f.and_(keep, ctx.values.of(o.where))
         with ctx.levels.when(keep, [at]) as iteration:
             ctx.levels.bind(position, at)
-            nest(ctx, inner, store)
+            nest(ctx, inner, store, vector=along, tiers=() if along is None else (4, 1))
             iteration.next([f.add(at, 1)])
         return [list(iteration.results)]
 
     def store() -> None:
-        ctx.values.store(o.store.access, ctx.values.of(o.store.value), 0)
+        values = ctx.values
+        stored = [values.of(o.store.value, copy) for copy in values.copies]
+        for copy, value in zip(values.copies, stored, strict=True):
+            values.store(o.store.access, value, copy)
 
     nest(ctx, outer, vector)

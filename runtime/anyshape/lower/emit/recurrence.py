@@ -22,6 +22,8 @@ from anyshape.lower.schedule.contraction import Step
 from anyshape.lower.schedule.recurrence import Positions, Recurrence, RowForm, StepForm
 
 Emit = Callable[[Step, OfBlock | None], None]
+LIGHT_CYCLES = 20
+"""Of a row's step, up to which memory decides: half of the registers then carry a row, whose parts lie in memory side by side."""
 
 
 def emit_recurrence(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor], emit: Emit, split: bool) -> None:
@@ -79,7 +81,9 @@ def _positions(ctx: KernelContext, along: Positions, carried: tuple[Val, ...]) -
 def _rows(ctx: KernelContext, along: Positions, form: RowForm, split: bool) -> None:
     inner = frozenset(form.variables)
     heavy = sum(cost(s.value, inner) for s in form.stores)
-    tiers = () if form.vector is None else (1,) if heavy >= 20 else (4, 1)
+    many = ctx.f.target.vector_registers // 2 // max(len(form.carried), 1)
+    wide = () if heavy > LIGHT_CYCLES else (many, 4) if many > 4 else (4,)
+    tiers = () if form.vector is None else (*wide, 1)
 
     def row() -> None:
         values, copies = ctx.values, ctx.values.copies

@@ -17,7 +17,7 @@ from anyshape.lower.emit.levels import Buffer
 from anyshape.lower.emit.nest import vector_range
 from anyshape.lower.emit.rows import emit_scope
 from anyshape.lower.gemm.packing import PACK_ARGUMENTS, pack_name
-from anyshape.lower.gemm.thin import THIN_ARGUMENTS, join_name, part_name
+from anyshape.lower.gemm.thin import THIN_ARGUMENTS, join_name, most_planes, part_name
 from anyshape.lower.gemm.transposition import TRANSPOSE_ARGUMENTS, lanes_of, moved_as, transpose_name
 from anyshape.lower.ir.dag import Access, Load, LoopVar, affine
 from anyshape.lower.llvm.types import F32, I1, I64, VOID, Type, Val, const
@@ -49,7 +49,7 @@ def emit_transposed(ctx: KernelContext, scope: Scope) -> None:
         blocks.loops(outer)
     joins = f.and_(f.and_(tall, f.not_(wide)), blocks.joins())
     parts = f.and_(f.and_(wide, f.not_(tall)), blocks.parts())
-    for thin, move in ((joins, blocks.join), (parts, blocks.part)) if blocks.has_thin else ():
+    for thin, move in ((joins, blocks.join), (parts, blocks.part)) if blocks.is_copy else ():
         with ctx.levels.when(thin):
             blocks.loops(outer, move=move)
     with ctx.levels.when(f.not_(f.or_(wide, joins))):
@@ -89,7 +89,6 @@ class _Blocks:
         self.is_copy = _is_copy(loop, along, self.transposed)
         self.element = moved_as(elementwise.memory_type(self.transposed[0].dtype))
         self.least = lanes_of(ctx.f.target, self.element) if self.is_copy else 0
-        self.has_thin = self.is_copy and self.element in gemm.ELEMENTS
         for n in () if self.is_copy else self.transposed:
             slack = gemm.tiles_for(ctx.f.target, elementwise.memory_type(n.dtype)).slack
             tensor = ctx.memory.reserve(n.dtype, self.side * self.side + slack)
@@ -159,11 +158,12 @@ class _Blocks:
 
     def _gapless(self, short: LoopVar, long: LoopVar, stored: bool) -> Val:
         f, ctx, store = self.ctx.f, self.ctx, self.loop.stores[0]
-        if not self.has_thin:
+        if not self.is_copy:
             return const(I1, 0)
         access = store.access if stored else store.source
         step, count = ctx.sizes.of(access.address.coefficient(long)), ctx.sizes.of(short.extent)
-        return f.and_(f.compare("eq", step, count), f.compare("ge", count, 1))
+        few = f.and_(f.compare("ge", count, 1), f.compare("le", count, most_planes(f.target, self.element)))
+        return f.and_(f.compare("eq", step, count), few)
 
     def join(self, split: bool) -> None:
         load, store = self.loop.stores[0].source, self.loop.stores[0].access
@@ -176,7 +176,7 @@ class _Blocks:
     def _thin(self, name: Callable[[Type], str], planes: Side, joined: Side, split: bool) -> None:
         """Calls the library for a copy with one short side: each side is an access, and the variable that it does not run along."""
         ctx, f = self.ctx, self.ctx.f
-        element = elementwise.memory_type(planes[0].tensor.dtype)
+        element = self.element
         f.module.declare(name(element), VOID, [type_ for _, type_ in THIN_ARGUMENTS])
         count = ctx.sizes.of(joined[1].extent)
         first, last = ctx.parts.share(count, self.side) if split else (const(I64, 0), count)

@@ -57,9 +57,11 @@ def library_module(target: Target, element: Type) -> Module:
         for side in SIDES:
             emit_pack_codes(module, tiles, side)
         emit_transpose(module, element)
+        emit_thin(module, element)
         return module
     if element in MOVED:
         emit_transpose(module, element)
+        emit_thin(module, element)
         return module
     tiles = tiles_for(target, element)
     emit_kernels(module, tiles)
@@ -67,7 +69,7 @@ def library_module(target: Target, element: Type) -> Module:
     emit_pack_all(module, element)
     emit_touch(module, element)
     emit_transpose(module, element)
-    emit_thin(module, tiles)
+    emit_thin(module, element)
     return module
 
 
@@ -92,11 +94,15 @@ def symbols_of(element: Type) -> tuple[str, ...]:
         tables = table_name(F32, element), keeping_name(F32, element)
         return (*tables, pack_name(element, F32), pack_name(element), pack_all_name(element))
     if element in CODES:
-        return (*map(table_of, (False, True)), *map(pack_codes_name, SIDES), transpose_name(element))
+        return (*map(table_of, (False, True)), *map(pack_codes_name, SIDES), *_moving(element))
     if element in MOVED:
-        return (transpose_name(element),)
-    names = (table_name, pack_name, pack_all_name, touch_name, transpose_name, join_name, part_name)
-    return tuple(name(element) for name in names)
+        return _moving(element)
+    names = (table_name, pack_name, pack_all_name, touch_name)
+    return (*(name(element) for name in names), *_moving(element))
+
+
+def _moving(element: Type) -> tuple[str, ...]:
+    return transpose_name(element), join_name(element), part_name(element)
 
 
 _BY_DTYPE = {"float32": F32, "float64": F64, "int32": I32, "int64": I64, "float16": F16, "bfloat16": BF16}

@@ -10,11 +10,13 @@ overlap those before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.transpose import transpose
 from ..llvm.types import I64, PTR, VOID, Type, Val
-from .tiles import Tiles
+from ..target import Target
+from .transposition import lanes_of
 
 PICKED = 8
 """The number of planes up to which lanes are shuffled: k planes take k - 1 shuffles for a vector, a square the same for any k."""
@@ -37,48 +39,61 @@ def part_name(element: Type) -> str:
     return f"anyshape_gemm_{element.suffix}_part"
 
 
-def emit_thin(module: Module, tiles: Tiles) -> None:
+def most_planes(target: Target, element: Type) -> int:
+    """The most planes that the functions take: fewer than lanes, and of elements of 8 and 16 bits, whose stores have no masks everywhere,
+    those whose lanes are shuffled."""
+    lanes = lanes_of(target, element)
+    return lanes - 1 if element.bytes >= 4 else min(PICKED, lanes - 1)
+
+
+class Lanes(NamedTuple):
+    element: Type
+    lanes: int
+
+
+def emit_thin(module: Module, element: Type) -> None:
     """Emits the two exported functions."""
-    _emit(module, tiles, join_name(tiles.element), _join, _join_transposed)
-    _emit(module, tiles, part_name(tiles.element), _part, _part_transposed)
+    vector = Lanes(element, lanes_of(module.target, element))
+    _emit(module, vector, join_name(element), _join, _join_transposed)
+    _emit(module, vector, part_name(element), _part, _part_transposed)
 
 
-Move = Callable[[FunctionBuilder, Tiles, list[Val], Val], None]
-Turn = Callable[[FunctionBuilder, Tiles, Val, Val, Val, Val], None]
+Move = Callable[[FunctionBuilder, Lanes, list[Val], Val], None]
+Turn = Callable[[FunctionBuilder, Lanes, Val, Val, Val, Val], None]
 
 
-def _emit(module: Module, tiles: Tiles, name: str, move: Move, iteration: Turn) -> None:
-    element, lanes = tiles.element, tiles.lanes
+def _emit(module: Module, vector: Lanes, name: str, move: Move, iteration: Turn) -> None:
+    element, lanes = vector
     picked = min(PICKED, lanes - 1)
     with module.function(name, VOID, THIN_ARGUMENTS) as f:
         planes, plane, joined, few, first, last, count = f.args
         with f.if_(f.compare("eq", few, 1)):
-            _copy(f, tiles, planes, joined, (first, last), name == join_name(element))
+            _copy(f, vector, planes, joined, (first, last), name == join_name(element))
         for k in range(2, picked + 1):
             with f.if_(f.compare("eq", few, k)):
                 rows = [f.gep(planes, f.mul(plane, c), element) for c in range(k)]
                 with f.for_range(first, last, lanes) as loop:
                     p = f.smin(loop.index, f.sub(count, lanes))
                     side_by_side = f.gep(joined, f.mul(p, k), element)
-                    move(f, tiles, [f.gep(row, p, element) for row in rows], side_by_side)
-        if picked < lanes - 1:
+                    move(f, vector, [f.gep(row, p, element) for row in rows], side_by_side)
+        if picked < most_planes(f.target, element):
             with f.if_(f.compare("gt", few, picked)), f.for_range(first, last, lanes) as loop:
                 p = f.smin(loop.index, f.sub(count, lanes))
-                iteration(f, tiles, f.gep(planes, p, element), plane, f.gep(joined, f.mul(p, few), element), few)
+                iteration(f, vector, f.gep(planes, p, element), plane, f.gep(joined, f.mul(p, few), element), few)
         f.ret()
 
 
-def _copy(f: FunctionBuilder, tiles: Tiles, planes: Val, joined: Val, range_: tuple[Val, Val], joins: bool) -> None:
+def _copy(f: FunctionBuilder, vector: Lanes, planes: Val, joined: Val, range_: tuple[Val, Val], joins: bool) -> None:
     """Copies one plane, in the pieces that the C library copies best."""
-    element, piece = tiles.element, f.target.piece_bytes // tiles.element.bytes
+    element, piece = vector.element, f.target.piece_bytes // vector.element.bytes
     source, to = (planes, joined) if joins else (joined, planes)
     with f.for_range(*range_, piece) as loop:
         count = f.smin(f.sub(range_[1], loop.index), piece)
         f.memcpy(f.gep(to, loop.index, element), f.gep(source, loop.index, element), f.mul(count, element.bytes))
 
 
-def _join_transposed(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
-    element, lanes = tiles.element, tiles.lanes
+def _join_transposed(f: FunctionBuilder, vector: Lanes, planes: Val, plane: Val, joined: Val, few: Val) -> None:
+    element, lanes = vector
     last, mask = f.sub(few, 1), f.tail_mask(few, lanes)
     starts = [f.gep(planes, f.mul(f.smin(last, c), plane), element) for c in range(lanes)]
     for each in transpose(f, [f.load(start, element.vector(lanes)) for start in starts]):
@@ -86,8 +101,8 @@ def _join_transposed(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, 
         joined = f.gep(joined, few, element)
 
 
-def _part_transposed(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, joined: Val, few: Val) -> None:
-    element, lanes = tiles.element, tiles.lanes
+def _part_transposed(f: FunctionBuilder, vector: Lanes, planes: Val, plane: Val, joined: Val, few: Val) -> None:
+    element, lanes = vector
     mask, rows = f.tail_mask(few, lanes), []
     for _ in range(lanes):
         rows.append(f.masked_load(joined, element.vector(lanes), mask))
@@ -101,17 +116,17 @@ def _part_transposed(f: FunctionBuilder, tiles: Tiles, planes: Val, plane: Val, 
                 f.store(each, place)
 
 
-def _join(f: FunctionBuilder, tiles: Tiles, planes: list[Val], joined: Val) -> None:
-    vector, lanes, few = tiles.element.vector(tiles.lanes), tiles.lanes, len(planes)
-    rows = [f.load(plane, vector) for plane in planes]
+def _join(f: FunctionBuilder, vector: Lanes, planes: list[Val], joined: Val) -> None:
+    row, lanes, few = vector.element.vector(vector.lanes), vector.lanes, len(planes)
+    rows = [f.load(plane, row) for plane in planes]
     for m in range(few):
         places = [divmod(m * lanes + lane, few) for lane in range(lanes)]
         f.store(_picked(f, rows, [(c, p) for p, c in places]), joined, m * lanes)
 
 
-def _part(f: FunctionBuilder, tiles: Tiles, planes: list[Val], joined: Val) -> None:
-    vector, lanes, few = tiles.element.vector(tiles.lanes), tiles.lanes, len(planes)
-    vectors = [f.load(joined, vector, m * lanes) for m in range(few)]
+def _part(f: FunctionBuilder, vector: Lanes, planes: list[Val], joined: Val) -> None:
+    row, lanes, few = vector.element.vector(vector.lanes), vector.lanes, len(planes)
+    vectors = [f.load(joined, row, m * lanes) for m in range(few)]
     for c, plane in enumerate(planes):
         f.store(_picked(f, vectors, [divmod(lane * few + c, lanes) for lane in range(lanes)]), plane)
 

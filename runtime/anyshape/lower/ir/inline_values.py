@@ -201,6 +201,8 @@ class InlinedValues:
                 return base
             case 2.0:
                 return dag.op("mul", dtype, base, base)
+            case -1.0:
+                return dag.op("div", dtype, dag.const(1.0, dtype), base)
             case 0.5:
                 root = dag.op("sqrt", dtype, dag.op("add", dtype, base, dag.const(0.0, dtype)))
                 lowest = dag.op("eq", BOOL, base, dag.const(-math.inf, dtype))

@@ -100,7 +100,8 @@ def split_phases(
     dag: Dag, stages: list[list[Store]], constants: Mapping[Tensor, NDArray[Any]], bytes_: bool = True
 ) -> tuple[Component, ...]:
     """Splits each component into phases. All phases of a component with scratch are run by one part, since one reads what another wrote.
-    `bytes_`: products of bytes may be that; they are not inside of a recurrence, at each step of which their sums would be computed."""
+    `bytes_`: products of bytes may be that, and products of copies; they are not inside of a recurrence, at each step of which their sums
+    would be computed, and the copies made."""
     split: list[Component] = []
     for stage in stages:
         for part in components(stage):
@@ -123,7 +124,7 @@ class _Splitter:
             if len(reds) == 1 and reduction is not None and self.is_of_table(reduction, stores):
                 self.out.items.append(stores)
                 return
-            dense = None if reduction is None else self.dense_columns(stores, reduction)
+            dense = self.dense_columns(stores, reduction) if self.bytes and reduction is not None else None
             if dense is not None:
                 self.out.items.append(dense)
                 return

@@ -91,6 +91,8 @@ class Usual:
 
 
 Target = Store | Scratch
+FEW_LANES = 3
+"""The elements that lie side by side of which there are too few for a vector."""
 
 
 def plan(stores: list[Store], around: frozenset[LoopVar] = frozenset()) -> Scope:
@@ -109,7 +111,8 @@ def _transposed_variable(scope: Scope) -> LoopVar | None:
         return None
     counts = {v: len(transposed_loads(stores, along, v)) for v in scope.variables if v is not along}
     best = max(counts, key=lambda v: counts[v], default=None)
-    if best is None or not counts[best] or (isinstance(best.extent, int) and best.extent < 4):
+    least = 2 if len(stores) == 1 and isinstance(stores[0].value, Load) else 4  # copies of few planes are picked lanes
+    if best is None or not counts[best] or (isinstance(best.extent, int) and best.extent < least):
         return None
     return best
 
@@ -206,6 +209,8 @@ class _Planner:
         apart = frozenset[LoopVar]().union(*(_walked_alone(r) for r in reds))
         ranked = [v for v in ranked if v not in apart]
         first = next((v for v in ranked if v not in bound), None)
+        if first is not None and not reds and isinstance(first.extent, int) and first.extent <= FEW_LANES:
+            return _beside(stores, first, shared - bound) or (first if first in shared else None)
         return first if first in shared else None
 
     def steps(self, scope: Scope, targets: list[Target], bound: frozenset[LoopVar], vertical: bool) -> None:
@@ -254,6 +259,18 @@ class _Planner:
                 vector = ranked[0] if ranked else order[-1]
                 order = (*(v for v in order if v is not vector), vector)
             scope.steps.append(Loop(order, vector, tuple(rs), stores))
+
+
+def _beside(stores: Iterable[Store], short: LoopVar, free: frozenset[LoopVar]) -> LoopVar | None:
+    """The variable whose steps are the whole of a short one in all results, where nothing that is read depends on it: lanes that are
+    computed outweigh elements that are stored one by one."""
+    stores = [*stores]
+    loads = [n for n in below(stores) if isinstance(n, Load)]
+    for v in sorted(free - {short}, key=lambda v: v.number):
+        steps = {s.access.address.coefficient(v) for s in stores}
+        if steps == {short.extent} and not any(v in n.domain for n in loads):
+            return v
+    return None
 
 
 def _walked_alone(r: Reduction) -> frozenset[LoopVar]:

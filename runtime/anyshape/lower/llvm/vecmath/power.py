@@ -8,14 +8,13 @@ so is what e is raised to.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from ..builder import FunctionBuilder
 from ..types import F32, F64, Operand, Val, const
 from .exponential import exp, exp_of_two
 from .logarithm import LN2_HIGH_F64, LN2_LOW_F64, log
 from .pieces import Double, double_product, double_sum, horner, quick_sum, split_exponent, two_product, two_sum
-from .rounding import abs_, sqrt, trunc
+from .rounding import abs_, trunc
 
 # (2 atanh(s) - 2 s - 2/3 s**3) / s**5 in s**2, on |s| <= 3 - 2 sqrt(2)
 _TAIL = (
@@ -28,9 +27,6 @@ _TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
 def pow_(f: FunctionBuilder, a: Operand, b: Operand) -> Val:
     """a ** b: 1 ulp, in f64 0.6 ulp. x**0 = 1 = 1**y even of NaN; a negative base wants an integral exponent."""
     x, y = f.pair(a, b)
-    short = _SHORT.get(y.number) if y.number is not None else None
-    if short is not None:
-        return short(f, x)
     if x.type.scalar == F32:
         wide = F64.vector(x.type.lanes)
         x64, y64 = f.convert("fpext", x, wide), f.convert("fpext", y, wide)
@@ -39,20 +35,6 @@ def pow_(f: FunctionBuilder, a: Operand, b: Operand) -> Val:
     else:
         size = _pow_of_size(f, abs_(f, x), y)
     return _specials(f, x, y, size)
-
-
-def _root(f: FunctionBuilder, x: Val) -> Val:
-    """x ** 0.5, which of -0 is 0 and of minus infinity infinity."""
-    return f.select(f.compare("eq", x, -math.inf), const(x.type, math.inf), sqrt(f, f.add(x, 0.0)))
-
-
-_SHORT: dict[int | float, Callable[[FunctionBuilder, Val], Val]] = {
-    1.0: lambda f, x: x,
-    2.0: lambda f, x: f.mul(x, x),
-    -1.0: lambda f, x: f.fdiv(const(x.type, 1.0), x),
-    0.5: _root,
-}
-"""Powers by exponents that are known, where one instruction rounds what it computes once."""
 
 
 def _log_in_two(f: FunctionBuilder, x: Val) -> Double:
