@@ -93,6 +93,17 @@ def test_results_of_one_element_of_a_list(kernels: Any) -> None:
             np.testing.assert_array_equal(got, [[0, sum(r), 0] for r in rows])
 
 
+@pytest.mark.parametrize("kernels", ["native", "interpret"])
+def test_results_of_other_elements_of_a_list_stay(kernels: Any) -> None:
+    op = made("y[v, k] = xs[v][k] + 1", '{y: "f32[(v, n[v])]"}', inputs='{xs: "seq f32[n[v]] for v in c"}')
+    with op.in_place():
+        xs = anyshape.input("xs", "list[f32[?]]")
+        exe = anyshape.compile(anyshape.function([xs], list(call(op.defs[0], [xs], {}))), kernels=kernels)
+        for rows in ([X], [X, X[:2], X[:0], X[1:]]):
+            (got,) = exe.run({"xs": rows}, {"output0": np.full(sum(map(len, rows)), 77, np.float32)})
+            np.testing.assert_array_equal(got, np.concatenate(rows) + 1)
+
+
 def stated(kernel: str, outputs: str, more: str = "") -> list[str]:
     """The equations of a call."""
     op = made(kernel, outputs, more)

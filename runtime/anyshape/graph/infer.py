@@ -259,7 +259,9 @@ def tensors_of(node: Node, known: MutableMapping[Value, Tensor] | None = None) -
         if i.sequence and node.sequence is not None:
             walk = node.bound.walk
             each = tensor(f"{i.name}_", walk.value)
-            ins[i.name] = Elements(each, each, walk.elements.index, walk.elements.count)
+            known_of = walk.elements
+            ins[i.name] = elements = Elements(each, each, known_of.index, known_of.count, known_of.own)
+            elements.sums = known_of.sums
         elif isinstance(value, tuple):
             ins[i.name] = tuple(tensor(f"{i.name}{k}", v) for k, v in enumerate(value))
         elif value is None:
