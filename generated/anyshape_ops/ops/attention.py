@@ -27,7 +27,10 @@ STATIC_ATTENTION = OpDef(
     relation=relations.attention_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.attention_kernel,
-    summary="Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys and values.",
+    summary=(
+        "Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys "
+        "and values."
+    ),
     source="specs/attention.yaml:93",
 )
 DYN_ATTENTION = OpDef(
@@ -49,7 +52,10 @@ DYN_ATTENTION = OpDef(
     relation=relations.attention_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.attention_kernel,
-    summary="Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys and values.",
+    summary=(
+        "Values averaged by the softmax of how well queries meet keys; r heads of queries share one of keys "
+        "and values."
+    ),
     source="specs/attention.yaml:93",
 )
 
@@ -148,6 +154,9 @@ ROTATE = OpDef(
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.rotate_relation,
     kernel=kernels.rotate_kernel,
-    summary="Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are halves, or neighbours.",
+    summary=(
+        "Pairs of the first elements of every vector turned by angles, given as cosine and sine; pairs are "
+        "halves, or neighbours."
+    ),
     source="specs/attention.yaml:315",
 )

@@ -98,7 +98,10 @@ BITWISE_SHIFT = OpDef(
     dtypes={"T": ("i32", "i64", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.bitwise_shift_relation,
     kernel=kernels.bitwise_shift_kernel,
-    summary="The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not below their number.",
+    summary=(
+        "The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not "
+        "below their number."
+    ),
     source="specs/bits.yaml:102",
 )
 
@@ -140,7 +143,10 @@ BITCAST = OpDef(
     relation=relations.bitcast_relation,
     computed={"R": ("bitcast", "T", "param:to")},
     kernel=kernels.bitcast_kernel,
-    summary="The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, and is true for any but 0.",
+    summary=(
+        "The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, "
+        "and is true for any but 0."
+    ),
     source="specs/bits.yaml:122",
 )
 

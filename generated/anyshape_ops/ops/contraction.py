@@ -22,7 +22,10 @@ MATMUL = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.matmul_relation,
     kernel=kernels.matmul_kernel,
-    summary="Matrix products over the last two axes, with broadcasting before them; vectors count as matrices of one row or column.",
+    summary=(
+        "Matrix products over the last two axes, with broadcasting before them; vectors count as matrices of "
+        "one row or column."
+    ),
     source="specs/contraction.yaml:51",
     rewrites=rewrites.MATMUL,
 )
@@ -70,7 +73,9 @@ CONTRACT = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.contract_relation,
     kernel=kernels.contract_kernel,
-    summary="The product of two tensors whose dims have labels, summed over the labels that the result does not have.",
+    summary=(
+        "The product of two tensors whose dims have labels, summed over the labels that the result does not " "have."
+    ),
     source="specs/contraction.yaml:164",
 )
 

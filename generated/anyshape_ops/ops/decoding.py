@@ -25,7 +25,10 @@ STATIC_APPEND_AT = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.append_at_relation,
     kernel=kernels.append_at_kernel,
-    summary="Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where there are none.",
+    summary=(
+        "Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros "
+        "where there are none."
+    ),
     source="specs/decoding.yaml:117",
     moves=("T",),
 )
@@ -43,7 +46,10 @@ DYN_APPEND_AT = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.append_at_relation,
     kernel=kernels.append_at_kernel,
-    summary="Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where there are none.",
+    summary=(
+        "Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros "
+        "where there are none."
+    ),
     source="specs/decoding.yaml:117",
     shaping=("size",),
     moves=("T",),
@@ -68,7 +74,10 @@ STATIC_PLACE_TOKENS = OpDef(
     dtypes={"I": ("i64", "i32")},
     relation=relations.place_tokens_relation,
     kernel=kernels.place_tokens_kernel,
-    summary="The number of the first new token, the entries that a cache holds before it, and those that are gone after the last.",
+    summary=(
+        "The number of the first new token, the entries that a cache holds before it, and those that are gone"
+        " after the last."
+    ),
     source="specs/decoding.yaml:134",
 )
 DYN_PLACE_TOKENS = OpDef(
@@ -89,7 +98,10 @@ DYN_PLACE_TOKENS = OpDef(
     dtypes={"I": ("i64", "i32")},
     relation=relations.place_tokens_relation,
     kernel=kernels.place_tokens_kernel,
-    summary="The number of the first new token, the entries that a cache holds before it, and those that are gone after the last.",
+    summary=(
+        "The number of the first new token, the entries that a cache holds before it, and those that are gone"
+        " after the last."
+    ),
     source="specs/decoding.yaml:134",
 )
 
@@ -113,7 +125,10 @@ CAUSAL_CONV = OpDef(
     relation=relations.causal_conv_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.causal_conv_kernel,
-    summary="Of each channel the sums of each element and those before it times weights, and the elements that the next call wants.",
+    summary=(
+        "Of each channel the sums of each element and those before it times weights, and the elements that "
+        "the next call wants."
+    ),
     source="specs/decoding.yaml:168",
 )
 
@@ -132,7 +147,10 @@ CODE_TOKENS = OpDef(
     dtypes={"F": ("f32", "f64", "f16", "bf16"), "Q": ("i8", "u8")},
     relation=relations.code_tokens_relation,
     kernel=kernels.code_tokens_kernel,
-    summary="Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a byte, each 8 more than it is.",
+    summary=(
+        "Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a "
+        "byte, each 8 more than it is."
+    ),
     source="specs/decoding.yaml:201",
 )
 
@@ -150,7 +168,9 @@ KNOWN_TOKENS = OpDef(
     dtypes={"Q": ("i8", "u8")},
     relation=relations.known_tokens_relation,
     kernel=kernels.known_tokens_kernel,
-    summary="Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it says.",
+    summary=(
+        "Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it " "says."
+    ),
     source="specs/decoding.yaml:234",
 )
 
@@ -192,7 +212,10 @@ STATIC_GROUPED_QUERY_ATTENTION = OpDef(
     relation=relations.grouped_query_attention_relation,
     computed={"U": ("accum", "F")},
     composition=compositions.GROUPED_QUERY_ATTENTION,
-    summary="Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share one of keys.",
+    summary=(
+        "Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of "
+        "queries share one of keys."
+    ),
     source="specs/decoding.yaml:257",
 )
 DYN_GROUPED_QUERY_ATTENTION = OpDef(
@@ -232,7 +255,10 @@ DYN_GROUPED_QUERY_ATTENTION = OpDef(
     relation=relations.grouped_query_attention_relation,
     computed={"U": ("accum", "F")},
     composition=compositions.GROUPED_QUERY_ATTENTION,
-    summary="Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of queries share one of keys.",
+    summary=(
+        "Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of "
+        "queries share one of keys."
+    ),
     source="specs/decoding.yaml:257",
 )
 

@@ -30,7 +30,9 @@ STATIC_DEFORM_CONV = OpDef(
     relation=relations.deform_conv_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.deform_conv_kernel,
-    summary="A convolution each tap of which is moved by an offset of its own for every window, and weighed by a mask.",
+    summary=(
+        "A convolution each tap of which is moved by an offset of its own for every window, and weighed by a " "mask."
+    ),
     source="specs/deformable.yaml:22",
 )
 DYN_DEFORM_CONV = OpDef(
@@ -55,6 +57,8 @@ DYN_DEFORM_CONV = OpDef(
     relation=relations.deform_conv_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.deform_conv_kernel,
-    summary="A convolution each tap of which is moved by an offset of its own for every window, and weighed by a mask.",
+    summary=(
+        "A convolution each tap of which is moved by an offset of its own for every window, and weighed by a " "mask."
+    ),
     source="specs/deformable.yaml:22",
 )

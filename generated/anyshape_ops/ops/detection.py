@@ -28,7 +28,9 @@ STATIC_NON_MAX_SUPPRESSION = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.non_max_suppression_relation,
     kernel=kernels.non_max_suppression_kernel,
-    summary="The boxes of each class with the best scores that overlap no better one, as rows of batch, class and box.",
+    summary=(
+        "The boxes of each class with the best scores that overlap no better one, as rows of batch, class and" " box."
+    ),
     source="specs/detection.yaml:76",
 )
 DYN_NON_MAX_SUPPRESSION = OpDef(
@@ -48,7 +50,9 @@ DYN_NON_MAX_SUPPRESSION = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.non_max_suppression_relation,
     kernel=kernels.non_max_suppression_kernel,
-    summary="The boxes of each class with the best scores that overlap no better one, as rows of batch, class and box.",
+    summary=(
+        "The boxes of each class with the best scores that overlap no better one, as rows of batch, class and" " box."
+    ),
     source="specs/detection.yaml:76",
 )
 
@@ -168,7 +172,10 @@ STATIC_ROI_ALIGN = OpDef(
     dtypes={"F": ("f32", "f64", "f16", "bf16"), "I": ("i64", "i32")},
     relation=relations.roi_align_relation,
     composition=compositions.ROI_ALIGN,
-    summary="Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the elements.",
+    summary=(
+        "Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples "
+        "between the elements."
+    ),
     source="specs/detection.yaml:416",
 )
 DYN_ROI_ALIGN = OpDef(
@@ -190,7 +197,10 @@ DYN_ROI_ALIGN = OpDef(
     dtypes={"F": ("f32", "f64", "f16", "bf16"), "I": ("i64", "i32")},
     relation=relations.roi_align_relation,
     composition=compositions.ROI_ALIGN,
-    summary="Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples between the elements.",
+    summary=(
+        "Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples "
+        "between the elements."
+    ),
     source="specs/detection.yaml:416",
 )
 
@@ -212,7 +222,10 @@ STATIC_MAX_ROI_POOL = OpDef(
     relation=relations.max_roi_pool_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.max_roi_pool_kernel,
-    summary="Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest element, 0 of none.",
+    summary=(
+        "Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the "
+        "largest element, 0 of none."
+    ),
     source="specs/detection.yaml:490",
 )
 DYN_MAX_ROI_POOL = OpDef(
@@ -232,6 +245,9 @@ DYN_MAX_ROI_POOL = OpDef(
     relation=relations.max_roi_pool_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.max_roi_pool_kernel,
-    summary="Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the largest element, 0 of none.",
+    summary=(
+        "Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the "
+        "largest element, 0 of none."
+    ),
     source="specs/detection.yaml:490",
 )

@@ -101,7 +101,10 @@ POW = OpDef(
     },
     relation=relations.pow_relation,
     kernel=kernels.pow_kernel,
-    summary="The first tensor raised to the power of the second, in the dtype of the first; an integer is cut, if rounding is not why.",
+    summary=(
+        "The first tensor raised to the power of the second, in the dtype of the first; an integer is cut, if"
+        " rounding is not why."
+    ),
     source="specs/elementwise.yaml:103",
     rewrites=rewrites.POW,
 )
@@ -120,7 +123,9 @@ MOD = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.mod_relation,
     kernel=kernels.mod_kernel,
-    summary="What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.",
+    summary=(
+        "What a division rounded down leaves, with the sign of b; with `truncated` the division is cut " "towards zero."
+    ),
     source="specs/elementwise.yaml:131",
 )
 
@@ -511,7 +516,9 @@ CAST = OpDef(
     },
     relation=relations.cast_relation,
     kernel=kernels.cast_kernel,
-    summary="Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.",
+    summary=(
+        "Every element as another dtype; floats become integers by cutting towards zero, bool is anything but" " zero."
+    ),
     source="specs/elementwise.yaml:411",
 )
 

@@ -23,7 +23,10 @@ LOOK_UP = OpDef(
     dtypes={"K": ("i64", "i32", "i16", "f32", "f64"), "V": ("i64", "i32", "i16", "f32", "f64")},
     relation=relations.look_up_relation,
     kernel=kernels.look_up_kernel,
-    summary="The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN is found by NaN.",
+    summary=(
+        "The value beside each element's first equal in a list of keys, or another value where no key is "
+        "equal; NaN is found by NaN."
+    ),
     source="specs/ensembles.yaml:113",
     moves=("V",),
 )
@@ -72,7 +75,10 @@ TREE_LINKS = OpDef(
     dtypes={},
     relation=relations.tree_links_relation,
     kernel=kernels.tree_links_kernel,
-    summary="Rows of the children that nodes name by number, the first row of each tree that is no child, and the order of weights by row.",
+    summary=(
+        "Rows of the children that nodes name by number, the first row of each tree that is no child, and the"
+        " order of weights by row."
+    ),
     source="specs/ensembles.yaml:189",
 )
 
@@ -102,7 +108,10 @@ STATIC_TREE_ENSEMBLE = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.tree_ensemble_relation,
     kernel=kernels.tree_ensemble_kernel,
-    summary="Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some targets.",
+    summary=(
+        "Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some"
+        " targets."
+    ),
     source="specs/ensembles.yaml:305",
 )
 DYN_TREE_ENSEMBLE = OpDef(
@@ -130,7 +139,10 @@ DYN_TREE_ENSEMBLE = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.tree_ensemble_relation,
     kernel=kernels.tree_ensemble_kernel,
-    summary="Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some targets.",
+    summary=(
+        "Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some"
+        " targets."
+    ),
     source="specs/ensembles.yaml:305",
 )
 
@@ -156,7 +168,10 @@ STATIC_COUNT_GRAMS = OpDef(
     dtypes={"X": ("i64", "i32")},
     relation=relations.count_grams_relation,
     kernel=kernels.count_grams_kernel,
-    summary="How often each of some n-grams of integers is in each row, counted in the column that the n-gram names, plain or weighted.",
+    summary=(
+        "How often each of some n-grams of integers is in each row, counted in the column that the n-gram "
+        "names, plain or weighted."
+    ),
     source="specs/ensembles.yaml:557",
 )
 DYN_COUNT_GRAMS = OpDef(
@@ -180,6 +195,9 @@ DYN_COUNT_GRAMS = OpDef(
     dtypes={"X": ("i64", "i32")},
     relation=relations.count_grams_relation,
     kernel=kernels.count_grams_kernel,
-    summary="How often each of some n-grams of integers is in each row, counted in the column that the n-gram names, plain or weighted.",
+    summary=(
+        "How often each of some n-grams of integers is in each row, counted in the column that the n-gram "
+        "names, plain or weighted."
+    ),
     source="specs/ensembles.yaml:557",
 )

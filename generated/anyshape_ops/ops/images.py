@@ -74,7 +74,10 @@ STATIC_RESAMPLE = OpDef(
     relation=relations.resample_relation,
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resample_kernel,
-    summary="A tensor sampled anew along some axes at once, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
+    summary=(
+        "A tensor sampled anew along some axes at once, to the given sizes; `scales` say how far apart, where"
+        " sizes are scaled ones."
+    ),
     source="specs/images.yaml:173",
     moves=("T",),
     moves_where={
@@ -135,7 +138,10 @@ DYN_RESAMPLE = OpDef(
     relation=relations.resample_relation,
     computed={"U": ("promote", "T", "f32")},
     kernel=kernels.resample_kernel,
-    summary="A tensor sampled anew along some axes at once, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
+    summary=(
+        "A tensor sampled anew along some axes at once, to the given sizes; `scales` say how far apart, where"
+        " sizes are scaled ones."
+    ),
     source="specs/images.yaml:173",
     moves=("T",),
     moves_where={
@@ -198,7 +204,10 @@ STATIC_RESIZE = OpDef(
     relation=relations.resize_relation,
     computed={"U": ("promote", "T", "f32")},
     composition=compositions.RESIZE,
-    summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
+    summary=(
+        "A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes "
+        "are scaled ones."
+    ),
     source="specs/images.yaml:355",
     moves=("T",),
     moves_where={
@@ -259,7 +268,10 @@ DYN_RESIZE = OpDef(
     relation=relations.resize_relation,
     computed={"U": ("promote", "T", "f32")},
     composition=compositions.RESIZE,
-    summary="A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes are scaled ones.",
+    summary=(
+        "A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes "
+        "are scaled ones."
+    ),
     source="specs/images.yaml:355",
     moves=("T",),
     moves_where={
@@ -294,7 +306,10 @@ GRID_SAMPLE = OpDef(
     relation=relations.grid_sample_relation,
     computed={"U": ("accum", "T"), "P": ("promote", "U", "F")},
     kernel=kernels.grid_sample_kernel,
-    summary="Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last dim first.",
+    summary=(
+        "Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last"
+        " dim first."
+    ),
     source="specs/images.yaml:509",
     moves=("T",),
     moves_where={"mode": ("nearest",)},
@@ -352,7 +367,10 @@ STATIC_CROP_AND_RESIZE = OpDef(
     dtypes={"T": ("f32", "f16", "u8"), "I": ("i64", "i32")},
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
-    summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
+    summary=(
+        "Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an "
+        "image stands a value."
+    ),
     source="specs/images.yaml:610",
 )
 DYN_CROP_AND_RESIZE = OpDef(
@@ -372,6 +390,9 @@ DYN_CROP_AND_RESIZE = OpDef(
     dtypes={"T": ("f32", "f16", "u8"), "I": ("i64", "i32")},
     relation=relations.crop_and_resize_relation,
     kernel=kernels.crop_and_resize_kernel,
-    summary="Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an image stands a value.",
+    summary=(
+        "Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an "
+        "image stands a value."
+    ),
     source="specs/images.yaml:610",
 )

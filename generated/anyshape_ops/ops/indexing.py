@@ -26,7 +26,10 @@ STATIC_PAD = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.pad_relation,
     kernel=kernels.pad_kernel,
-    summary="A tensor with elements added before and after some axes (a value, the nearest, mirrored or wrapped), or cut off.",
+    summary=(
+        "A tensor with elements added before and after some axes (a value, the nearest, mirrored or wrapped),"
+        " or cut off."
+    ),
     source="specs/indexing.yaml:5",
     moves=("T",),
 )
@@ -46,7 +49,10 @@ DYN_PAD = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.pad_relation,
     kernel=kernels.pad_kernel,
-    summary="A tensor with elements added before and after some axes (a value, the nearest, mirrored or wrapped), or cut off.",
+    summary=(
+        "A tensor with elements added before and after some axes (a value, the nearest, mirrored or wrapped),"
+        " or cut off."
+    ),
     source="specs/indexing.yaml:5",
     moves=("T",),
 )
@@ -61,7 +67,10 @@ STATIC_TILE = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.tile_relation,
     kernel=kernels.tile_kernel,
-    summary="A tensor side by side with itself, as many times along each of the last axes as `repeats` says; more of these make new axes.",
+    summary=(
+        "A tensor side by side with itself, as many times along each of the last axes as `repeats` says; more"
+        " of these make new axes."
+    ),
     source="specs/indexing.yaml:64",
     moves=("T",),
 )
@@ -74,7 +83,10 @@ DYN_TILE = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.tile_relation,
     kernel=kernels.tile_kernel,
-    summary="A tensor side by side with itself, as many times along each of the last axes as `repeats` says; more of these make new axes.",
+    summary=(
+        "A tensor side by side with itself, as many times along each of the last axes as `repeats` says; more"
+        " of these make new axes."
+    ),
     source="specs/indexing.yaml:64",
     shaping=("repeats",),
     moves=("T",),
@@ -193,7 +205,10 @@ GATHER_ELEMENTS = OpDef(
     },
     relation=relations.gather_elements_relation,
     kernel=kernels.gather_elements_kernel,
-    summary="For every place of the index tensor the element of x at that place, but along one axis where the index says.",
+    summary=(
+        "For every place of the index tensor the element of x at that place, but along one axis where the "
+        "index says."
+    ),
     source="specs/indexing.yaml:135",
     moves=("T",),
 )
@@ -307,7 +322,10 @@ STATIC_ONE_HOT = OpDef(
     },
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
-    summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
+    summary=(
+        "Along a new axis the second of two values where an index says, the first elsewhere; negative indices"
+        " count from the end."
+    ),
     source="specs/indexing.yaml:236",
     moves=("T",),
 )
@@ -329,7 +347,10 @@ DYN_ONE_HOT = OpDef(
     },
     relation=relations.one_hot_relation,
     kernel=kernels.one_hot_kernel,
-    summary="Along a new axis the second of two values where an index says, the first elsewhere; negative indices count from the end.",
+    summary=(
+        "Along a new axis the second of two values where an index says, the first elsewhere; negative indices"
+        " count from the end."
+    ),
     source="specs/indexing.yaml:236",
     moves=("T",),
 )
@@ -381,7 +402,10 @@ STATIC_CENTER_CROP_PAD = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
-    summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
+    summary=(
+        "The middle of a tensor, of the given size along some axes; where that is larger than the tensor, "
+        "zeros around it."
+    ),
     source="specs/indexing.yaml:284",
     moves=("T",),
 )
@@ -397,7 +421,10 @@ DYN_CENTER_CROP_PAD = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.center_crop_pad_relation,
     kernel=kernels.center_crop_pad_kernel,
-    summary="The middle of a tensor, of the given size along some axes; where that is larger than the tensor, zeros around it.",
+    summary=(
+        "The middle of a tensor, of the given size along some axes; where that is larger than the tensor, "
+        "zeros around it."
+    ),
     source="specs/indexing.yaml:284",
     moves=("T",),
 )
@@ -446,7 +473,10 @@ REVERSE_SEQUENCE = OpDef(
     },
     relation=relations.reverse_sequence_relation,
     kernel=kernels.reverse_sequence_kernel,
-    summary="The first elements of each sequence of a batch in reverse order, as many as its length says; the others stay.",
+    summary=(
+        "The first elements of each sequence of a batch in reverse order, as many as its length says; the "
+        "others stay."
+    ),
     source="specs/indexing.yaml:308",
     moves=("T",),
 )

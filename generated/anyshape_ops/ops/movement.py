@@ -434,7 +434,10 @@ STATIC_BROADCAST_TO = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.broadcast_to_relation,
     kernel=kernels.broadcast_to_kernel,
-    summary="A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its dim.",
+    summary=(
+        "A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x "
+        "keeps its dim."
+    ),
     source="specs/movement.yaml:114",
     moves=("T",),
 )
@@ -447,7 +450,10 @@ DYN_BROADCAST_TO = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.broadcast_to_relation,
     kernel=kernels.broadcast_to_kernel,
-    summary="A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its dim.",
+    summary=(
+        "A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x "
+        "keeps its dim."
+    ),
     source="specs/movement.yaml:114",
     shaping=("shape",),
     moves=("T",),
@@ -499,7 +505,10 @@ STATIC_SPLIT = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
-    summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
+    summary=(
+        "Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the "
+        "last is smaller)."
+    ),
     source="specs/movement.yaml:166",
     moves=("T",),
 )
@@ -516,7 +525,10 @@ DYN_SPLIT = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.split_relation,
     kernel=kernels.split_kernel,
-    summary="Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the last is smaller).",
+    summary=(
+        "Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the "
+        "last is smaller)."
+    ),
     source="specs/movement.yaml:166",
     moves=("T",),
 )
@@ -536,7 +548,10 @@ STATIC_SLICE = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
-    summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
+    summary=(
+        "The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of "
+        "Python slices."
+    ),
     source="specs/movement.yaml:196",
     moves=("T",),
 )
@@ -554,7 +569,10 @@ DYN_SLICE = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.slice_relation,
     kernel=kernels.slice_kernel,
-    summary="The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of Python slices.",
+    summary=(
+        "The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of "
+        "Python slices."
+    ),
     source="specs/movement.yaml:196",
     shaping=("ends",),
     moves=("T",),

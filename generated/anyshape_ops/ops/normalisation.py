@@ -56,7 +56,10 @@ BATCH_NORM_TRAINING = OpDef(
     relation=relations.batch_norm_training_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.batch_norm_training_kernel,
-    summary="Every channel shifted and scaled by its own statistics, then scaled and shifted again; and running statistics moved on.",
+    summary=(
+        "Every channel shifted and scaled by its own statistics, then scaled and shifted again; and running "
+        "statistics moved on."
+    ),
     source="specs/normalisation.yaml:45",
 )
 
@@ -76,7 +79,10 @@ INSTANCE_NORM = OpDef(
     relation=relations.instance_norm_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.instance_norm_kernel,
-    summary="Every channel of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.",
+    summary=(
+        "Every channel of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by "
+        "channel."
+    ),
     source="specs/normalisation.yaml:70",
 )
 
@@ -98,7 +104,10 @@ STATIC_GROUP_NORM = OpDef(
     relation=relations.group_norm_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.group_norm_kernel,
-    summary="Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.",
+    summary=(
+        "Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and "
+        "shifted by channel."
+    ),
     source="specs/normalisation.yaml:85",
 )
 DYN_GROUP_NORM = OpDef(
@@ -118,7 +127,10 @@ DYN_GROUP_NORM = OpDef(
     relation=relations.group_norm_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.group_norm_kernel,
-    summary="Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and shifted by channel.",
+    summary=(
+        "Groups of channels of every image shifted to mean 0 and scaled to variance 1, then scaled and "
+        "shifted by channel."
+    ),
     source="specs/normalisation.yaml:85",
     shaping=("groups",),
 )
@@ -160,7 +172,10 @@ MEAN_VARIANCE_NORM = OpDef(
     relation=relations.mean_variance_norm_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.mean_variance_norm_kernel,
-    summary="Elements over some axes, shifted to mean 0 and divided by their deviation and 1e-9, so that equal ones are 0.",
+    summary=(
+        "Elements over some axes, shifted to mean 0 and divided by their deviation and 1e-9, so that equal "
+        "ones are 0."
+    ),
     source="specs/normalisation.yaml:163",
 )
 
@@ -179,7 +194,9 @@ LP_NORM = OpDef(
     relation=relations.lp_norm_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.lp_norm_kernel,
-    summary="Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p = 2).",
+    summary=(
+        "Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p" " = 2)."
+    ),
     source="specs/normalisation.yaml:180",
 )
 

@@ -90,7 +90,10 @@ QUANTIZE_LINEAR = OpDef(
     relation=relations.quantize_linear_relation,
     computed={"W": ("accum", "F"), "U": ("promote", "X", "W")},
     kernel=kernels.quantize_linear_kernel,
-    summary="Numbers divided by their scale, rounded to even, moved by their zero point and cut to the range of its dtype.",
+    summary=(
+        "Numbers divided by their scale, rounded to even, moved by their zero point and cut to the range of "
+        "its dtype."
+    ),
     source="specs/quantisation.yaml:137",
 )
 
@@ -110,7 +113,10 @@ MATMUL_INTEGER = OpDef(
     dtypes={"A": ("u8", "i8"), "B": ("u8", "i8")},
     relation=relations.matmul_integer_relation,
     kernel=kernels.matmul_integer_kernel,
-    summary="Products of matrices of narrow integers less their zero points, one for all or one per row of a and column of b.",
+    summary=(
+        "Products of matrices of narrow integers less their zero points, one for all or one per row of a and "
+        "column of b."
+    ),
     source="specs/quantisation.yaml:221",
 )
 
@@ -133,7 +139,10 @@ MATMUL_INTEGER_TO_FLOAT = OpDef(
     dtypes={"A": ("u8", "i8"), "F": ("f32", "f16", "bf16"), "B": ("u8", "i8")},
     relation=relations.matmul_integer_to_float_relation,
     kernel=kernels.matmul_integer_to_float_kernel,
-    summary="Products of matrices of narrow integers less their zero points, times their scales, plus a bias; scales and bias are floats.",
+    summary=(
+        "Products of matrices of narrow integers less their zero points, times their scales, plus a bias; "
+        "scales and bias are floats."
+    ),
     source="specs/quantisation.yaml:258",
 )
 
@@ -179,7 +188,10 @@ MATMUL_NBITS = OpDef(
     relation=relations.matmul_nbits_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.matmul_nbits_kernel,
-    summary="A product with a matrix of few-bit integers, its columns in groups; blocks of rows have a scale and a zero point per column.",
+    summary=(
+        "A product with a matrix of few-bit integers, its columns in groups; blocks of rows have a scale and "
+        "a zero point per column."
+    ),
     source="specs/quantisation.yaml:359",
 )
 
@@ -200,6 +212,9 @@ UNPACK_NBITS = OpDef(
     dtypes={"F": ("f32", "f64", "f16", "bf16"), "I": ("i64", "i32")},
     relation=relations.unpack_nbits_relation,
     kernel=kernels.unpack_nbits_kernel,
-    summary="Rows of few-bit integers as what they stand for; of each column it is said which of some scales and zero points is its own.",
+    summary=(
+        "Rows of few-bit integers as what they stand for; of each column it is said which of some scales and "
+        "zero points is its own."
+    ),
     source="specs/quantisation.yaml:422",
 )

@@ -20,7 +20,10 @@ FRESH_SEED = OpDef(
     dtypes={},
     relation=relations.fresh_seed_relation,
     kernel=kernels.fresh_seed_kernel,
-    summary="A number that no other call and no other run has, to seed what is drawn; `anyshape.seed(n)` says where they begin.",
+    summary=(
+        "A number that no other call and no other run has, to seed what is drawn; `anyshape.seed(n)` says "
+        "where they begin."
+    ),
     source="specs/random.yaml:46",
     traits=("random",),
 )
@@ -40,7 +43,10 @@ STATIC_RANDOM_UNIFORM = OpDef(
     relation=relations.random_uniform_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.random_uniform_kernel,
-    summary="Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their positions.",
+    summary=(
+        "Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and "
+        "of their positions."
+    ),
     source="specs/random.yaml:55",
 )
 DYN_RANDOM_UNIFORM = OpDef(
@@ -57,7 +63,10 @@ DYN_RANDOM_UNIFORM = OpDef(
     relation=relations.random_uniform_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.random_uniform_kernel,
-    summary="Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and of their positions.",
+    summary=(
+        "Numbers that are equally likely anywhere from `low` on and below `high`, a function of the seed and "
+        "of their positions."
+    ),
     source="specs/random.yaml:55",
 )
 
@@ -76,7 +85,10 @@ STATIC_RANDOM_NORMAL = OpDef(
     relation=relations.random_normal_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.random_normal_kernel,
-    summary="Normally distributed numbers of some mean and standard deviation, a function of the seed and of their positions.",
+    summary=(
+        "Normally distributed numbers of some mean and standard deviation, a function of the seed and of "
+        "their positions."
+    ),
     source="specs/random.yaml:80",
 )
 DYN_RANDOM_NORMAL = OpDef(
@@ -93,7 +105,10 @@ DYN_RANDOM_NORMAL = OpDef(
     relation=relations.random_normal_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.random_normal_kernel,
-    summary="Normally distributed numbers of some mean and standard deviation, a function of the seed and of their positions.",
+    summary=(
+        "Normally distributed numbers of some mean and standard deviation, a function of the seed and of "
+        "their positions."
+    ),
     source="specs/random.yaml:80",
 )
 
@@ -112,7 +127,9 @@ BERNOULLI = OpDef(
     relation=relations.bernoulli_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.bernoulli_kernel,
-    summary="Ones, each with the probability that x says, and zeros else; a function of the seed and of their positions.",
+    summary=(
+        "Ones, each with the probability that x says, and zeros else; a function of the seed and of their " "positions."
+    ),
     source="specs/random.yaml:110",
 )
 
@@ -135,7 +152,10 @@ DROPOUT_MASK = OpDef(
     relation=relations.dropout_mask_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.dropout_mask_kernel,
-    summary="Which elements a dropout keeps, each with the probability 1 - ratio; a function of the seed and of their positions.",
+    summary=(
+        "Which elements a dropout keeps, each with the probability 1 - ratio; a function of the seed and of "
+        "their positions."
+    ),
     source="specs/random.yaml:126",
     moves=("T",),
 )
@@ -178,7 +198,10 @@ STATIC_MULTINOMIAL = OpDef(
     relation=relations.multinomial_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.multinomial_kernel,
-    summary="Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their positions.",
+    summary=(
+        "Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and "
+        "of their positions."
+    ),
     source="specs/random.yaml:163",
 )
 DYN_MULTINOMIAL = OpDef(
@@ -197,6 +220,9 @@ DYN_MULTINOMIAL = OpDef(
     relation=relations.multinomial_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.multinomial_kernel,
-    summary="Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and of their positions.",
+    summary=(
+        "Classes drawn with the softmax of each row of x as their probabilities, a function of the seed and "
+        "of their positions."
+    ),
     source="specs/random.yaml:163",
 )

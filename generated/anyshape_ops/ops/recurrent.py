@@ -36,7 +36,10 @@ RNN = OpDef(
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.rnn_relation,
     kernel=kernels.rnn_kernel,
-    summary="A simple recurrent network over time, in one or both directions; y is the state after every step, last the one at the end.",
+    summary=(
+        "A simple recurrent network over time, in one or both directions; y is the state after every step, "
+        "last the one at the end."
+    ),
     source="specs/recurrent.yaml:102",
 )
 
@@ -70,7 +73,10 @@ GRU = OpDef(
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.gru_relation,
     kernel=kernels.gru_kernel,
-    summary="Gated recurrent units over time, in one or both directions; y is the state after every step, last the one at the end.",
+    summary=(
+        "Gated recurrent units over time, in one or both directions; y is the state after every step, last "
+        "the one at the end."
+    ),
     source="specs/recurrent.yaml:187",
 )
 
@@ -107,6 +113,9 @@ LSTM = OpDef(
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.lstm_relation,
     kernel=kernels.lstm_kernel,
-    summary="Long short-term memory over time, in one or both directions; y is every output, last and cell are the state at the end.",
+    summary=(
+        "Long short-term memory over time, in one or both directions; y is every output, last and cell are "
+        "the state at the end."
+    ),
     source="specs/recurrent.yaml:292",
 )

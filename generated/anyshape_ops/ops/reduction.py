@@ -123,7 +123,10 @@ STATIC_MAX = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.max_relation,
     kernel=kernels.max_kernel,
-    summary="The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there is of none.",
+    summary=(
+        "The largest element over some axes, by default over all; NaN if one of them is, and the lowest value"
+        " there is of none."
+    ),
     source="specs/reduction.yaml:115",
 )
 DYN_MAX = OpDef(
@@ -139,7 +142,10 @@ DYN_MAX = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.max_relation,
     kernel=kernels.max_kernel,
-    summary="The largest element over some axes, by default over all; NaN if one of them is, and the lowest value there is of none.",
+    summary=(
+        "The largest element over some axes, by default over all; NaN if one of them is, and the lowest value"
+        " there is of none."
+    ),
     source="specs/reduction.yaml:115",
 )
 
@@ -157,7 +163,10 @@ STATIC_MIN = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.min_relation,
     kernel=kernels.min_kernel,
-    summary="The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there is of none.",
+    summary=(
+        "The smallest element over some axes, by default over all; NaN if one of them is, and the highest "
+        "value there is of none."
+    ),
     source="specs/reduction.yaml:137",
 )
 DYN_MIN = OpDef(
@@ -173,7 +182,10 @@ DYN_MIN = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.min_relation,
     kernel=kernels.min_kernel,
-    summary="The smallest element over some axes, by default over all; NaN if one of them is, and the highest value there is of none.",
+    summary=(
+        "The smallest element over some axes, by default over all; NaN if one of them is, and the highest "
+        "value there is of none."
+    ),
     source="specs/reduction.yaml:137",
 )
 
@@ -436,7 +448,10 @@ ARGMAX = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.argmax_relation,
     kernel=kernels.argmax_kernel,
-    summary="Where the largest element along an axis stands, the first or the last of equal ones; NaN counts as the largest.",
+    summary=(
+        "Where the largest element along an axis stands, the first or the last of equal ones; NaN counts as "
+        "the largest."
+    ),
     source="specs/reduction.yaml:286",
 )
 
@@ -455,6 +470,9 @@ ARGMIN = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.argmin_relation,
     kernel=kernels.argmin_kernel,
-    summary="Where the smallest element along an axis stands, the first or the last of equal ones; NaN counts as the smallest.",
+    summary=(
+        "Where the smallest element along an axis stands, the first or the last of equal ones; NaN counts as "
+        "the smallest."
+    ),
     source="specs/reduction.yaml:299",
 )

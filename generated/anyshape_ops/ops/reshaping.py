@@ -42,7 +42,10 @@ STATIC_RESHAPE_BY_CODES = OpDef(
     },
     relation=relations.reshape_by_codes_relation,
     view={"y": "x"},
-    summary="The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1 what is left.",
+    summary=(
+        "The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two "
+        "and -1 what is left."
+    ),
     source="specs/reshaping.yaml:23",
     moves=("T",),
 )
@@ -81,7 +84,10 @@ DYN_RESHAPE_BY_CODES = OpDef(
     },
     relation=relations.reshape_by_codes_relation,
     view={"y": "x"},
-    summary="The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two and -1 what is left.",
+    summary=(
+        "The same elements under a shape in which 0 copies the next dim, -3 is the product of the next two "
+        "and -1 what is left."
+    ),
     source="specs/reshaping.yaml:23",
     shaping=("newshape",),
     moves=("T",),
@@ -124,7 +130,10 @@ RESHAPE_BY_ALL_CODES = OpDef(
     },
     relation=relations.reshape_by_all_codes_relation,
     view={"y": "x"},
-    summary="The same elements under a shape in which -2 copies all dims that are left, too, and -4 divides one into the next two entries.",
+    summary=(
+        "The same elements under a shape in which -2 copies all dims that are left, too, and -4 divides one "
+        "into the next two entries."
+    ),
     source="specs/reshaping.yaml:54",
     moves=("T",),
 )

@@ -75,6 +75,9 @@ LAYER_NORM = OpDef(
     relation=relations.layer_norm_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.layer_norm_kernel,
-    summary="Every slice from `axis` on, shifted to mean 0 and scaled to variance 1, then scaled and shifted elementwise.",
+    summary=(
+        "Every slice from `axis` on, shifted to mean 0 and scaled to variance 1, then scaled and shifted "
+        "elementwise."
+    ),
     source="specs/rows.yaml:70",
 )

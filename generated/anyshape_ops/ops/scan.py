@@ -21,7 +21,9 @@ STATIC_CUMSUM = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.cumsum_relation,
     kernel=kernels.cumsum_kernel,
-    summary="The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).",
+    summary=(
+        "The sum of an element and all before it along an axis; without it (exclusive), or from the end " "(reverse)."
+    ),
     source="specs/scan.yaml:21",
 )
 DYN_CUMSUM = OpDef(
@@ -37,7 +39,9 @@ DYN_CUMSUM = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.cumsum_relation,
     kernel=kernels.cumsum_kernel,
-    summary="The sum of an element and all before it along an axis; without it (exclusive), or from the end (reverse).",
+    summary=(
+        "The sum of an element and all before it along an axis; without it (exclusive), or from the end " "(reverse)."
+    ),
     source="specs/scan.yaml:21",
 )
 
@@ -55,7 +59,10 @@ STATIC_CUMPROD = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.cumprod_relation,
     kernel=kernels.cumprod_kernel,
-    summary="The product of an element and all before it along an axis; without it (exclusive), or from the end (reverse).",
+    summary=(
+        "The product of an element and all before it along an axis; without it (exclusive), or from the end "
+        "(reverse)."
+    ),
     source="specs/scan.yaml:33",
 )
 DYN_CUMPROD = OpDef(
@@ -71,6 +78,9 @@ DYN_CUMPROD = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.cumprod_relation,
     kernel=kernels.cumprod_kernel,
-    summary="The product of an element and all before it along an axis; without it (exclusive), or from the end (reverse).",
+    summary=(
+        "The product of an element and all before it along an axis; without it (exclusive), or from the end "
+        "(reverse)."
+    ),
     source="specs/scan.yaml:33",
 )

@@ -27,7 +27,10 @@ SCATTER_ND = OpDef(
     },
     relation=relations.scatter_nd_relation,
     kernel=kernels.scatter_nd_kernel,
-    summary="x with slices replaced, or combined, at places that rows of an index tensor name; negative ones count from the end.",
+    summary=(
+        "x with slices replaced, or combined, at places that rows of an index tensor name; negative ones "
+        "count from the end."
+    ),
     source="specs/scatter.yaml:5",
     moves=("T",),
     moves_where={"reduction": ("none",)},
@@ -54,7 +57,10 @@ SCATTER_ELEMENTS = OpDef(
     },
     relation=relations.scatter_elements_relation,
     kernel=kernels.scatter_elements_kernel,
-    summary="x with elements replaced, or combined, at places along one axis that an index tensor names; negative ones count from the end.",
+    summary=(
+        "x with elements replaced, or combined, at places along one axis that an index tensor names; negative"
+        " ones count from the end."
+    ),
     source="specs/scatter.yaml:39",
     moves=("T",),
     moves_where={"reduction": ("none",)},
@@ -78,7 +84,10 @@ TENSOR_SCATTER = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.tensor_scatter_relation,
     kernel=kernels.tensor_scatter_kernel,
-    summary="x with a block of entries replaced along one axis, in every batch from where an index says; circular, from the start again.",
+    summary=(
+        "x with a block of entries replaced along one axis, in every batch from where an index says; "
+        "circular, from the start again."
+    ),
     source="specs/scatter.yaml:78",
     moves=("T",),
 )

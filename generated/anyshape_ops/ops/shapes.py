@@ -181,7 +181,9 @@ RANGE_LENGTH = OpDef(
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.range_length_relation,
     kernel=kernels.range_length_kernel,
-    summary="How many numbers there are from start to before stop in equal steps, none of which need be an integer.",
+    summary=(
+        "How many numbers there are from start to before stop in equal steps, none of which need be an " "integer."
+    ),
     source="specs/shapes.yaml:95",
 )
 

@@ -97,7 +97,10 @@ STATIC_STEPS_OF_SIGNAL = OpDef(
     relation=relations.steps_of_signal_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.steps_of_signal_kernel,
-    summary="The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a spectrum whose second half mirrors the one that is given.",
+    summary=(
+        "The samples of a signal by the remainder of their place, filled up with zeros to a length; with "
+        "`half`, of a spectrum whose second half mirrors the one that is given."
+    ),
     source="specs/signal.yaml:139",
 )
 DYN_STEPS_OF_SIGNAL = OpDef(
@@ -114,7 +117,10 @@ DYN_STEPS_OF_SIGNAL = OpDef(
     relation=relations.steps_of_signal_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.steps_of_signal_kernel,
-    summary="The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a spectrum whose second half mirrors the one that is given.",
+    summary=(
+        "The samples of a signal by the remainder of their place, filled up with zeros to a length; with "
+        "`half`, of a spectrum whose second half mirrors the one that is given."
+    ),
     source="specs/signal.yaml:139",
 )
 
@@ -136,7 +142,10 @@ STATIC_STEPS_OF_PARTS = OpDef(
     relation=relations.steps_of_parts_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.steps_of_parts_kernel,
-    summary="The samples of the parts of a signal that start every so many samples, each times a window, by remainder as in steps_of_signal.",
+    summary=(
+        "The samples of the parts of a signal that start every so many samples, each times a window, by "
+        "remainder as in steps_of_signal."
+    ),
     source="specs/signal.yaml:172",
 )
 DYN_STEPS_OF_PARTS = OpDef(
@@ -156,7 +165,10 @@ DYN_STEPS_OF_PARTS = OpDef(
     relation=relations.steps_of_parts_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.steps_of_parts_kernel,
-    summary="The samples of the parts of a signal that start every so many samples, each times a window, by remainder as in steps_of_signal.",
+    summary=(
+        "The samples of the parts of a signal that start every so many samples, each times a window, by "
+        "remainder as in steps_of_signal."
+    ),
     source="specs/signal.yaml:172",
 )
 
@@ -229,7 +241,10 @@ TIMES_TWIDDLES = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.times_twiddles_relation,
     kernel=kernels.times_twiddles_kernel,
-    summary="Complex numbers times those of a table, and behind them the same times the imaginary unit; with `real`, their real parts only.",
+    summary=(
+        "Complex numbers times those of a table, and behind them the same times the imaginary unit; with "
+        "`real`, their real parts only."
+    ),
     source="specs/signal.yaml:242",
 )
 
@@ -247,7 +262,10 @@ SUMS_ACROSS_STEPS = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.sums_across_steps_relation,
     kernel=kernels.sums_across_steps_kernel,
-    summary="The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table has for it.",
+    summary=(
+        "The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a"
+        " table has for it."
+    ),
     source="specs/signal.yaml:264",
 )
 
@@ -281,7 +299,10 @@ SPECTRUM_OF_STEPS = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.spectrum_of_steps_relation,
     composition=compositions.SPECTRUM_OF_STEPS,
-    summary="The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q samples and q of p.",
+    summary=(
+        "The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms "
+        "of q samples and q of p."
+    ),
     source="specs/signal.yaml:286",
     traits=("finite",),
 )
@@ -422,7 +443,10 @@ STATIC_DFT_MATRIX = OpDef(
     relation=relations.dft_matrix_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.dft_matrix_kernel,
-    summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
+    summary=(
+        "What the real and the imaginary part of each sample, times a window, give to a discrete Fourier "
+        "transform or its inverse."
+    ),
     source="specs/signal.yaml:454",
 )
 DYN_DFT_MATRIX = OpDef(
@@ -440,7 +464,10 @@ DYN_DFT_MATRIX = OpDef(
     relation=relations.dft_matrix_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.dft_matrix_kernel,
-    summary="What the real and the imaginary part of each sample, times a window, give to a discrete Fourier transform or its inverse.",
+    summary=(
+        "What the real and the imaginary part of each sample, times a window, give to a discrete Fourier "
+        "transform or its inverse."
+    ),
     source="specs/signal.yaml:454",
 )
 
@@ -458,7 +485,10 @@ STATIC_SUMS_OF_PARTS = OpDef(
     relation=relations.sums_of_parts_relation,
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
-    summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
+    summary=(
+        "The sums of the parts of a signal that start every so many samples, each sample times what a table "
+        "has for it."
+    ),
     source="specs/signal.yaml:508",
 )
 DYN_SUMS_OF_PARTS = OpDef(
@@ -474,7 +504,10 @@ DYN_SUMS_OF_PARTS = OpDef(
     relation=relations.sums_of_parts_relation,
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_parts_kernel,
-    summary="The sums of the parts of a signal that start every so many samples, each sample times what a table has for it.",
+    summary=(
+        "The sums of the parts of a signal that start every so many samples, each sample times what a table "
+        "has for it."
+    ),
     source="specs/signal.yaml:508",
 )
 
@@ -493,7 +526,9 @@ SUMS_OF_SAMPLES = OpDef(
     relation=relations.sums_of_samples_relation,
     computed={"A": ("accum", "F"), "U": ("promote", "A", "G")},
     kernel=kernels.sums_of_samples_kernel,
-    summary="The sums of the samples of a signal, each times what a table has for it, as many as there are in both.",
+    summary=(
+        "The sums of the samples of a signal, each times what a table has for it, as many as there are in " "both."
+    ),
     source="specs/signal.yaml:530",
 )
 
@@ -515,7 +550,10 @@ STATIC_STFT = OpDef(
     relation=relations.stft_relation,
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
-    summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
+    summary=(
+        "The discrete Fourier transforms of the parts of a signal that start every so many samples, each "
+        "times a window."
+    ),
     source="specs/signal.yaml:545",
     traits=("finite",),
 )
@@ -536,7 +574,10 @@ DYN_STFT = OpDef(
     relation=relations.stft_relation,
     computed={"U": ("accum", "F")},
     composition=compositions.STFT,
-    summary="The discrete Fourier transforms of the parts of a signal that start every so many samples, each times a window.",
+    summary=(
+        "The discrete Fourier transforms of the parts of a signal that start every so many samples, each "
+        "times a window."
+    ),
     source="specs/signal.yaml:545",
     traits=("finite",),
 )
@@ -559,7 +600,9 @@ STATIC_MEL_WEIGHT_MATRIX = OpDef(
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
-    summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
+    summary=(
+        "Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column " "per band."
+    ),
     source="specs/signal.yaml:597",
 )
 DYN_MEL_WEIGHT_MATRIX = OpDef(
@@ -579,6 +622,8 @@ DYN_MEL_WEIGHT_MATRIX = OpDef(
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.mel_weight_matrix_relation,
     kernel=kernels.mel_weight_matrix_kernel,
-    summary="Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column per band.",
+    summary=(
+        "Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column " "per band."
+    ),
     source="specs/signal.yaml:597",
 )

@@ -21,7 +21,10 @@ ARGSORT = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.argsort_relation,
     kernel=kernels.argsort_kernel,
-    summary="The positions along one axis in the order of the elements there; equal ones as they stand, NaN as the greatest.",
+    summary=(
+        "The positions along one axis in the order of the elements there; equal ones as they stand, NaN as "
+        "the greatest."
+    ),
     source="specs/sorting.yaml:27",
 )
 
@@ -60,7 +63,10 @@ STATIC_TOPK = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.topk_relation,
     kernel=kernels.topk_kernel,
-    summary="The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first, NaN on top.",
+    summary=(
+        "The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the "
+        "first, NaN on top."
+    ),
     source="specs/sorting.yaml:59",
 )
 DYN_TOPK = OpDef(
@@ -79,7 +85,10 @@ DYN_TOPK = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.topk_relation,
     kernel=kernels.topk_kernel,
-    summary="The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the first, NaN on top.",
+    summary=(
+        "The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the "
+        "first, NaN on top."
+    ),
     source="specs/sorting.yaml:59",
     shaping=("k",),
 )
@@ -100,7 +109,10 @@ UNIQUE = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.unique_relation,
     kernel=kernels.unique_kernel,
-    summary="The different elements of a vector, sorted or as they come; where each is first, which one every element is, how often.",
+    summary=(
+        "The different elements of a vector, sorted or as they come; where each is first, which one every "
+        "element is, how often."
+    ),
     source="specs/sorting.yaml:91",
 )
 
@@ -123,7 +135,10 @@ UNIQUE_SLICES = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.unique_slices_relation,
     kernel=kernels.unique_slices_kernel,
-    summary="The different slices along one axis, sorted or as they come; where each is first, which one every slice is, how often.",
+    summary=(
+        "The different slices along one axis, sorted or as they come; where each is first, which one every "
+        "slice is, how often."
+    ),
     source="specs/sorting.yaml:131",
 )
 
@@ -141,6 +156,9 @@ SEARCHSORTED = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.searchsorted_relation,
     kernel=kernels.searchsorted_kernel,
-    summary="How many elements of sorted rows are less than a value, or not greater; the place where it would go among them.",
+    summary=(
+        "How many elements of sorted rows are less than a value, or not greater; the place where it would go "
+        "among them."
+    ),
     source="specs/sorting.yaml:188",
 )

@@ -51,7 +51,9 @@ COMPRESS = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.compress_relation,
     kernel=kernels.compress_kernel,
-    summary="The entries along one axis for which a condition holds; what is beyond the condition's length is left out.",
+    summary=(
+        "The entries along one axis for which a condition holds; what is beyond the condition's length is " "left out."
+    ),
     source="specs/sparse.yaml:39",
     moves=("T",),
 )
@@ -93,7 +95,9 @@ STATIC_SPARSE_FILL_EMPTY_ROWS = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.sparse_fill_empty_rows_relation,
     kernel=kernels.sparse_fill_empty_rows_kernel,
-    summary="The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.",
+    summary=(
+        "The places and values of a sparse tensor by rows, a value where a row had none, and which rows those" " are."
+    ),
     source="specs/sparse.yaml:73",
     moves=("T",),
 )
@@ -114,7 +118,9 @@ DYN_SPARSE_FILL_EMPTY_ROWS = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.sparse_fill_empty_rows_relation,
     kernel=kernels.sparse_fill_empty_rows_kernel,
-    summary="The places and values of a sparse tensor by rows, a value where a row had none, and which rows those are.",
+    summary=(
+        "The places and values of a sparse tensor by rows, a value where a row had none, and which rows those" " are."
+    ),
     source="specs/sparse.yaml:73",
     moves=("T",),
 )

@@ -35,7 +35,10 @@ STATIC_PAIR_VOTES = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.pair_votes_relation,
     kernel=kernels.pair_votes_kernel,
-    summary="How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other one for the second.",
+    summary=(
+        "How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any "
+        "other one for the second."
+    ),
     source="specs/supports.yaml:103",
 )
 DYN_PAIR_VOTES = OpDef(
@@ -47,7 +50,10 @@ DYN_PAIR_VOTES = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.pair_votes_relation,
     kernel=kernels.pair_votes_kernel,
-    summary="How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any other one for the second.",
+    summary=(
+        "How many of its pairs each class wins; a score above 0 is a vote for the first class of a pair, any "
+        "other one for the second."
+    ),
     source="specs/supports.yaml:103",
 )
 

@@ -95,7 +95,10 @@ STATIC_STRING_SPLIT = OpDef(
     dtypes={},
     relation=relations.string_split_relation,
     kernel=kernels.string_split_kernel,
-    summary="The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.",
+    summary=(
+        "The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each "
+        "string has."
+    ),
     source="specs/text.yaml:141",
 )
 DYN_STRING_SPLIT = OpDef(
@@ -113,7 +116,10 @@ DYN_STRING_SPLIT = OpDef(
     dtypes={},
     relation=relations.string_split_relation,
     kernel=kernels.string_split_kernel,
-    summary="The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each string has.",
+    summary=(
+        "The parts of strings between delimiters, split at most `maxsplit` times, and how many parts each "
+        "string has."
+    ),
     source="specs/text.yaml:141",
 )
 
@@ -134,7 +140,10 @@ STRING_NORMALIZER = OpDef(
     dtypes={},
     relation=relations.string_normalizer_relation,
     kernel=kernels.string_normalizer_kernel,
-    summary="Strings without those that are stop words, in capitals or small letters; one empty string where none is left.",
+    summary=(
+        "Strings without those that are stop words, in capitals or small letters; one empty string where none"
+        " is left."
+    ),
     source="specs/text.yaml:200",
 )
 
@@ -152,7 +161,9 @@ STRING_PLACES = OpDef(
     dtypes={},
     relation=relations.string_places_relation,
     kernel=kernels.string_places_kernel,
-    summary="The place of each string, counting from 1 through `of` tensors in turn, of which this is number `which`.",
+    summary=(
+        "The place of each string, counting from 1 through `of` tensors in turn, of which this is number " "`which`."
+    ),
     source="specs/text.yaml:256",
 )
 
@@ -170,6 +181,9 @@ STRING_AT = OpDef(
     dtypes={},
     relation=relations.string_at_relation,
     kernel=kernels.string_at_kernel,
-    summary="The strings at places that count from 1 through several tensors in turn; an empty one where no tensor has that place.",
+    summary=(
+        "The strings at places that count from 1 through several tensors in turn; an empty one where no "
+        "tensor has that place."
+    ),
     source="specs/text.yaml:274",
 )

@@ -38,7 +38,10 @@ STATIC_CONV = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.conv_kernel,
     algorithms=compositions.CONV_ALGORITHMS,
-    summary="The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a bias.",
+    summary=(
+        "The sums of the elements under a moving window, each times a weight, over all channels of a group, "
+        "plus a bias."
+    ),
     source="specs/window.yaml:293",
     rewrites=rewrites.CONV,
 )
@@ -65,7 +68,10 @@ DYN_CONV = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.conv_kernel,
     algorithms=compositions.CONV_ALGORITHMS,
-    summary="The sums of the elements under a moving window, each times a weight, over all channels of a group, plus a bias.",
+    summary=(
+        "The sums of the elements under a moving window, each times a weight, over all channels of a group, "
+        "plus a bias."
+    ),
     source="specs/window.yaml:293",
     shaping=("groups",),
     rewrites=rewrites.CONV,
@@ -237,7 +243,10 @@ STATIC_TILE_WINDOWS = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.tile_windows_relation,
     kernel=kernels.tile_windows_kernel,
-    summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides.",
+    summary=(
+        "Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from "
+        "both sides."
+    ),
     source="specs/window.yaml:450",
 )
 DYN_TILE_WINDOWS = OpDef(
@@ -257,7 +266,10 @@ DYN_TILE_WINDOWS = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.tile_windows_relation,
     kernel=kernels.tile_windows_kernel,
-    summary="Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from both sides.",
+    summary=(
+        "Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from "
+        "both sides."
+    ),
     source="specs/window.yaml:450",
     shaping=("groups", "count"),
 )
@@ -330,7 +342,9 @@ STATIC_TILE_RESULTS = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.tile_results_relation,
     kernel=kernels.tile_results_kernel,
-    summary="Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.",
+    summary=(
+        "Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a " "bias."
+    ),
     source="specs/window.yaml:505",
 )
 DYN_TILE_RESULTS = OpDef(
@@ -349,7 +363,9 @@ DYN_TILE_RESULTS = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.tile_results_relation,
     kernel=kernels.tile_results_kernel,
-    summary="Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.",
+    summary=(
+        "Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a " "bias."
+    ),
     source="specs/window.yaml:505",
     shaping=("height", "width"),
 )
@@ -374,7 +390,10 @@ STATIC_CONV_BY_2 = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.conv_by_2_relation,
     composition=compositions.CONV_BY_2,
-    summary="A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead of 36.",
+    summary=(
+        "A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products "
+        "instead of 36."
+    ),
     source="specs/window.yaml:526",
     traits=("finite",),
 )
@@ -397,7 +416,10 @@ DYN_CONV_BY_2 = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.conv_by_2_relation,
     composition=compositions.CONV_BY_2,
-    summary="A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products instead of 36.",
+    summary=(
+        "A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products "
+        "instead of 36."
+    ),
     source="specs/window.yaml:526",
     traits=("finite",),
 )
@@ -422,7 +444,10 @@ STATIC_CONV_BY_4 = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.conv_by_4_relation,
     composition=compositions.CONV_BY_4,
-    summary="A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead of 144.",
+    summary=(
+        "A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products "
+        "instead of 144."
+    ),
     source="specs/window.yaml:538",
     traits=("finite",),
 )
@@ -445,7 +470,10 @@ DYN_CONV_BY_4 = OpDef(
     dtypes={"F": ("f32", "f64")},
     relation=relations.conv_by_4_relation,
     composition=compositions.CONV_BY_4,
-    summary="A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products instead of 144.",
+    summary=(
+        "A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products "
+        "instead of 144."
+    ),
     source="specs/window.yaml:538",
     traits=("finite",),
 )
@@ -748,7 +776,10 @@ STATIC_CONV_TRANSPOSE = OpDef(
     relation=relations.conv_transpose_relation,
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE,
-    summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
+    summary=(
+        "Every element times a window of weights, the windows laid a stride apart and added up; the gradient "
+        "of a convolution."
+    ),
     source="specs/window.yaml:693",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
@@ -776,7 +807,10 @@ DYN_CONV_TRANSPOSE = OpDef(
     relation=relations.conv_transpose_relation,
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE,
-    summary="Every element times a window of weights, the windows laid a stride apart and added up; the gradient of a convolution.",
+    summary=(
+        "Every element times a window of weights, the windows laid a stride apart and added up; the gradient "
+        "of a convolution."
+    ),
     source="specs/window.yaml:693",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
@@ -806,7 +840,9 @@ STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     relation=relations.conv_transpose_by_phase_relation,
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE_BY_PHASE,
-    summary="A transposed convolution as a convolution for each position modulo the strides, which divide the windows.",
+    summary=(
+        "A transposed convolution as a convolution for each position modulo the strides, which divide the " "windows."
+    ),
     source="specs/window.yaml:733",
 )
 DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
@@ -833,7 +869,9 @@ DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     relation=relations.conv_transpose_by_phase_relation,
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_TRANSPOSE_BY_PHASE,
-    summary="A transposed convolution as a convolution for each position modulo the strides, which divide the windows.",
+    summary=(
+        "A transposed convolution as a convolution for each position modulo the strides, which divide the " "windows."
+    ),
     source="specs/window.yaml:733",
 )
 
@@ -851,7 +889,10 @@ STATIC_WINDOW_PRODUCTS = OpDef(
     relation=relations.window_products_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
-    summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
+    summary=(
+        "Every element times a window of weights, added up over the channels of a group; a window for each "
+        "place of x."
+    ),
     source="specs/window.yaml:776",
 )
 DYN_WINDOW_PRODUCTS = OpDef(
@@ -867,7 +908,10 @@ DYN_WINDOW_PRODUCTS = OpDef(
     relation=relations.window_products_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.window_products_kernel,
-    summary="Every element times a window of weights, added up over the channels of a group; a window for each place of x.",
+    summary=(
+        "Every element times a window of weights, added up over the channels of a group; a window for each "
+        "place of x."
+    ),
     source="specs/window.yaml:776",
     shaping=("groups",),
 )
@@ -887,7 +931,10 @@ STATIC_OVERLAP_ADD = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
-    summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
+    summary=(
+        "Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a "
+        "dilation apart."
+    ),
     source="specs/window.yaml:797",
     rewrites=rewrites.OVERLAP_ADD,
 )
@@ -905,7 +952,10 @@ DYN_OVERLAP_ADD = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.overlap_add_relation,
     kernel=kernels.overlap_add_kernel,
-    summary="Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a dilation apart.",
+    summary=(
+        "Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a "
+        "dilation apart."
+    ),
     source="specs/window.yaml:797",
     shaping=("size",),
     rewrites=rewrites.OVERLAP_ADD,
@@ -925,7 +975,10 @@ STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
-    summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
+    summary=(
+        "Windows laid into a tensor, a stride apart, and added up where they overlap, for each position "
+        "modulo the strides at once."
+    ),
     source="specs/window.yaml:833",
 )
 DYN_OVERLAP_ADD_BY_PHASE = OpDef(
@@ -941,7 +994,10 @@ DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.overlap_add_by_phase_relation,
     composition=compositions.OVERLAP_ADD_BY_PHASE,
-    summary="Windows laid into a tensor, a stride apart, and added up where they overlap, for each position modulo the strides at once.",
+    summary=(
+        "Windows laid into a tensor, a stride apart, and added up where they overlap, for each position "
+        "modulo the strides at once."
+    ),
     source="specs/window.yaml:833",
 )
 
@@ -959,7 +1015,9 @@ STATIC_PHASE_SUMS = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
-    summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
+    summary=(
+        "Windows laid a stride apart and added up, apart for each position modulo the strides, from one " "stride on."
+    ),
     source="specs/window.yaml:862",
 )
 DYN_PHASE_SUMS = OpDef(
@@ -975,7 +1033,9 @@ DYN_PHASE_SUMS = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.phase_sums_relation,
     kernel=kernels.phase_sums_kernel,
-    summary="Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.",
+    summary=(
+        "Windows laid a stride apart and added up, apart for each position modulo the strides, from one " "stride on."
+    ),
     source="specs/window.yaml:862",
     shaping=("count",),
 )
@@ -993,7 +1053,9 @@ STATIC_PHASE_FILTERS = OpDef(
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
-    summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
+    summary=(
+        "The filters of a transposed convolution as those of convolutions, one for each position modulo the " "strides."
+    ),
     source="specs/window.yaml:891",
     moves=("F",),
 )
@@ -1009,7 +1071,9 @@ DYN_PHASE_FILTERS = OpDef(
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.phase_filters_relation,
     kernel=kernels.phase_filters_kernel,
-    summary="The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.",
+    summary=(
+        "The filters of a transposed convolution as those of convolutions, one for each position modulo the " "strides."
+    ),
     source="specs/window.yaml:891",
     shaping=("groups",),
     moves=("F",),
@@ -1072,7 +1136,10 @@ STATIC_CONV_INTEGER = OpDef(
     dtypes={"A": ("u8", "i8"), "B": ("u8", "i8")},
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
-    summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
+    summary=(
+        "A convolution of narrow integers less their zero points, of which there is one, or for the weights "
+        "one per result channel."
+    ),
     source="specs/window.yaml:939",
 )
 DYN_CONV_INTEGER = OpDef(
@@ -1097,7 +1164,10 @@ DYN_CONV_INTEGER = OpDef(
     dtypes={"A": ("u8", "i8"), "B": ("u8", "i8")},
     relation=relations.conv_integer_relation,
     kernel=kernels.conv_integer_kernel,
-    summary="A convolution of narrow integers less their zero points, of which there is one, or for the weights one per result channel.",
+    summary=(
+        "A convolution of narrow integers less their zero points, of which there is one, or for the weights "
+        "one per result channel."
+    ),
     source="specs/window.yaml:939",
     shaping=("groups",),
 )
@@ -1128,7 +1198,10 @@ STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
     dtypes={"A": ("u8", "i8"), "F": ("f32", "f16", "bf16"), "B": ("u8", "i8")},
     relation=relations.conv_integer_to_float_relation,
     kernel=kernels.conv_integer_to_float_kernel,
-    summary="A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias are floats.",
+    summary=(
+        "A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and"
+        " bias are floats."
+    ),
     source="specs/window.yaml:976",
 )
 DYN_CONV_INTEGER_TO_FLOAT = OpDef(
@@ -1156,7 +1229,10 @@ DYN_CONV_INTEGER_TO_FLOAT = OpDef(
     dtypes={"A": ("u8", "i8"), "F": ("f32", "f16", "bf16"), "B": ("u8", "i8")},
     relation=relations.conv_integer_to_float_relation,
     kernel=kernels.conv_integer_to_float_kernel,
-    summary="A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and bias are floats.",
+    summary=(
+        "A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and"
+        " bias are floats."
+    ),
     source="specs/window.yaml:976",
     shaping=("groups",),
 )
@@ -1189,7 +1265,10 @@ STATIC_QLINEAR_CONV = OpDef(
     dtypes={"A": ("u8", "i8"), "B": ("u8", "i8"), "Q": ("u8", "i8")},
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
-    summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
+    summary=(
+        "A convolution of integers that stand for floats by scales and zero points, rounded to the result's "
+        "own scale."
+    ),
     source="specs/window.yaml:1028",
 )
 DYN_QLINEAR_CONV = OpDef(
@@ -1219,7 +1298,10 @@ DYN_QLINEAR_CONV = OpDef(
     dtypes={"A": ("u8", "i8"), "B": ("u8", "i8"), "Q": ("u8", "i8")},
     relation=relations.qlinear_conv_relation,
     kernel=kernels.qlinear_conv_kernel,
-    summary="A convolution of integers that stand for floats by scales and zero points, rounded to the result's own scale.",
+    summary=(
+        "A convolution of integers that stand for floats by scales and zero points, rounded to the result's "
+        "own scale."
+    ),
     source="specs/window.yaml:1028",
     shaping=("groups",),
 )
@@ -1242,7 +1324,10 @@ STATIC_MAX_UNPOOL = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
-    summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
+    summary=(
+        "Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger"
+        " than what was pooled."
+    ),
     source="specs/window.yaml:1101",
     moves=("T",),
 )
@@ -1263,7 +1348,10 @@ DYN_MAX_UNPOOL = OpDef(
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.max_unpool_relation,
     kernel=kernels.max_unpool_kernel,
-    summary="Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger than what was pooled.",
+    summary=(
+        "Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger"
+        " than what was pooled."
+    ),
     source="specs/window.yaml:1101",
     shaping=("output_shape",),
     moves=("T",),

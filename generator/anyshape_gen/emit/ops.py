@@ -5,6 +5,7 @@ In: an op's analysis. Out: the text of `ops/<specfile>.py`'s entry for it.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 
 from anyshape_gen.analysis_model import OpAnalysis
@@ -19,11 +20,20 @@ from anyshape_gen.moving import Moved, moved_dtypes
 from anyshape_gen.nodes import Call, Expr, Name
 from anyshape_gen.shaping import shaping_params
 
+LINE = 100
+"""Columns of a summary in one line."""
+
 KNOWN = {
     **dict.fromkeys(("InputDef", "OpDef", "OutputDef", "ParamDef", "RewriteDef"), "anyshape.graph.opdef"),
     "parse_dtype": "anyshape.dtypes",
     "inf": "math",
 }
+
+
+def _in_lines(text: str) -> str:
+    """A string literal, in adjacent parts if it is long."""
+    lines = textwrap.wrap(text, LINE, drop_whitespace=False, break_on_hyphens=False)
+    return quoted(text) if len(lines) < 2 else f"({' '.join(map(quoted, lines))})"
 
 
 def variants(spec: OpSpec) -> tuple[str, ...]:
@@ -71,7 +81,7 @@ def _op_def(code: Code, a: OpAnalysis, variant: str, moved: Moved) -> None:
     if spec.view:
         code.add(f"view={{{', '.join(f'{quoted(v.output)}: {quoted(v.input)}' for v in spec.view)}}},")
     if spec.summary:
-        code.add(f"summary={quoted(spec.summary)},")
+        code.add(f"summary={_in_lines(spec.summary)},")
     code.add(f"source={quoted(source_of(spec))},")
     shaping = shaping_params(a) if variant == "dyn" else ()
     if shaping:

@@ -1,4 +1,5 @@
-"""Variables that run over something several times are split: of `i % n`, where i goes to q n, the period becomes a loop and the place in it.
+"""Variables that run over something several times are split: of `i % n`, where i goes to q n, the period becomes a loop, and the place in
+it another.
 
 In: stores. Out: the same, in which an index that was computed by division is a variable, and a row of what is repeated is a row in memory.
 """
