@@ -166,16 +166,16 @@ def _emit_lanes(ctx: KernelContext, inside: Scope, steps: Callable[[], None], ke
     if not reads:
         rows()
         return
-    found = {
+    windows_of = {
         (lanes, copy): kept.window(lanes, accesses[0], copy)
         for lanes, accesses in reads.items()
         for copy in values.copies
     }
-    loads = {(access, copy): found[lanes, copy] for lanes, copy in found for access in reads[lanes]}
-    fits = reduce(f.and_, (w.fits for w in found.values()))
+    loads = {(access, copy): windows_of[lanes, copy] for lanes, copy in windows_of for access in reads[lanes]}
+    fits = reduce(f.and_, (w.fits for w in windows_of.values()))
     none = f.not_(fits)
     if len(loads) <= NARROW_LOADS * len(values.copies):
-        narrow = reduce(f.and_, (w.is_narrow for w in found.values()))
+        narrow = reduce(f.and_, (w.is_narrow for w in windows_of.values()))
         with ctx.levels.when(narrow), values.within({key: replace(w, second=None) for key, w in loads.items()}):
             rows()
         fits = f.and_(fits, f.not_(narrow))

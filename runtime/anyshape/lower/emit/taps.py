@@ -97,8 +97,8 @@ def _step(red: Reduction, fixed: Sequence[Load], place: LoopVar) -> int:
     for n in _computed(red.body):
         if isinstance(n, Load) and n not in fixed:
             a = n.access.address
-            found = [k for k in (1, 2) if a.coefficient(place) == a.coefficient(tap) * k and a.coefficient(place) != 0]
-            steps |= {*found} if found and not a.lets else {0}
+            own = [k for k in (1, 2) if a.coefficient(place) == a.coefficient(tap) * k and a.coefficient(place) != 0]
+            steps |= {*own} if own and not a.lets else {0}
         elif not isinstance(n, Load | Operation | Constant):
             return 0
     return steps.pop() if len(steps) == 1 and fixed else 0

@@ -48,7 +48,7 @@ CLOSE = (2,)
 are read as by a gather."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """Two vectors of neighbours that have all that the lanes of a load read: from the element `lowest` on, those of `first` and of `second`
     (which lanes are read; None: no second vector), lane i at `places[i]`; `fits` says whether it is so, `is_narrow` whether one has."""
@@ -294,7 +294,7 @@ class Values:
         if exists is not None:
             first, second = (f.and_(m, f.splat(exists, lanes)) for m in (first, second))
         fits, is_narrow = (f.compare("lt", last, n) for n in (2 * lanes, lanes))
-        return Window(lowest, places, first, second, fits, is_narrow)
+        return Window(lowest=lowest, places=places, first=first, second=second, fits=fits, is_narrow=is_narrow)
 
     @contextmanager
     def within(self, windows: dict[tuple[Access, int], Window]) -> Iterator[None]:
