@@ -47,7 +47,7 @@ def _with_parent(nodes: list[Node]) -> Iterator[tuple[Node | None, Call]]:
         parent, node = stack.pop()
         if isinstance(node, Call):
             yield parent, node
-        stack.extend((node, child) for child in reversed(list(children(node))))
+        stack.extend((node, child) for child in reversed(children(node)))
 
 
 def _entropy(spec: OpSpec, findings: Findings) -> None:

@@ -115,6 +115,6 @@ def _apart(node: Node, own: frozenset[str], numbers: frozenset[str]) -> Iterator
                 yield node
             return
         case _:
-            inner = list(children(node))
+            inner = children(node)
     for child in inner:
         yield from _apart(child, own, numbers)

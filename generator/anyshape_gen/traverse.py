@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, TypeVar
 
 from anyshape_gen.nodes import Call, Comprehension, Generator, Name, Node, Reduction
@@ -14,26 +15,39 @@ from anyshape_gen.nodes import Call, Comprehension, Generator, Name, Node, Reduc
 N = TypeVar("N", bound=Node)
 
 
-def children(node: Node) -> Iterator[Node]:
-    """Yields the nodes directly below, in the order written."""
-    for field in fields(node):
-        if field.name != "span":
-            yield from _nodes_in(getattr(node, field.name))
+@cache
+def _parts(kind: type[Node]) -> tuple[str, ...]:
+    """Names the fields of a kind of node in which nodes may be."""
+    return tuple(field.name for field in fields(kind) if field.name != "span")
 
 
-def _nodes_in(value: object) -> Iterator[Node]:
-    if isinstance(value, Node):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _nodes_in(item)
+def children(node: Node) -> list[Node]:
+    """Lists the nodes directly below, in the order written."""
+    found: list[Node] = []
+    for name in _parts(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            found.append(value)
+        elif isinstance(value, tuple):
+            _gather(value, found)
+    return found
+
+
+def _gather(items: tuple[object, ...], found: list[Node]) -> None:
+    for item in items:
+        if isinstance(item, Node):
+            found.append(item)
+        elif isinstance(item, tuple):
+            _gather(item, found)
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yields the node and all nodes below it."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    """Yields the node and all nodes below it, each before those below it, in the order written."""
+    left = [node]
+    while left:
+        following = left.pop()
+        yield following
+        left.extend(reversed(children(following)))
 
 
 def walk_all(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -44,13 +58,11 @@ def walk_all(nodes: Iterable[Node]) -> Iterator[Node]:
 def rebuild(node: N, change: Callable[[Any], Any]) -> N:
     """Rebuilds a node with every direct child replaced by `change(child)`."""
     updates = {}
-    for field in fields(node):
-        if field.name == "span":
-            continue
-        old = getattr(node, field.name)
+    for name in _parts(type(node)):
+        old = getattr(node, name)
         new = _rebuilt(old, change)
         if new is not old:
-            updates[field.name] = new
+            updates[name] = new
     return replace(node, **updates) if updates else node
 
 

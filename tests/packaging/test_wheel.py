@@ -50,11 +50,10 @@ def test_each_wheel_holds_its_packages(wheels):
 
 def test_the_wheel_runs_without_anything_of_the_generator(wheels, tmp_path):
     """An environment of its own, with the run-time dependencies alone."""
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
     python = tmp_path / "env" / "bin" / "python"
-    subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheels["anyshape"])], check=True
-    )
+    install = ["install", "--quiet", "--disable-pip-version-check", str(wheels["anyshape"])]
+    subprocess.run([sys.executable, "-m", "pip", "--python", str(python), *install], check=True)
     code = EXAMPLE.replace("{model!r}", repr(str(ROOT / "examples" / "dates" / "dates.onnx")))
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     done = subprocess.run([python, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
