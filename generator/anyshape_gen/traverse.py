@@ -23,22 +23,22 @@ def _parts(kind: type[Node]) -> tuple[str, ...]:
 
 def children(node: Node) -> list[Node]:
     """Lists the nodes directly below, in the order written."""
-    found: list[Node] = []
+    below: list[Node] = []
     for name in _parts(type(node)):
         value = getattr(node, name)
         if isinstance(value, Node):
-            found.append(value)
+            below.append(value)
         elif isinstance(value, tuple):
-            _gather(value, found)
-    return found
+            _gather(value, below)
+    return below
 
 
-def _gather(items: tuple[object, ...], found: list[Node]) -> None:
+def _gather(items: tuple[object, ...], below: list[Node]) -> None:
     for item in items:
         if isinstance(item, Node):
-            found.append(item)
+            below.append(item)
         elif isinstance(item, tuple):
-            _gather(item, found)
+            _gather(item, below)
 
 
 def walk(node: Node) -> Iterator[Node]:
