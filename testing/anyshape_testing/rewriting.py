@@ -313,12 +313,17 @@ def fires(op: str, number: int) -> tuple[int, int]:
                 search(FEW if dtype in taken.get(var, (dtype,)) else 1, {var: (dtype,)})
         if counts[0] < (least := required_calls(settings().max_examples)):
             with suppress(Enough):
-                search(MORE * settings().max_examples, taken, least)
+                search(MORE * calls_within(rewrite) * settings().max_examples, taken, least)
     except AssertionError as e:
         if failing:
             e.add_note(report(op, number, failing[-1]))
         raise
     return counts[0], counts[1]
+
+
+def calls_within(rewrite: RewriteDef) -> int:
+    """Counts the calls of the pattern but the outermost one: the more of them have to fit each other, the rarer do they."""
+    return max(sum(isinstance(n, ast.Call) for n in ast.walk(pattern_of(rewrite))) - 1, 1)
 
 
 def first_dtypes(rewrite: RewriteDef) -> list[tuple[str, str]]:

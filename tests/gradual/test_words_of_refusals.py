@@ -29,8 +29,12 @@ CASES: dict[str, Case] = {
         OverflowedError, "a size of the result output0 does not fit",
     ),
     "a size in a check": (
+        ["f32[n, 3]", "i64[]"], lambda x, r: ops.dyn.repeat(x, r, axis=0), [np.ones((2, 3)), 2**62],
+        OverflowedError, "dyn.repeat: a size does not fit a signed 64-bit integer (",
+    ),
+    "a size of scratch": (
         ["f32[n, 3]", "i64[2]"], ops.dyn.tile, [np.ones((2, 3)), [2**62, 1]],
-        OverflowedError, "dyn.tile: a size does not fit a signed 64-bit integer (",
+        OverflowedError, "does not fit a signed 64-bit integer",
     ),
     "a result of too many elements": (
         ["i64[1]"], ops.dyn.zeros, [[2**46]],
