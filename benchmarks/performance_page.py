@@ -202,8 +202,9 @@ def audit(results: Results) -> str:
     ]
     return (
         f"## {_audit_title(results)}\n\n"
-        "Every ONNX operator that takes more than some microseconds in a typical model, in its usual variants, at three sizes of one\n"
-        "compiled model, medians of turns (`python -m benchmarks.op_audit`; the cases are `benchmarks/op_cases.yaml`).\n\n"
+        "Every ONNX operator that takes more than some microseconds in a typical model, in its usual variants, at three sizes or more of\n"
+        "one compiled model, medians of turns (`python -m benchmarks.op_audit`; the cases are `benchmarks/op_cases.yaml`), on\n"
+        f"{machine()}.\n\n"
         f"{summary(results)}. Rows below {WORTH}, by cause:\n\n{by_cause(slow)}" + "\n".join(["", *others])
     )
 

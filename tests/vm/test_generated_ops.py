@@ -166,7 +166,10 @@ def largest(a: Array) -> float:
 
 
 def test_the_largest_number_is_no_infinity() -> None:
-    assert largest(np.array([np.inf, -3.0, np.nan, 2.0])) == 3.0 and largest(np.array([0.5])) == largest(np.zeros(0)) == 1.0
+    assert (
+        largest(np.array([np.inf, -3.0, np.nan, 2.0])) == 3.0
+        and largest(np.array([0.5])) == largest(np.zeros(0)) == 1.0
+    )
 
 
 def plain_floats(a: Array) -> Array:
