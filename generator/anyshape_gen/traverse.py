@@ -16,7 +16,7 @@ N = TypeVar("N", bound=Node)
 
 
 @cache
-def _parts(kind: type[Node]) -> tuple[str, ...]:
+def _parts(kind: type[Any]) -> tuple[str, ...]:
     """Names the fields of a kind of node in which nodes may be."""
     return tuple(field.name for field in fields(kind) if field.name != "span")
 
