@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
-from functools import cache
 from typing import Any, TypeVar
 
 from anyshape_gen.nodes import Call, Comprehension, Generator, Name, Node, Reduction
@@ -15,10 +14,15 @@ from anyshape_gen.nodes import Call, Comprehension, Generator, Name, Node, Reduc
 N = TypeVar("N", bound=Node)
 
 
-@cache
-def _parts(kind: type[Any]) -> tuple[str, ...]:
+_PARTS: dict[type[Node], tuple[str, ...]] = {}
+
+
+def _parts(kind: type[Node]) -> tuple[str, ...]:
     """Names the fields of a kind of node in which nodes may be."""
-    return tuple(field.name for field in fields(kind) if field.name != "span")
+    names = _PARTS.get(kind)
+    if names is None:
+        names = _PARTS[kind] = tuple(field.name for field in fields(kind) if field.name != "span")
+    return names
 
 
 def children(node: Node) -> list[Node]:
