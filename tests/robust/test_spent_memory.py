@@ -100,7 +100,11 @@ except (AnyshapeError, MemoryError) as e:
     said = f"{type(e).__name__}: {e}"
 resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
 if not said.startswith("MemoryError"):  # of which Python may leave half a module behind
-    getattr(anyshape, what)(path)
+    try:
+        getattr(anyshape, what)(path)
+    except ImportError as e:  # or of another error, if it has no memory to take the module out
+        if "partially initialized module" not in str(e):
+            raise
 print(said)
 """
 
