@@ -50,9 +50,9 @@ class Layers:
         self.nodes: list[NodeProto] = []
         self.constants: dict[str, Value] = {}
 
-    def node(self, op: str, x: Tensor, *others: str, channels: int = 0, **attributes: Any) -> Tensor:
+    def node(self, op: str, x: Tensor, *operands: str, channels: int = 0, **attributes: Any) -> Tensor:
         y = Tensor(f"v{len(self.nodes)}", channels or x.channels, x.dims)
-        self.nodes.append(helper.make_node(op, [x.name, *others], [y.name], **attributes))
+        self.nodes.append(helper.make_node(op, [x.name, *operands], [y.name], **attributes))
         return y
 
     def constant(self, text: str) -> str:
@@ -181,16 +181,16 @@ def networks() -> dict[str, Case]:
 
 
 def wide(model: ModelProto) -> ModelProto:
-    """The same model with f64 numbers, but for scales, which are f32 by the standard."""
-    found = ModelProto()
-    found.CopyFrom(model)
-    scales = {n.input[2] for n in found.graph.node if n.op_type == "Resize"}
-    for t in found.graph.initializer:
+    """A model with f64 in place of f32, but for the scales of Resize, which are f32 by the standard."""
+    widened = ModelProto()
+    widened.CopyFrom(model)
+    scales = {n.input[2] for n in widened.graph.node if n.op_type == "Resize"}
+    for t in widened.graph.initializer:
         if t.name not in scales:
             t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(t).astype(np.float64), t.name))
-    for v in found.graph.input:
+    for v in widened.graph.input:
         v.type.tensor_type.elem_type = TensorProto.DOUBLE
-    return found
+    return widened
 
 
 def errors(case: Case, growth: float | None = None) -> dict[str, float]:
@@ -209,11 +209,11 @@ def errors(case: Case, growth: float | None = None) -> dict[str, float]:
 def show_errors(cases: Sequence[Case], growth: float | None) -> int:
     worst = 0.0
     for case in cases:
-        found = errors(case, growth)
-        ratio = found[US] / found["onnxruntime"]
+        of_engines = errors(case, growth)
+        ratio = of_engines[US] / of_engines["onnxruntime"]
         worst = max(worst, ratio)
         print(
-            f"{case.operator:40}" + "".join(f"  {n} {e:.1e}" for n, e in found.items()) + f"  {ratio:.2f} times",
+            f"{case.operator:40}" + "".join(f"  {n} {e:.1e}" for n, e in of_engines.items()) + f"  {ratio:.2f} times",
             flush=True,
         )
     return worst > 2

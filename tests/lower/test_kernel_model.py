@@ -17,6 +17,7 @@ from anyshape import ops
 from anyshape.dtypes import BF16, BOOL, F16, F32, F64, I32, U32, DType
 from anyshape.equations import Equation, Tensor
 from anyshape.equations.expr import OPERATIONS, Apply, Expr, Read, Reduce, Var, apply, cast, reduce_node
+from anyshape.equations.functions import pad, reduce_
 from anyshape.equations.traversal import walk
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
@@ -137,6 +138,19 @@ def test_answers_that_are_wrong_are_found() -> None:
     assert len(disagreements([("", product[0], sums[1]), ("", sums[0], product[1]), ("", product[0], row[1])])) == 3
     assert alone_too_long([("", *product), ("", *integers)]) == []
     assert alone_too_long([("", product[0], replace(integers[1], serial=True))]) == [", matmul+relu"]
+
+
+def test_only_padded_factors_and_divided_indices_are_left_to_the_lowering() -> None:
+    b = Builder("factors")
+    x, w, y = b.input([9]), b.input([3, 4]), b.tensor([4, 7])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], reduce_("sum", [3], lambda k: pad(x, 0.0)[j + k] * w[k, i]))
+    z = b.tensor([4, 7])
+    b.eqs.define(z[i, j], reduce_("sum", [3], lambda k: x[j + k] * w[k, i // 2]))
+    (padded,), (divided,) = ([q for q in b.eqs.equations if q.target is t] for t in (y, z))
+    ((_, of_pads),), ((_, plain),) = products_of([padded]), products_of([divided])
+    assert is_padded(of_pads) and not is_padded(plain)
+    assert divides([divided]) and not divides([padded])
 
 
 # --- the matcher ---

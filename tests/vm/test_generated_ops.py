@@ -160,6 +160,20 @@ def assert_same(results: list[Array], others: list[Array]) -> None:
         np.testing.assert_array_equal(plain_floats(a), plain_floats(b))
 
 
+def assert_close(got: Array, want: Array) -> None:
+    np.testing.assert_allclose(plain_floats(got), plain_floats(want), rtol=1e-5, atol=1e-6 * largest(want))
+
+
+def test_results_that_cancel_are_off_by_the_rounding_of_the_largest_and_by_no_more() -> None:
+    want = np.array([160.0, 0.0, np.inf])
+    assert_close(want + [0.0, 1e-4, 0.0], want)
+    for error in ([0.0, 1e-3, 0.0], [0.01, 0.0, 0.0]):
+        with pytest.raises(AssertionError):
+            assert_close(want + error, want)
+    with pytest.raises(AssertionError):
+        assert_close(np.array([2e-5]), np.array([1e-5]))
+
+
 def largest(a: Array) -> float:
     """The largest number, 1 at least: results that cancel, as of a transform, are off by the rounding of the largest terms."""
     return float(np.max(np.abs(plain_floats(a)), where=np.isfinite(plain_floats(a)), initial=1.0))
@@ -205,4 +219,4 @@ def test_every_way_gives_what_static_types_give(op: OpAnalysis, example: Example
         if got.dtype.kind in "UTO":
             np.testing.assert_array_equal(got, w)
         else:
-            np.testing.assert_allclose(plain_floats(got), plain_floats(w), rtol=1e-5, atol=1e-6 * largest(w))
+            assert_close(got, w)
