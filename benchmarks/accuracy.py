@@ -104,13 +104,13 @@ def exact(path: Path, arguments: Arrays) -> list[Array]:
     return [np.asarray(a) for a in evaluator.run(None, wide)]
 
 
-def error(results: list[Array], wanted: list[Array]) -> float:
+def error(results: list[Array], exact_results: list[Array]) -> float:
     """The root of the mean square of the differences, as a part of that of the numbers, of the result where it is largest."""
 
     def size(a: Array) -> float:
         return float(np.sqrt(np.mean(np.square(a, dtype=np.float64)))) if a.size else 0.0
 
-    return max(size(r - w) / (size(w) or 1.0) for r, w in zip(results, wanted, strict=True))
+    return max(size(r - w) / (size(w) or 1.0) for r, w in zip(results, exact_results, strict=True))
 
 
 LIMIT = 2.0
@@ -131,14 +131,16 @@ class Errors:
         return max(self.ours, LEAST) / max(self.theirs, LEAST)
 
 
-def compare(path: Path, given: Arrays) -> Errors:
+def compare(path: Path, arguments: Arrays) -> Errors:
     """Measures the errors of both in one call. Raises what the reference raises for an operator that it has not."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     peer = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    given = {i.name: given[i.name] for i in peer.get_inputs()}
-    wanted = exact(path, given)
-    return Errors(error(anyshape.compile(path).run(given), wanted), error(peer.run(None, given), wanted))
+    arguments = {i.name: arguments[i.name] for i in peer.get_inputs()}
+    exact_results = exact(path, arguments)
+    return Errors(
+        error(anyshape.compile(path).run(arguments), exact_results), error(peer.run(None, arguments), exact_results)
+    )
 
 
 def models(folder: Path) -> Iterator[tuple[str, Callable[[], tuple[Path, Arrays]]]]:
@@ -165,22 +167,22 @@ def main() -> int:
     worse = []
     print(f"{'model':28} {'anyshape':>10} {'onnxruntime':>12} {'ratio':>6}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, made in models(Path(folder)):
+        for name, build in models(Path(folder)):
             if options.models and name not in options.models:
                 continue
             try:
-                found = compare(*made())
+                errors = compare(*build())
             except (NotImplementedError, RuntimeError, TypeError, ValueError, AttributeError) as e:
                 print(
                     f"{name:28} onnx's reference cannot run it in f64: {type(e).__name__}: {str(e).splitlines()[0][:80]}",
                     flush=True,
                 )
                 continue
-            if min(found.ours, found.theirs) > NO_ROUNDING:
+            if min(errors.ours, errors.theirs) > NO_ROUNDING:
                 print(f"{name:28} onnx's reference gives something else than both engines", flush=True)
                 continue
-            print(f"{name:28} {found.ours:10.2e} {found.theirs:12.2e} {found.ratio:6.2f}", flush=True)
-            worse += [name] if found.ratio > LIMIT else []
+            print(f"{name:28} {errors.ours:10.2e} {errors.theirs:12.2e} {errors.ratio:6.2f}", flush=True)
+            worse += [name] if errors.ratio > LIMIT else []
     if worse:
         print(f"more than {LIMIT:g} times onnxruntime's error: {', '.join(worse)}")
     return bool(worse)

@@ -82,7 +82,7 @@ def watching(folder: Path, op: str, file: str) -> None:
     with watched(folder, op) as w:
         w.until("waiting for a change", seconds=120)
         for name, save in WAYS.items():
-            found = []
+            timings = []
             for _ in range(TRIES):
                 start = time.perf_counter()
                 edit(folder / "specs" / file, save)
@@ -91,9 +91,9 @@ def watching(folder: Path, op: str, file: str) -> None:
                 for line in ("  holds  ", "5 calls each", "100 calls each"):
                     w.until(line, "FAILS", seconds=120)
                     times.append(time.perf_counter() - start)
-                found.append(times)
+                timings.append(times)
                 w.until("waiting for a change")
-            first, few, every = map(min, zip(*found))
+            first, few, every = map(min, zip(*timings))
             print(f"watch {op:<12} {name:<22} {first:10.2f} s {few:14.2f} s {every:14.2f} s")
 
 

@@ -38,15 +38,15 @@ def least(sample: Sample, flops: float, copies: dict[int, float]) -> float:
     return max(sample.operations / flops / 1e9, sample.moved / copies[size] / 1e9)
 
 
-def row(found: Profile, flops: float, copies: dict[int, float]) -> dict[str, float]:
-    products = [s for s in found.samples if s.operations > PRODUCTS * max(s.moved, 1)]
+def row(profile: Profile, flops: float, copies: dict[int, float]) -> dict[str, float]:
+    products = [s for s in profile.samples if s.operations > PRODUCTS * max(s.moved, 1)]
     seconds = sum(s.seconds for s in products)
     allowed = {False: 0.0, True: 0.0}
-    for s in found.samples:
+    for s in profile.samples:
         allowed[s in products] += min(least(s, flops, copies), s.seconds)
-    other = found.kernels - seconds
+    other = profile.kernels - seconds
     return {
-        "call": found.call, "kernels": found.kernels, "products": seconds, "others": other,
+        "call": profile.call, "kernels": profile.kernels, "products": seconds, "others": other,
         "products_reached": allowed[True] / seconds if seconds else 0.0, "others_reached": allowed[False] / other if other else 0.0,
     }  # fmt: skip
 
@@ -60,11 +60,11 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
         f"\n{name} (one core: {flops:.0f} GFLOP/s)\n  {'shape':>9}   call us  kernels us   products  reached    others  reached"
     )
     for shape in typical(model.SHAPES):
-        found = row(anyshape.profile(path, model.inputs(*shape, seed=1), threads=1), flops, copies)
-        rows.append({"batch": shape[0], "length": shape[1], **found})
-        parts = [f"{found[k] / found['kernels']:9.0%} {found[f'{k}_reached']:8.0%}" for k in ("products", "others")]
+        times = row(anyshape.profile(path, model.inputs(*shape, seed=1), threads=1), flops, copies)
+        rows.append({"batch": shape[0], "length": shape[1], **times})
+        parts = [f"{times[k] / times['kernels']:9.0%} {times[f'{k}_reached']:8.0%}" for k in ("products", "others")]
         label = f"{shape[0]}x{shape[1]}"
-        print(f"  {label:>9} {found['call'] * 1e6:9.1f} {found['kernels'] * 1e6:11.1f}  {' '.join(parts)}", flush=True)
+        print(f"  {label:>9} {times['call'] * 1e6:9.1f} {times['kernels'] * 1e6:11.1f}  {' '.join(parts)}", flush=True)
     return {"model": name, "flops": flops, "rows": rows}
 
 

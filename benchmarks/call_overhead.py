@@ -43,8 +43,8 @@ def session(m: onnx.ModelProto) -> onnxruntime.InferenceSession:
 
 def bound(name: str, inputs: dict[str, Any], result: Any) -> Callable[[], object]:
     """Engines may keep addresses of the arrays only."""
-    _, made = ENGINES[name](model().SerializeToString(), 1)
-    call = made(inputs, {"y": result})
+    _, build = ENGINES[name](model().SerializeToString(), 1)
+    call = build(inputs, {"y": result})
     call()
     assert (result == inputs["x"] + inputs["w"]).all()
     return call

@@ -47,9 +47,9 @@ class Checkout(Stopped):
     def __init__(self, folder: Path, threads: int, environment: Mapping[str, str] | None = None) -> None:
         """`folder`: absolute, with the rooms of a checkout; `environment`: variables of its process alone."""
         super().__init__(str(folder), "benchmarks.checkouts", (threads,), path_of(folder), environment)
-        if not Path(self.told).is_relative_to(folder):
+        if not Path(self.first_answer).is_relative_to(folder):
             self.end()
-            raise ImportError(f"{folder} was to be measured, and {self.told} was imported")
+            raise ImportError(f"{folder} was to be measured, and {self.first_answer} was imported")
 
     def take(self, call: Call) -> None:
         self.ask("take", call)
@@ -128,11 +128,11 @@ class _Code:
                 return spent / calls
 
 
-def _made(threads: int) -> tuple[_Code, str]:
+def _built(threads: int) -> tuple[_Code, str]:
     """Makes what answers in the process, and says where its code is."""
     spec = importlib.util.find_spec("anyshape")
     return _Code(threads), str(Path(spec.origin).resolve()) if spec is not None and spec.origin else ""
 
 
 if __name__ == "__main__":
-    serve(Connection(int(sys.argv[1])), _made)
+    serve(Connection(int(sys.argv[1])), _built)

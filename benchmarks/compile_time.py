@@ -42,29 +42,29 @@ def measure(what: str, source: Path, cache: Path, target: Path | None = None) ->
     environment = {**os.environ, "ANYSHAPE_CACHE": str(cache), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", PROGRAM, what, str(source), str(target or "")]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    found["own"] = found["seconds"] - sum(found["phases"].get(name, 0.0) for name in ("modules", "import"))
-    return found
+    report: dict[str, Any] = json.loads(done.stdout)
+    report["own"] = report["seconds"] - sum(report["phases"].get(name, 0.0) for name in ("modules", "import"))
+    return report
 
 
 def rows(name: str, folder: Path, repeat: int) -> dict[str, dict[str, Any]]:
     model, saved, full = load(name).build(folder / f"{name}.onnx"), folder / f"{name}.anyshape", folder / "full"
     empties = [folder / f"{name}.empty{k}" for k in range(repeat)]
-    found = {"empty cache": [measure("compile", model, c) for c in empties]}
+    times = {"empty cache": [measure("compile", model, c) for c in empties]}
     measure("compile", model, full, saved)
-    found["full cache"] = [measure("compile", model, full, folder / "again") for _ in range(repeat)]
-    found["saved file"] = [measure("load", saved, folder / "none") for _ in range(repeat)]
+    times["full cache"] = [measure("compile", model, full, folder / "again") for _ in range(repeat)]
+    times["saved file"] = [measure("load", saved, folder / "none") for _ in range(repeat)]
     print(f"\n{name}: model {model.stat().st_size / 1e6:.1f} MB, saved {saved.stat().st_size / 1e6:.1f} MB")
-    return {kind: min(runs, key=lambda r: r["own"]) for kind, runs in found.items()}
+    return {kind: min(runs, key=lambda r: r["own"]) for kind, runs in times.items()}
 
 
-def show(found: dict[str, dict[str, Any]]) -> None:
-    for kind, run in found.items():
+def show(times: dict[str, dict[str, Any]]) -> None:
+    for kind, run in times.items():
         phases = "  ".join(f"{name} {s * 1e3:.0f}" for name, s in run["phases"].items())
         print(
             f"  {kind:<12} {run['own'] * 1e3:7.1f} ms, a call at once would wait {run['ready'] * 1e3:.0f} more   [{phases}]"
         )
-    least = {name: min(r[name] for r in found.values()) * 1e3 for name in ("import anyshape", "imports")}
+    least = {name: min(r[name] for r in times.values()) * 1e3 for name in ("import anyshape", "imports")}
     print(f"  import anyshape {least['import anyshape']:.1f} ms, anyshape.load {least['imports']:.0f} ms more")
 
 

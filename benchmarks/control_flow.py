@@ -33,8 +33,8 @@ def least(run: Callable[[], Any]) -> float:
 def looped(body: Callable[..., list[Any]], start: Callable[[Any], Any]) -> anyshape.Executable:
     """`body(turn, carried, x)` repeated; of a list, its length comes out."""
     x, n = anyshape.input("x", "f32[4]"), anyshape.input("n", "i64[]")
-    (made,) = control.loop(n, lambda i, v: body(i, v, x), [start(x)])
-    return anyshape.compile(anyshape.function([x, n], lists.length(made) if made.type.dtype == "list" else made))
+    (last,) = control.loop(n, lambda i, v: body(i, v, x), [start(x)])
+    return anyshape.compile(anyshape.function([x, n], lists.length(last) if last.type.dtype == "list" else last))
 
 
 def in_branch(i: Any, rows: Any, x: Any) -> list[Any]:

@@ -50,12 +50,12 @@ class Decoder:
 
     def steps(self, count: int) -> float:
         """Seconds of a step, in the mean."""
-        given, started = self._arguments, time.perf_counter()
+        arguments, started = self._arguments, time.perf_counter()
         for _ in range(count):
-            results = self._engine.run(given)
-            given.update(zip(self._caches, results[1:], strict=True))
-            mask = given["mask"]
-            given["mask"] = np.ones((mask.shape[0], mask.shape[1] + 1), mask.dtype)
+            results = self._engine.run(arguments)
+            arguments.update(zip(self._caches, results[1:], strict=True))
+            mask = arguments["mask"]
+            arguments["mask"] = np.ones((mask.shape[0], mask.shape[1] + 1), mask.dtype)
         spent = time.perf_counter() - started
         self._last = results
         return spent / count
@@ -98,7 +98,7 @@ def show(row: dict[str, Any]) -> str:
     return f"batch {row['batch']}, {words}, ms a step: {parts}{ratio}   difference {row['difference']:.1e}"
 
 
-def made(name: str, path: Path, threads: int) -> tuple[Decoder, None]:
+def decoder(name: str, path: Path, threads: int) -> tuple[Decoder, None]:
     return Decoder(name, path, threads), None
 
 
@@ -122,6 +122,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     if len(sys.argv) == 2 and sys.argv[1].isdigit():
-        serve(Connection(int(sys.argv[1])), made)
+        serve(Connection(int(sys.argv[1])), decoder)
     else:
         sys.exit(main())

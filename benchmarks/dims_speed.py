@@ -38,8 +38,8 @@ def on_new(f: Callable[..., Any], arity: int, batch: int = 300, batches: int = 5
     for _ in range(batches):
         symbols = [[fresh("q", 1) for _ in range(arity)] for _ in range(batch)]
         start = time.perf_counter()
-        for given in symbols:
-            f(*given)
+        for values in symbols:
+            f(*values)
         best = min(best, time.perf_counter() - start)
     return best / batch * 1e9
 
@@ -80,8 +80,8 @@ def whole_rules() -> None:
         ("reshape, [b*s, 768]", (b, s, 768), (b * s, 768)),
         ("reshape, [0, 0, -1]", (b, s, 12, 64), (0, 0, -1)),
     ):
-        x, wanted = Vec(d), Vec(newshape)
-        print(f"{name:24} {repeated(lambda x=x, w=wanted: reshape(Rule('reshape'), x, w), 200) / 1e3:8.1f} us")
+        x, target = Vec(d), Vec(newshape)
+        print(f"{name:24} {repeated(lambda x=x, w=target: reshape(Rule('reshape'), x, w), 200) / 1e3:8.1f} us")
     p, q = Vec((b, s, 768)), Vec((768,))
     print(f"{'broadcast on dims':24} {repeated(lambda: Rule('add').broadcast(p, q), 500) / 1e3:8.1f} us")
 

@@ -94,11 +94,11 @@ MAKERS: dict[str, Callable[[Path, int], tuple[Run, Callable[[], int | None]]]] =
 
 def available(names: Sequence[str] = tuple(MAKERS)) -> list[str]:
     """The engines among these names that are installed."""
-    found = [n for n in names if installed(n)]
+    present = [n for n in names if installed(n)]
     for name in names:
-        if name not in found:
+        if name not in present:
             print(f"{name} is not installed and is left out", file=sys.stderr)
-    return found
+    return present
 
 
 def installed(name: str) -> bool:

@@ -41,22 +41,22 @@ def measure(name: str, folder: Path, options: argparse.Namespace) -> dict[str, A
     path = model.build(folder / f"{name}.onnx")
     calls = {shape: [model.inputs(*shape, seed=1 + k) for k in range(streams.DATA)] for shape in model.SHAPES}
     names = available(ENGINES)
-    found: dict[str, dict[streams.Shape, list[tuple[float, float]]]] = {n: {s: [] for s in calls} for n in names}
+    seconds_of: dict[str, dict[streams.Shape, list[tuple[float, float]]]] = {n: {s: [] for s in calls} for n in names}
     order, rng = list(calls), random.Random(0)
     spent = dict.fromkeys(names, 0.0)
     for k in range(PATIENCE * options.processes):
         rng.shuffle(order)
-        going = [n for n in names if k < options.processes or (spent[n] < SECONDS and not settled(found[n]))]
+        going = [n for n in names if k < options.processes or (spent[n] < SECONDS and not settled(seconds_of[n]))]
         for engine in going:
             started = time.perf_counter()
             with workers([engine], path, options.threads, calls) as (process,):
                 for shape, new, again in streams.over_later(order, process.first_of_process(order)):
-                    found[engine][shape].append((new, again))
+                    seconds_of[engine][shape].append((new, again))
             spent[engine] += time.perf_counter() - started
         if going:
             print(f"{name}: process {k + 1} of {', '.join(going)}", flush=True)
     path.unlink()
-    rows = {n: summary(by_shape) for n, by_shape in found.items()}
+    rows = {n: summary(by_shape) for n, by_shape in seconds_of.items()}
     return {"model": name, "threads": options.threads, "processes": options.processes, "engines": rows}
 
 

@@ -71,10 +71,10 @@ def wide(nodes: int) -> Function:
 def drawn(nodes: int) -> Function:
     """Each of one or two of all values before it."""
     r, x = random.Random(nodes), _start()
-    made = [x]
+    values = [x]
     for _ in range(nodes):
-        made.append(_maps(r, *r.choices(made, k=r.choice((1, 2)))))
-    return anyshape.function([x], made[nodes // 2 :])
+        values.append(_maps(r, *r.choices(values, k=r.choice((1, 2)))))
+    return anyshape.function([x], values[nodes // 2 :])
 
 
 def read_by_all(nodes: int) -> Function:
@@ -118,11 +118,11 @@ def beside(nodes: int) -> Function:
 def skips(nodes: int) -> Function:
     """What is made on the way down is read again on the way up."""
     x = _start()
-    made = [x]
+    values = [x]
     for k in range(nodes // 2):
-        made.append(ops.softmax(made[-1], axis=-1) if k % 5 == 0 else ops.exp(made[-1]))
-    y = made[-1]
-    for v in reversed(made[1:]):
+        values.append(ops.softmax(values[-1], axis=-1) if k % 5 == 0 else ops.exp(values[-1]))
+    y = values[-1]
+    for v in reversed(values[1:]):
         y = ops.add(ops.neg(y), v)
     return anyshape.function([x], y)
 

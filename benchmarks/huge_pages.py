@@ -34,10 +34,10 @@ class Refused(Worker):
         Stopped.__init__(self, "refused", "benchmarks.huge_pages", (path, threads, calls))
 
 
-def refused(path: Path, threads: int, given: Mapping[Shape, Sequence[Arrays]]) -> tuple[Local, float]:
+def refused(path: Path, threads: int, arguments: Mapping[Shape, Sequence[Arrays]]) -> tuple[Local, float]:
     if ctypes.CDLL(None).prctl(_NO_HUGE_PAGES, 1, 0, 0, 0):
         raise OSError("this system has no way to refuse huge pages to a process")
-    runner, seconds = local("anyshape", path, threads, given)
+    runner, seconds = local("anyshape", path, threads, arguments)
     runner.name = "refused"
     return runner, seconds
 
@@ -49,7 +49,7 @@ def measure(name: str, shapes: Sequence[Shape], path: Path, threads: int, second
     runners = (Worker("anyshape", path, threads, calls), Refused(path, threads, calls))
     try:
         pairs = [[r.results(several[0]) for r in runners] for several in calls.values()]
-        found = steady(runners, shapes, seconds)
+        times = steady(runners, shapes, seconds)
     finally:
         for r in runners:
             r.end()
@@ -58,7 +58,7 @@ def measure(name: str, shapes: Sequence[Shape], path: Path, threads: int, second
     )
     ratios = []
     for shape in shapes:
-        ours, theirs = (min(found[r.name][shape]) for r in runners)
+        ours, theirs = (min(times[r.name][shape]) for r in runners)
         ratios.append(theirs / ours)
         print(f"  {'x'.join(map(str, shape)):>9} {ours * 1e6:10.1f} {theirs * 1e6:10.1f} {ratios[-1]:6.2f}")
     print(f"  mean {mean(ratios):.2f}", flush=True)
@@ -78,9 +78,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for name in options.models:
             model = load(name)
-            given = [(int(a), int(b)) for a, b in (s.split("x") for s in options.shapes or ())]
+            shapes = [(int(a), int(b)) for a, b in (s.split("x") for s in options.shapes or ())]
             path = model.build(Path(folder) / f"{name}.onnx")
-            equal.append(measure(name, given or model.SHAPES, path, options.threads, options.seconds))
+            equal.append(measure(name, shapes or model.SHAPES, path, options.threads, options.seconds))
     return 0 if all(equal) else 1
 
 

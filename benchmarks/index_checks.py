@@ -26,7 +26,7 @@ from tests.lower.groups import Builder, K, M, N
 from tests.lower.native import Native
 
 LIMIT = 1.03
-Made = tuple[Builder, dict[Tensor, Array], dict[Dim, int]]
+Built = tuple[Builder, dict[Tensor, Array], dict[Dim, int]]
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def bare_calls(natives: list[Native], arrays: dict[str, Array], sizes: dict[Dim,
     return [of(n) for n in natives]
 
 
-def gather_rows(rows: int, width: int, count: int) -> Made:
+def gather_rows(rows: int, width: int, count: int) -> Built:
     b = Builder("gather")
     table, index, y = b.input([K, M]), b.input([N], I64), b.tensor([N, M])
     i, j = b.eqs.indices("i", y.shape)
@@ -73,7 +73,7 @@ def gather_rows(rows: int, width: int, count: int) -> Made:
     return b, arrays, {K: rows, M: width, N: count}
 
 
-def gather_elements(rows: int, width: int) -> Made:
+def gather_elements(rows: int, width: int) -> Built:
     b = Builder("gather_elements")
     x, index, y = b.input([N, M]), b.input([N, M], I64), b.tensor([N, M])
     i, j = b.eqs.indices("i", y.shape)
@@ -84,7 +84,7 @@ def gather_elements(rows: int, width: int) -> Made:
     return b, arrays, {N: rows, M: width}
 
 
-def gather_vector(rows: int, count: int, dtype: DType = I64) -> Made:
+def gather_vector(rows: int, count: int, dtype: DType = I64) -> Built:
     """Single numbers of a vector: every element has an index of its own."""
     b = Builder("gather_vector")
     x, index, y = b.input([K]), b.input([N], dtype), b.tensor([N])
@@ -96,7 +96,7 @@ def gather_vector(rows: int, count: int, dtype: DType = I64) -> Made:
     return b, {x: rng.random(rows, np.float32), index: indices}, {K: rows, N: count}
 
 
-def gather_nd(rows: int, count: int, width: int) -> Made:
+def gather_nd(rows: int, count: int, width: int) -> Built:
     """Rows picked by pairs of indices."""
     b = Builder("gather_nd")
     x, index, y = b.input([K, K, M]), b.input([N, 2], I64), b.tensor([N, M])
@@ -108,7 +108,7 @@ def gather_nd(rows: int, count: int, width: int) -> Made:
     return b, arrays, {K: rows, N: count, M: width}
 
 
-def scatter_elements(rows: int, width: int) -> Made:
+def scatter_elements(rows: int, width: int) -> Built:
     """Every element is written to a place of its own."""
     b = Builder("scatter_elements")
     index, updates, y = b.input([N, M], I64), b.input([N, M]), b.tensor([N, M])
@@ -120,7 +120,7 @@ def scatter_elements(rows: int, width: int) -> Made:
     return b, arrays, {N: rows, M: width}
 
 
-def gathered_sum(rows: int, width: int) -> Made:
+def gathered_sum(rows: int, width: int) -> Built:
     """A gather fused with arithmetic: the embedding of a token and of its position."""
     b = Builder("embedding")
     table, index, position, y = b.input([K, M]), b.input([N], I64), b.input([N, M]), b.tensor([N, M])
@@ -136,7 +136,7 @@ def gathered_sum(rows: int, width: int) -> Made:
     return b, arrays, {K: 30000, M: width, N: rows}
 
 
-def scattered(rows: int, width: int) -> Made:
+def scattered(rows: int, width: int) -> Built:
     b = Builder("scatter")
     index, updates, y = b.input([N], I64), b.input([N, M]), b.tensor([K, M])
     i, j = b.eqs.indices("i", updates.shape)
@@ -147,7 +147,7 @@ def scattered(rows: int, width: int) -> Made:
     return b, arrays, {K: rows, M: width, N: rows}
 
 
-def shifted(rows: int, width: int) -> Made:
+def shifted(rows: int, width: int) -> Built:
     """A read that shapes decide, and nothing proved: tested at every element."""
     b = Builder("shifted")
     x, y = b.input([K, M]), b.tensor([N, M], F32)
@@ -158,7 +158,7 @@ def shifted(rows: int, width: int) -> Made:
     return b, arrays, {K: rows + 1, M: width, N: rows}
 
 
-CASES: dict[str, Callable[[], Made]] = {
+CASES: dict[str, Callable[[], Built]] = {
     "gather 512 rows of 768": lambda: gather_rows(30522, 768, 512),
     "gather 4096 rows of 64": lambda: gather_rows(30522, 64, 4096),
     "gather 65536 rows of 1": lambda: gather_rows(30522, 1, 65536),
@@ -185,7 +185,7 @@ CASES: dict[str, Callable[[], Made]] = {
 }
 
 
-def measure(make: Callable[[], Made], rounds: int) -> tuple[float, float, float]:
+def measure(make: Callable[[], Built], rounds: int) -> tuple[float, float, float]:
     """Seconds with checks, without, and without once more at another address: the least of many interleaved batches."""
     natives = []
     for without in (False, True, True):

@@ -25,12 +25,12 @@ def weighted(name: str) -> onnx.ModelProto:
 
 def least(call: Callable[[], Any], times: int = 5) -> float:
     """CPU seconds of one call, the least of several."""
-    found = []
+    counts = []
     for _ in range(times):
         started = time.process_time()
         call()
-        found.append(time.process_time() - started)
-    return min(found)
+        counts.append(time.process_time() - started)
+    return min(counts)
 
 
 def imported(name: str) -> Function:

@@ -43,8 +43,8 @@ def compiled(path: Path) -> tuple[list[str], Invoke]:
     weights = {w.name for w in graph.initializer}
 
     def invoke(arguments: Sequence[Any]) -> list[Any]:
-        found = function(*arguments)
-        return list(found) if isinstance(found, tuple) else [found]
+        results = function(*arguments)
+        return list(results) if isinstance(results, tuple) else [results]
 
     return [i.name for i in graph.input if i.name not in weights], invoke
 

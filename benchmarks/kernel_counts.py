@@ -43,13 +43,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     load_profile(options.calls)
-    found = {name: count(name, options.calls) for name in options.ops or register("anyshape_ops")}
-    for name, (most, different, programs) in sorted(found.items(), key=lambda row: row[1], reverse=True):
+    counts = {name: count(name, options.calls) for name in options.ops or register("anyshape_ops")}
+    for name, (most, different, programs) in sorted(counts.items(), key=lambda row: row[1], reverse=True):
         print(f"{name:28} {most:3} in one call, {different:4} in {programs} programs")
-    tally = Counter(most for most, _, _ in found.values())
+    tally = Counter(most for most, _, _ in counts.values())
     print("ops by kernels of one call: " + ", ".join(f"{tally[n]} with {n}" for n in sorted(tally)))
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1))
+        options.json.write_text(json.dumps(counts, indent=1))
 
 
 if __name__ == "__main__":

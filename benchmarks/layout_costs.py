@@ -84,16 +84,16 @@ def least(calls: list[Callable[[], object]], seconds: float) -> list[float]:
 def measure(layer: Layer, sides: list[int], seconds: float) -> list[float]:
     """Prints a row for each size of pictures; returns the constants that they imply."""
     executables = [layer.model(count, last) for last in (False, True) for count in (1, 1 + FURTHER)]
-    found = []
+    rows = []
     for side in sides:
         x: Array = np.random.default_rng(side).standard_normal((1, layer.channels, side, side)).astype(np.float32)
         one, several, one_last, several_last = least([partial(e, x) for e in executables], seconds)
         planes, last = (several - one) / FURTHER, (several_last - one_last) / FURTHER
         transpose = max(one_last - last, 1e-9) / 2
-        found.append(layer.implied((planes - last) / transpose))
+        rows.append(layer.implied((planes - last) / transpose))
         figures = "".join(f"{t * 1e6:12.1f}" for t in (planes, last, transpose))
-        print(f"{layer.name + f', {side} x {side}':44}{figures}{found[-1]:12.1f}", flush=True)
-    return found
+        print(f"{layer.name + f', {side} x {side}':44}{figures}{rows[-1]:12.1f}", flush=True)
+    return rows
 
 
 def main() -> None:

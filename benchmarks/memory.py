@@ -97,10 +97,10 @@ def child(arguments: list[str]) -> None:
     what, engine, name, path, *numbers = arguments
     a, b, *count = map(int, numbers)
     model = load(name)
-    found = (
+    peaks = (
         peak(engine, model, Path(path), (a, b)) if what == "peak" else many(engine, model, Path(path), count[0], (a, b))
     )
-    print(json.dumps(found))
+    print(json.dumps(peaks))
 
 
 def ask(*arguments: object) -> Any:
@@ -145,19 +145,19 @@ def thousand(name: str, path: Path, count: int, largest: tuple[int, int]) -> dic
         f"\n{name}: {count} different shapes in random order, up to {largest[0]}x{largest[1]}\n"
         f"  {'calls':>6} {'resident':>12} {'arena':>11}"
     )
-    found = ask("many", "anyshape", name, path, *largest, count)
-    for row in found["seen"]:
+    peak = ask("many", "anyshape", name, path, *largest, count)
+    for row in peak["seen"]:
         print(f"  {row['calls']:6} {row['resident'] / MB:9.2f} MB {row['kept'] / MB:8.2f} MB")
     alone = ask("peak", "anyshape", name, path, *largest)
     print(
-        f"  peak {found['peak'] / MB:.2f} MB, arena {found['kept'] / MB:.2f} MB; "
+        f"  peak {peak['peak'] / MB:.2f} MB, arena {peak['kept'] / MB:.2f} MB; "
         f"the largest shape alone: {alone['peak'] / MB:.2f} MB, {alone['kept'] / MB:.2f} MB"
     )
     theirs = ask("many", "onnxruntime", name, path, *largest, count)
     print(
         f"  onnxruntime: peak {theirs['peak'] / MB:.2f} MB, at the end {theirs['seen'][-1]['resident'] / MB:.2f} MB resident"
     )
-    return {"anyshape": found, "alone": alone, "onnxruntime": theirs}
+    return {"anyshape": peak, "alone": alone, "onnxruntime": theirs}
 
 
 def main() -> None:
@@ -175,10 +175,10 @@ def main() -> None:
     for name in options.models:
         with tempfile.TemporaryDirectory() as folder:
             model, path = load(name), load(name).build(Path(folder) / "model.onnx")
-            found = {"model": name, "peaks": peaks(name, path, largest(model) if options.brief else model.SHAPES)}
+            report = {"model": name, "peaks": peaks(name, path, largest(model) if options.brief else model.SHAPES)}
             if not options.brief:
-                found["many"] = thousand(name, path, options.shapes, tuple(options.largest))
-            results.append(found)
+                report["many"] = thousand(name, path, options.shapes, tuple(options.largest))
+            results.append(report)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
 

@@ -46,20 +46,20 @@ def mean(ratios: Iterable[float]) -> float:
 def difference(engines: list[Worker], arguments: Arrays) -> dict[str, float]:
     """How much each peer's outputs differ from ours, as a part of the largest number in them (or of 1)."""
     ours = engines[0].results(arguments)
-    found = {}
+    errors = {}
     for peer in engines[1:]:
         pairs = zip(ours, peer.results(arguments), strict=True)
-        found[peer.name] = max(
+        errors[peer.name] = max(
             float(np.abs(a - b).max(initial=0) / max(1.0, np.abs(a).max(initial=0))) for a, b in pairs
         )
-    return found
+    return errors
 
 
 def errors(engines: list[Worker], path: Path, model: Model) -> dict[str, float]:
     """The error of each engine against float64, at the second shape of the model."""
     arguments = model.inputs(*model.SHAPES[1], seed=2)
-    wanted = accuracy.exact(path, arguments)
-    return {e.name: accuracy.error(e.results(arguments), wanted) for e in engines}
+    exact_results = accuracy.exact(path, arguments)
+    return {e.name: accuracy.error(e.results(arguments), exact_results) for e in engines}
 
 
 def measure(name: str, folder: Path, names: list[str], options: argparse.Namespace) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def measure(name: str, folder: Path, names: list[str], options: argparse.Namespa
         result["compiled_after_first_call"] = engines[0].late()
         result["errors"] = errors(engines, path, model) if options.errors else {}
     path.unlink()
-    print(told(result), flush=True)
+    print(text_of(result), flush=True)
     return result
 
 
@@ -119,17 +119,17 @@ def row(
 
 def summary(names: list[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Best peer's time over ours, and what a first call at a new shape costs over later ones."""
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         f"{kind}_{what}": f(r[f"{kind}_ratio"] for r in rows)
         for kind in ("steady", "shuffled") for what, f in (("mean", mean), ("least", min))
     }  # fmt: skip
     for n in names:
         for kind in ("first", "second"):
             over = [r[kind][n] for r in rows if n in r[kind]]
-            found.setdefault(f"{kind}_call", {})[n] = streams.points(over)
-    found["noise"] = max(r["noise"] for r in rows)
-    found["difference"] = max((d for r in rows for d in r["differences"].values()), default=0.0)
-    return found
+            report.setdefault(f"{kind}_call", {})[n] = streams.points(over)
+    report["noise"] = max(r["noise"] for r in rows)
+    report["difference"] = max((d for r in rows for d in r["differences"].values()), default=0.0)
+    return report
 
 
 def table(names: list[str], rows: list[dict[str, Any]]) -> str:
@@ -152,7 +152,7 @@ def table(names: list[str], rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def told(result: dict[str, Any]) -> str:
+def text_of(result: dict[str, Any]) -> str:
     first, second = (
         ", ".join(f"{n} {p['p50']:.2f} / {p['p95']:.2f}" for n, p in result[f"{kind}_call"].items())
         for kind in ("first", "second")
@@ -185,8 +185,8 @@ def main() -> int:
         for name in options.models:
             results.append(measure(name, Path(folder), names, options))
             if options.json:  # what there is, should the time run out
-                found = kept(options, results) if options.keep else results
-                options.json.write_text(json.dumps(found, indent=1))
+                results_kept = kept(options, results) if options.keep else results
+                options.json.write_text(json.dumps(results_kept, indent=1))
     means = {kind: mean(r[f"{kind}_mean"] for r in results) for kind in ("shuffled", "steady")}
     print(f"\nall models, best peer / {US}: " + ", ".join(f"{kind} mean {m:.2f}" for kind, m in means.items()))
     return judged(results)

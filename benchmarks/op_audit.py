@@ -174,13 +174,13 @@ def remarks(rows: Sequence[Row], kind: str, engine: str = "") -> list[str]:
     """Says who cannot run what (`refused`), once for each case, or whose results differ from ours (`differences`); for one engine, if
     named."""
     words = {"refused": "{0} cannot run {1}: {3}", "differences": "{1}, {2}: results differ from {0}'s: {3}"}[kind]
-    found = (
+    parts = (
         words.format(name, case_label(r), r["size"], what)
         for r in rows
         for name, what in r[kind].items()
         if not engine or name == engine
     )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(parts))
 
 
 def alone(r: Row) -> bool:
@@ -242,12 +242,12 @@ def write(path: Path, rows: Sequence[Row]) -> None:
     part.replace(path)
 
 
-def audit(found: Sequence[Case], engines: Engines, turns: int, json_to: Path | None) -> list[Row]:
+def audit(cases: Sequence[Case], engines: Engines, turns: int, json_to: Path | None) -> list[Row]:
     """Measures cases one after the other; prints each row at once."""
     rows: list[Row] = []
-    bar = Bar(len(found))
+    bar = Bar(len(cases))
     print(f"{'microseconds':70}" + "".join(f"{n:>12}" for n in engines.names) + "  ratio", flush=True)
-    for k, case in enumerate(found):
+    for k, case in enumerate(cases):
         bar.tell(k, f"{case.operator} {case.name}")
         of_case = measure(case, engines, turns)
         bar.end()
@@ -282,14 +282,14 @@ def main() -> int:
         from anyshape.cli.main import main as command
 
         return command(["bench", options.model, "--threads", str(options.threads)])
-    found = chosen(options.operator, options.cases)
-    if not found:
+    cases = chosen(options.operator, options.cases)
+    if not cases:
         parser.error("no case has such an operator and such a name")
     threads = options.threads or os.cpu_count() or 1
     engines = Engines(available([US, *options.engines]), threads)
     with ExitStack() as stack:
         stack.callback(engines.end_all)
-        rows = audit(found, engines, QUICK_TURNS if options.quick else TURNS, None if options.keep else options.json)
+        rows = audit(cases, engines, QUICK_TURNS if options.quick else TURNS, None if options.keep else options.json)
     if options.keep and options.json:
         rows = with_kept(options.json, rows, name_of, order(), threads)
         write(options.json, rows)

@@ -63,8 +63,8 @@ class Value:
         """Draws the contents, the same numbers at every call."""
         random, shape = np.random.default_rng(seed), self.shape(sizes)
         if self.how == "=":
-            given = np.array(evaluate(self.what, sizes), self.dtype)
-            return np.broadcast_to(given, shape).copy() if self.dims else given
+            array = np.array(evaluate(self.what, sizes), self.dtype)
+            return np.broadcast_to(array, shape).copy() if self.dims else array
         if self.how == "of":
             chosen = random.permutation(evaluate(self.what, sizes))[: shape[0]]
             return np.broadcast_to(chosen.reshape(-1, *[1] * (len(shape) - 1)), shape).astype(self.dtype)
@@ -240,8 +240,8 @@ def of_choice(operator: str, chosen: Mapping[str, Any], entry: Mapping[str, Any]
 
 @cache
 def table() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = yaml.safe_load(TABLE.read_text())
-    return found
+    table: Mapping[str, Any] = yaml.safe_load(TABLE.read_text())
+    return table
 
 
 @cache

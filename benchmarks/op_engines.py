@@ -46,13 +46,13 @@ class OpWorker(Stopped):
 
     def take(self, inputs: Arrays, outputs: Sequence[str], new: bool) -> list[Array]:
         """Binds the model to arrays; returns the results."""
-        found: list[Array] = self.ask("take", inputs, outputs, new)
-        return found
+        results: list[Array] = self.ask("take", inputs, outputs, new)
+        return results
 
     def turn(self) -> list[float]:
         """Seconds of a call, by batches of equal calls."""
-        found: list[float] = self.ask("turn")
-        return found
+        seconds: list[float] = self.ask("turn")
+        return seconds
 
 
 # what runs in a process of its own
@@ -160,11 +160,11 @@ class _Engine:
         while time.perf_counter() < end:
             last = _timed(self._call, 1)
         repeats = max(1, int(BATCH_SECONDS / last))
-        found: list[float] = []
+        seconds: list[float] = []
         end = time.perf_counter() + TURN_SECONDS
-        while len(found) < 3 or time.perf_counter() < end:
-            found.append(_timed(self._call, repeats))
-        return found
+        while len(seconds) < 3 or time.perf_counter() < end:
+            seconds.append(_timed(self._call, repeats))
+        return seconds
 
 
 def _copied(result: Any) -> Array:

@@ -49,27 +49,27 @@ def busy(count: int) -> Iterator[None]:
             p.wait()
 
 
-def turn(exe: anyshape.Executable, given: Arrays) -> float:
+def turn(exe: anyshape.Executable, arguments: Arrays) -> float:
     """Seconds of a call, in the mean over one turn."""
     calls, start = 0, time.perf_counter()
     while True:
-        exe.run(given)
+        exe.run(arguments)
         calls += 1
         spent = time.perf_counter() - start
         if spent >= TURN:
             return spent / calls
 
 
-def compare(executables: Sequence[anyshape.Executable], given: Arrays, seconds: float) -> list[float]:
+def compare(executables: Sequence[anyshape.Executable], arguments: Arrays, seconds: float) -> list[float]:
     """The median call of each."""
     for exe in executables:
-        exe.run(given)
+        exe.run(arguments)
     turns: list[list[float]] = [[] for _ in executables]
     end = time.perf_counter() + seconds
     order = list(zip(turns, executables, strict=True))
     while time.perf_counter() < end or len(turns[0]) < 5:
         for times, exe in order:
-            times.append(turn(exe, given))
+            times.append(turn(exe, arguments))
         order.reverse()
     return [median(times) for times in turns]
 
@@ -83,8 +83,8 @@ def measure(name: str, seconds: float, same: bool) -> list[dict[str, Any]]:
             for others in sorted({0, 1, os.cpu_count() or 1}):
                 before = loops_together()
                 with busy(others):
-                    found = compare(executables, model.inputs(*shape), seconds)
-                times = dict(zip(THREADS, found, strict=True))
+                    medians = compare(executables, model.inputs(*shape), seconds)
+                times = dict(zip(THREADS, medians, strict=True))
                 around = [before, loops_together()]
                 rows.append({"model": name, "shape": shape, "beside": others, "seconds": times, "loops": around})
     return rows

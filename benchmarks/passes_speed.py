@@ -95,8 +95,8 @@ def nested(nodes: int) -> Function:
     def either(v: Value, depth: int) -> Value:
         if not depth:
             return _folded(v)
-        (made,) = control.if_(deep, lambda: either(v, depth - 1), lambda: ops.neg(v))
-        return made
+        (chosen,) = control.if_(deep, lambda: either(v, depth - 1), lambda: ops.neg(v))
+        return chosen
 
     def turn(_: Value, v: Value) -> list[Value]:
         for _ in range(nodes // 15):  # fifteen nodes a branch, those of the branches inside included

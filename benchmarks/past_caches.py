@@ -134,8 +134,8 @@ def main() -> int:
         while time.perf_counter() < end:
             for way, run in ways.items():
                 best[way] = min(best[way], measured(run, memory, count, options.threads))
-        told = (f"{best[w, False] * 1e6:12.0f} x {best[w, True] / best[w, False]:5.2f}" for w in WORKS)
-        print(f"{2 * count * F32.bytes >> 20:6}" + "".join(told), flush=True)
+        cells = (f"{best[w, False] * 1e6:12.0f} x {best[w, True] / best[w, False]:5.2f}" for w in WORKS)
+        print(f"{2 * count * F32.bytes >> 20:6}" + "".join(cells), flush=True)
     return 0
 
 

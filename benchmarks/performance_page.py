@@ -127,15 +127,15 @@ def shapes(results: Results) -> str:
 
 
 def errors(results: Results) -> str:
-    found = [r for r in results if r["errors"]]
-    names = every(found, "errors")
+    measured = [r for r in results if r["errors"]]
+    names = every(measured, "errors")
     lines = [
         "## Errors against float64\n",
         "Root of the mean square of the differences from the same model computed in float64 by onnx's reference implementation, over\n"
         "that of the results (`python -m benchmarks.models_bench --errors`).\n",
         f"| model | {' | '.join(names)} |", "|---|" + "---|" * len(names),
     ]  # fmt: skip
-    for r in found:
+    for r in measured:
         each = (f"{r['errors'][n]:.1e}" if n in r["errors"] else "" for n in names)
         lines.append(f"| {r['model']} | {' | '.join(each)} |")
     return "\n".join(lines)
@@ -171,15 +171,15 @@ def cases(results: Results) -> str:
 
 def losses(models_: Results, singles: Results) -> str:
     """Every model at a shape and every op where a peer is faster, by cause."""
-    found = [
+    slower = [
         (f"{r['model']} {size(row)}, {kind}", f"{r['threads']} thread(s): {row[f'{kind}_ratio']:.2f}")
         for r in models_ for row in r["rows"] for kind in ("steady", "shuffled") if row[f"{kind}_ratio"] < 1
     ]  # fmt: skip
-    found += [
+    slower += [
         (f"{r['group']} {r['name']}", f"{r['threads']} thread(s): {r['ratio']:.2f} ({r['best']})")
         for r in singles if r["ratio"] < 1
     ]  # fmt: skip
-    return f"## Where a peer is faster\n\n{by_cause(found)}"
+    return f"## Where a peer is faster\n\n{by_cause(slower)}"
 
 
 WORTH = 0.9
@@ -211,11 +211,11 @@ def audit(results: Results) -> str:
 
 def operators(results: Results) -> str:
     """A row for each operator of the audit."""
-    found: dict[str, list[Row]] = {}
+    by_operator: dict[str, list[Row]] = {}
     for r in results:
-        found.setdefault(r["operator"], []).append(r)
+        by_operator.setdefault(r["operator"], []).append(r)
     lines = [f"## {_audit_title(results)}\n", "| operator | rows | mean | least | below 0.9 |", "|---|---|---|---|---|"]
-    for operator, rows in found.items():
+    for operator, rows in by_operator.items():
         ratios = [r["ratio"] for r in rows if r["ratio"] is not None]
         figures = (
             f"{mean(ratios):.2f} | {min(ratios):.2f} | {sum(x < WORTH for x in ratios) or ''}" if ratios else "| |"
@@ -247,10 +247,10 @@ def write_audit(rows: Results) -> None:
         print(f"{path}: written '{_audit_title(rows)}'")
 
 
-def by_cause(found: Iterable[tuple[str, str]]) -> str:
+def by_cause(lost: Iterable[tuple[str, str]]) -> str:
     """One paragraph for each cause, with its rows: of a row its name, and the threads with the ratio."""
     grouped: dict[str, dict[str, list[str]]] = {}
-    for name, ratio in found:
+    for name, ratio in lost:
         cause = cause_of(f"{name}, {ratio}") or "**cause not known**"
         grouped.setdefault(cause, {}).setdefault(name, []).append(ratio)
     parts = [
@@ -344,9 +344,9 @@ def first_calls(results: Results) -> str:
         "| model | threads | engine | first, p50 / p95 | second | worst |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
     for r in results:
-        for engine, found in r["engines"].items():
-            both = " | ".join(f"{p['p50']:.2f} / {p['p95']:.2f}" for p in (found["first"], found["second"]))
-            batch, length, worst = found["worst"]
+        for engine, points in r["engines"].items():
+            both = " | ".join(f"{p['p50']:.2f} / {p['p95']:.2f}" for p in (points["first"], points["second"]))
+            batch, length, worst = points["worst"]
             lines.append(f"| {r['model']} | {r['threads']} | {engine} | {both} | {worst:.2f} at {batch}x{length} |")
     return "\n".join(lines)
 

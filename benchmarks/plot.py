@@ -52,10 +52,10 @@ def draw_models(results: list[dict[str, Any]], path: Path) -> None:
 
 def draw_ops(results: list[dict[str, Any]], path: Path) -> None:
     """Draws two bars for each group of cases: its geometric mean, and its least."""
-    found = {g: [r["ratio"] for r in rows] for g, rows in groups(results).items()}
+    ratios_of = {g: [r["ratio"] for r in rows] for g, rows in groups(results).items()}
     figure, axes = plt.subplots(1, 1, figsize=(10, 4), layout="constrained")
-    ratios = {"mean": [mean(r) for r in found.values()], "least": [min(r) for r in found.values()]}
-    bars(axes, list(found), ratios, "single ops, one thread")
+    ratios = {"mean": [mean(r) for r in ratios_of.values()], "least": [min(r) for r in ratios_of.values()]}
+    bars(axes, list(ratios_of), ratios, "single ops, one thread")
     axes.legend(fontsize="small")
     figure.savefig(path)
 

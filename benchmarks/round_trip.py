@@ -49,13 +49,13 @@ def _answer() -> tuple[Callable[[int, int, int], None], object]:
     with module.function("answer", VOID, arguments, noalias=False) as f:
         word, first, count = f.args
         with f.for_range(0, count) as loop:
-            wanted = f.add(first, f.mul(loop.index, 2))
+            expected = f.add(first, f.mul(loop.index, 2))
             wait, go_on = f.new_block(), f.new_block()
             f.jump(wait)
             f.start(wait)
-            f.branch(f.compare("eq", f.atomic_load(word, I64), wanted), go_on, wait)
+            f.branch(f.compare("eq", f.atomic_load(word, I64), expected), go_on, wait)
             f.start(go_on)
-            f.atomic_store(f.add(wanted, 1), word)
+            f.atomic_store(f.add(expected, 1), word)
         f.ret()
     loaded = compile_module(module)
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(loaded.address("answer")), loaded
@@ -63,16 +63,16 @@ def _answer() -> tuple[Callable[[int, int, int], None], object]:
 
 def round_trip() -> float:
     """Nanoseconds between the first two processors that we may use."""
-    (answer, _), line, found = _answer(), aligned(16), []
+    (answer, _), line, seconds = _answer(), aligned(16), []
 
     def ask() -> None:
         for k in range(BATCHES):
             start = time.perf_counter()
             answer(line.ctypes.data, 2 * BATCH * k, BATCH)
-            found.append((time.perf_counter() - start) / BATCH)
+            seconds.append((time.perf_counter() - start) / BATCH)
 
     _on_both(ask, lambda: answer(line.ctypes.data, 1, BATCH * BATCHES))
-    return min(found) * 1e9
+    return min(seconds) * 1e9
 
 
 def _on_both(*calls: Callable[[], object]) -> list[float]:
@@ -93,12 +93,12 @@ def _on_both(*calls: Callable[[], object]) -> list[float]:
 @cache
 def _loops() -> list[Callable[[], object]]:
     """Two, with memory of their own."""
-    found = []
+    calls = []
     for _ in range(2):
         module = Module(host_target())
         emit_multiply_adds(module, "peak", module.target.lanes(4))
-        found += multiply_adds_calls(module, LOOP_TURNS)
-    return found
+        calls += multiply_adds_calls(module, LOOP_TURNS)
+    return calls
 
 
 def loops_together() -> float:
@@ -112,12 +112,12 @@ def loops_together() -> float:
     return max(_on_both(one, other)) / alone
 
 
-def call_seconds(exe: anyshape.Executable, given: Arrays) -> float:
-    found, end = [], time.perf_counter() + CALL_SECONDS
+def call_seconds(exe: anyshape.Executable, arguments: Arrays) -> float:
+    seconds, end = [], time.perf_counter() + CALL_SECONDS
     while (start := time.perf_counter()) < end:
-        exe.run(given)
-        found.append(time.perf_counter() - start)
-    return median(found)
+        exe.run(arguments)
+        seconds.append(time.perf_counter() - start)
+    return median(seconds)
 
 
 def main() -> None:
@@ -130,11 +130,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = model.build(Path(folder) / "m.onnx")
         alone, shared = (anyshape.compile(path, threads=t) for t in (1, 2))
-    given, end = model.inputs(1, 7), time.perf_counter() + options.seconds
+    arguments, end = model.inputs(1, 7), time.perf_counter() + options.seconds
     while time.perf_counter() < end:
-        ratio = call_seconds(shared, given) / call_seconds(alone, given)
-        found = f"round trip {round_trip():4.0f} ns   two loops {loops_together():.2f}"
-        print(f"{found}   bert_mini 1x7 on two threads {ratio:.2f}", flush=True)
+        ratio = call_seconds(shared, arguments) / call_seconds(alone, arguments)
+        pair = f"round trip {round_trip():4.0f} ns   two loops {loops_together():.2f}"
+        print(f"{pair}   bert_mini 1x7 on two threads {ratio:.2f}", flush=True)
 
 
 if __name__ == "__main__":

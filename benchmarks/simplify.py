@@ -84,19 +84,19 @@ def _line(tool: str, model: Any, seconds: float, verdict: str) -> str:
 def measure(name: str, tools: list[str], folder: Path) -> Iterator[str]:
     """Yields one line for the model as it is, and one for each tool."""
     path = _built(name, folder)
-    wanted = _results(path, name)
+    expected = _results(path, name)
     yield f"{name}\n" + _line("as it is", onnx.load(path), 0.0, "")
     for tool in tools:
         start = time.perf_counter()
         try:
-            made = TOOLS[tool](str(path))
+            simplified = TOOLS[tool](str(path))
         except Exception as e:  # other people's tools: what they raise is a result
             yield f"  {tool:<9} failed: {e}"
             continue
         seconds = time.perf_counter() - start
         out = folder / "out.onnx"
-        out.write_bytes(made.SerializeToString())
-        yield _line(tool, made, seconds, _equal(wanted, _results(out, name)))
+        out.write_bytes(simplified.SerializeToString())
+        yield _line(tool, simplified, seconds, _equal(expected, _results(out, name)))
 
 
 def main() -> None:

@@ -78,34 +78,34 @@ def one(group: str, op: str, shape: Dims, result: Dims, note: str = "", **attrib
 
 def products() -> list[Case]:
     node = [helper.make_node("MatMul", ["x", "w"], ["y"])]
-    found = []
+    cases = []
     for k, n in ((256, 256), (256, 1024), (768, 768), (1024, 1024), (768, 3072), (3072, 768)):
         for m in (1, 2, 4, 7, 8, 16, 33, 64, 512):
             w = normal(k, n) * k**-0.5
-            found.append(Case("gemm", f"{m}x{k}x{n}", node, {"x": normal(m, k)}, (m, n), {"w": w}, 2 * m * n * k, (k,)))
+            cases.append(Case("gemm", f"{m}x{k}x{n}", node, {"x": normal(m, k)}, (m, n), {"w": w}, 2 * m * n * k, (k,)))
     for m, k, n in ((5, 128, 512), (5, 512, 128), (128, 64, 64), (100, 300, 10), (128, 300, 10)):
         w = normal(k, n) * k**-0.5
-        found.append(Case("gemm", f"{m}x{k}x{n}", node, {"x": normal(m, k)}, (m, n), {"w": w}, 2 * m * n * k, (k,)))
+        cases.append(Case("gemm", f"{m}x{k}x{n}", node, {"x": normal(m, k)}, (m, n), {"w": w}, 2 * m * n * k, (k,)))
     for k, n in ((256, 1024), (768, 3072)):
         for m in (1, 4, 8, 64, 512):
             x, w = normal(m, k).astype(np.float16), (normal(k, n) * k**-0.5).astype(np.float16)
-            found.append(Case("f16 gemm", f"{m}x{k}x{n}", node, {"x": x}, (m, n), {"w": w}, 2 * m * n * k, (k,)))
+            cases.append(Case("f16 gemm", f"{m}x{k}x{n}", node, {"x": x}, (m, n), {"w": w}, 2 * m * n * k, (k,)))
     for batch, m, k, n in ((1, 128, 768, 768), (48, 128, 64, 128), (12, 77, 64, 77), (12, 512, 512, 64)):
-        given = {"x": normal(batch, m, k), "w": normal(batch, k, n)}
+        arguments = {"x": normal(batch, m, k), "w": normal(batch, k, n)}
         name = f"{label((batch, m, k))} by {label((k, n))}"
-        found.append(Case("gemm, both unknown", name, node, given, (batch, m, n), {}, 2 * batch * m * n * k))
-    return found
+        cases.append(Case("gemm, both unknown", name, node, arguments, (batch, m, n), {}, 2 * batch * m * n * k))
+    return cases
 
 
 def rows() -> list[Case]:
     shapes = ((8, 768), (512, 768), (6144, 128), (1000, 77), (8, 30522), (64, 8192))
-    found = [one("softmax", "Softmax", s, s, axis=-1) for s in shapes]
+    cases = [one("softmax", "Softmax", s, s, axis=-1) for s in shapes]
     node = [helper.make_node("LayerNormalization", ["x", "s", "b"], ["y"], axis=-1)]
     for s in shapes:
-        found.append(
+        cases.append(
             Case("layer norm", label(s), node, {"x": normal(*s)}, s, {"s": normal(s[1]), "b": normal(s[1])}, 0, s[1:])
         )
-    return found
+    return cases
 
 
 def attentions() -> list[Case]:
@@ -121,14 +121,14 @@ def attentions() -> list[Case]:
         helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
         helper.make_node("MatMul", ["weights", "v"], ["y"]),
     ]
-    found, heads, width = [], 12, 64
+    cases, heads, width = [], 12, 64
     for batch, m, n in ((2, 128, 128), (8, 77, 77), (2, 512, 512), (2, 33, 333), (4, 1, 1000)):
         q, kv, masked = (batch, heads, m, width), (batch, heads, n, width), np.arange(n) >= n - n // 10
         mask = np.broadcast_to(np.where(masked, np.float32(-1e4), np.float32(0)), (batch, 1, 1, n)).copy()
-        given = {"q": normal(*q), "k": normal(*kv)[:, ::-1].copy(), "v": normal(*kv)[::-1].copy(), "mask": mask}
+        arguments = {"q": normal(*q), "k": normal(*kv)[:, ::-1].copy(), "v": normal(*kv)[::-1].copy(), "mask": mask}
         scale, flops = {"scale": np.array(width**-0.5, np.float32)}, 4 * batch * heads * m * n * width
-        found.append(Case("attention", f"{label(q)}, {n} keys", nodes, given, q, scale, flops, (1, heads, width)))
-    return found
+        cases.append(Case("attention", f"{label(q)}, {n} keys", nodes, arguments, q, scale, flops, (1, heads, width)))
+    return cases
 
 
 def chains() -> list[Case]:
@@ -139,32 +139,32 @@ def chains() -> list[Case]:
         helper.make_node("Tanh", ["v"], ["y"]),
     ]
     mul = [helper.make_node("Mul", ["x", "s"], ["u"]), helper.make_node("Add", ["u", "t"], ["y"])]
-    found = []
+    cases = []
     for s in ((64, 768), (512, 3072)):
-        found.append(Case("bias, gelu", label(s), gelu, {"x": normal(*s)}, s, {"b": normal(s[1])}, 0, s[1:]))
+        cases.append(Case("bias, gelu", label(s), gelu, {"x": normal(*s)}, s, {"b": normal(s[1])}, 0, s[1:]))
         three = {n: normal(*s) for n in "xst"}
-        found.append(Case("tanh(x*s+t)", label(s), tanh, three, s))
-        found.append(Case("x*s+t", label(s), mul, three, s))
-    found.append(one("exp", "Exp", (512, 768), (512, 768)))
-    found.append(one("relu", "Relu", (4096, 1024), (4096, 1024)))
-    return found
+        cases.append(Case("tanh(x*s+t)", label(s), tanh, three, s))
+        cases.append(Case("x*s+t", label(s), mul, three, s))
+    cases.append(one("exp", "Exp", (512, 768), (512, 768)))
+    cases.append(one("relu", "Relu", (4096, 1024), (4096, 1024)))
+    return cases
 
 
 def reductions() -> list[Case]:
     node = [helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)]
-    found = []
+    cases = []
     for s, axes in (
         ((512, 768), (1,)), ((512, 768), (0,)), ((16384, 77), (1,)), ((16384, 77), (0,)), ((4096, 1024), (0,)),
         ((8, 128, 512), (1,)), ((64, 1000, 33), (1,)), ((8, 64, 28, 28), (2, 3)), ((8, 64, 28, 28), (1,)), ((8, 64, 28, 28), (0, 2, 3)),
     ):  # fmt: skip
         result = tuple(n for k, n in enumerate(s) if k not in axes)
-        found.append(Case("sum", f"{label(s)} over {axes}", node, {"x": normal(*s)}, result, {"axes": ints(*axes)}))
+        cases.append(Case("sum", f"{label(s)} over {axes}", node, {"x": normal(*s)}, result, {"axes": ints(*axes)}))
     node = [helper.make_node("ReduceMax", ["x", "axes"], ["y"], keepdims=0)]
     for s, axis in (((512, 768), 1), ((512, 768), 0)):
-        found.append(
+        cases.append(
             Case("max", f"{label(s)} over {axis}", node, {"x": normal(*s)}, (s[1 - axis],), {"axes": ints(axis)})
         )
-    return found
+    return cases
 
 
 TRANSPOSES: tuple[tuple[Dims, Dims], ...] = (
@@ -178,33 +178,33 @@ TRANSPOSES: tuple[tuple[Dims, Dims], ...] = (
 
 
 def transposes() -> list[Case]:
-    found = []
+    cases = []
     for s, perm in TRANSPOSES:
         note = " by " + "".join(map(str, perm))
-        found.append(one("transpose", "Transpose", s, tuple(s[p] for p in perm), note, perm=perm))
-    return found
+        cases.append(one("transpose", "Transpose", s, tuple(s[p] for p in perm), note, perm=perm))
+    return cases
 
 
 def gathers() -> list[Case]:
-    found = []
+    cases = []
     for shape, count, axis in (((30522, 768), 512, 0), ((30522, 64), 4096, 0), ((512, 768), 200, 1)):
         index = np.random.default_rng(0).integers(0, shape[axis], count)
         result = shape[:axis] + (count,) + shape[axis + 1 :]
         node = [helper.make_node("Gather", ["t", "i"], ["y"], axis=axis)]
         name = f"{count} of {label(shape)}, axis {axis}"
         case = Case("gather", name, node, {"i": index}, result, {"t": normal(*shape)}, 0, shape)
-        found.append(case)
-    return found
+        cases.append(case)
+    return cases
 
 
 def joins() -> list[Case]:
-    found = []
+    cases = []
     for a, b, axis in (
         ((4096, 512), (4096, 256), 1), ((4096, 32), (4096, 32), 1), ((512, 768), (256, 768), 0), ((8, 12, 500, 64), (8, 12, 1, 64), 2),
     ):  # fmt: skip
         result = a[:axis] + (a[axis] + b[axis],) + a[axis + 1 :]
         node = [helper.make_node("Concat", ["x", "z"], ["y"], axis=axis)]
-        found.append(
+        cases.append(
             Case("concat", f"{label(a)} and {label(b)}, axis {axis}", node, {"x": normal(*a), "z": normal(*b)}, result)
         )
     for s, pads in (
@@ -214,12 +214,12 @@ def joins() -> list[Case]:
     ):
         result = tuple(n + pads[k] + pads[k + len(s)] for k, n in enumerate(s))
         node = [helper.make_node("Pad", ["x", "pads"], ["y"])]
-        found.append(Case("pad", f"{label(s)} by {pads}", node, {"x": normal(*s)}, result, {"pads": ints(*pads)}))
-    return found
+        cases.append(Case("pad", f"{label(s)} by {pads}", node, {"x": normal(*s)}, result, {"pads": ints(*pads)}))
+    return cases
 
 
 def copies() -> list[Case]:
-    found = []
+    cases = []
     for s, starts, ends in (
         ((512, 768), (1, 0), (512, 768)), ((4096, 1024), (1, 0), (4096, 1024)), ((512, 769), (0, 1), (512, 769)),
         ((8, 64, 56, 56), (0, 0, 2, 2), (8, 64, 54, 54)), ((128, 12, 192), (0, 0, 64), (128, 12, 128)),
@@ -227,15 +227,15 @@ def copies() -> list[Case]:
         result = tuple(e - b for b, e in zip(starts, ends, strict=True))
         constants = {"b": ints(*starts), "e": ints(*ends)}
         node = [helper.make_node("Slice", ["x", "b", "e"], ["y"])]
-        found.append(Case("slice", f"{label(s)} to {label(result)}", node, {"x": normal(*s)}, result, constants))
+        cases.append(Case("slice", f"{label(s)} to {label(result)}", node, {"x": normal(*s)}, result, constants))
     for s, to in (((64, 1, 768), (64, 12, 768)), ((512, 1), (512, 768))):
         node = [helper.make_node("Expand", ["x", "to"], ["y"])]
-        found.append(Case("expand", f"{label(s)} to {label(to)}", node, {"x": normal(*s)}, to, {"to": ints(*to)}))
-    return found
+        cases.append(Case("expand", f"{label(s)} to {label(to)}", node, {"x": normal(*s)}, to, {"to": ints(*to)}))
+    return cases
 
 
 def convolutions() -> list[Case]:
-    found = []
+    cases = []
     for x, w, groups, stride in (
         ((1, 64, 56, 56), (64, 64, 3, 3), 1, 1), ((1, 128, 28, 28), (128, 128, 3, 3), 1, 1), ((1, 256, 14, 14), (256, 256, 3, 3), 1, 1),
         ((1, 512, 7, 7), (512, 512, 3, 3), 1, 1), ((1, 64, 56, 56), (128, 64, 3, 3), 1, 2), ((1, 3, 224, 224), (64, 3, 7, 7), 1, 2),
@@ -249,21 +249,21 @@ def convolutions() -> list[Case]:
         result = (x[0], w[0], high, wide)
         name = f"{w[2]}x{w[3]}, {x[1]} to {w[0]} of {x[2]}x{x[3]}" + f" by {stride}" * (stride > 1)
         weights = {"w": normal(*w) * (w[1] * w[2] * w[3]) ** -0.5}
-        found.append(
+        cases.append(
             Case(
                 kind, name, node, {"x": normal(*x)}, result, weights, 2 * math.prod(result) * math.prod(w[1:]), (x[1],)
             )
         )
     for s in ((1, 64, 112, 112), (1, 256, 28, 28)):
         half = tuple((n + 1) // 2 for n in s[2:])
-        found.append(
+        cases.append(
             one("max pool", "MaxPool", s, s[:2] + half, " by 2", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
         )
-    return found
+    return cases
 
 
 def transposed_convolutions() -> list[Case]:
-    found = []
+    cases = []
     for x, w, groups, stride in (
         ((1, 64, 16, 16), (64, 32, 4, 4), 1, 2), ((1, 64, 32, 32), (64, 32, 2, 2), 1, 2), ((1, 128, 32, 32), (128, 64, 4, 4), 1, 2),
         ((1, 64, 16, 16), (64, 32, 3, 3), 1, 2), ((1, 128, 32, 32), (128, 64, 3, 3), 1, 2), ((1, 64, 32, 32), (64, 1, 4, 4), 64, 2),
@@ -287,7 +287,7 @@ def transposed_convolutions() -> list[Case]:
         kind = "depthwise " * (groups > 1)
         name = f"{kind}{w[2]}x{w[3]}, {x[1]} to {result[1]} of {x[2]}x{x[3]} by {stride}"
         weights = {"w": normal(*w) * (w[0] // groups * w[2] * w[3]) ** -0.5}
-        found.append(
+        cases.append(
             Case(
                 "transposed convolution",
                 name,
@@ -299,7 +299,7 @@ def transposed_convolutions() -> list[Case]:
                 (x[1],),
             )
         )
-    return found
+    return cases
 
 
 def cases() -> list[Case]:

@@ -104,12 +104,12 @@ def row(m: Measured, peak: float, threads: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def measure_all(found: list[Measured], limit: float, passes: int) -> None:
+def measure_all(cases: list[Measured], limit: float, passes: int) -> None:
     """Measures all cases for so many seconds each, or longer."""
-    going = found
+    going = cases
     for number in range(1, passes * (1 + AGAIN) + 1):
         if number == passes + 1:
-            going = [m for m in found if 1 / CLOSE < ratio(m) < CLOSE]
+            going = [m for m in cases if 1 / CLOSE < ratio(m) < CLOSE]
         for place, m in enumerate(going, 1):
             measure(m, limit / passes)
             if place % TOLD_AFTER == 0 or place == len(going):
@@ -121,7 +121,7 @@ def ratio(m: Measured) -> float:
     return min(min(times) for name, times in m.seconds.items() if name != US) / min(m.seconds[US])
 
 
-def told(r: dict[str, Any], names: list[str]) -> str:
+def text_of(r: dict[str, Any], names: list[str]) -> str:
     rate = r["flops"] / r["seconds"][US] / 1e9 if r["flops"] else r["moved"] / r["seconds"][US] / 1e9
     times = "".join(f"{r['seconds'][n] * 1e6:12.1f}" if n in r["seconds"] else " " * 12 for n in names)
     unit = "GFLOP/s" if r["flops"] else "GB/s"
@@ -140,10 +140,10 @@ def geometric(ratios: list[float]) -> float:
 
 
 def groups(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_group: dict[str, list[dict[str, Any]]] = {}
     for r in rows:
-        found.setdefault(r["group"], []).append(r)
-    return found
+        by_group.setdefault(r["group"], []).append(r)
+    return by_group
 
 
 def kept(options: argparse.Namespace, anew: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -179,11 +179,11 @@ def main() -> int:
         for n in dict.fromkeys(n for of_group in asked.values() for n in of_group):
             workers[n] = OpWorker(n, options.threads)
             stack.callback(workers[n].end)
-        found = [Measured(case, [workers[n] for n in asked[case.group]]) for case in chosen]
-        measure_all(found, options.seconds, options.passes)
-    for m in found:
+        cases = [Measured(case, [workers[n] for n in asked[case.group]]) for case in chosen]
+        measure_all(cases, options.seconds, options.passes)
+    for m in cases:
         rows.append(row(m, peak, options.threads))
-        print(told(rows[-1], columns), flush=True)
+        print(text_of(rows[-1], columns), flush=True)
     for group, of_group in groups(rows).items():
         ratios = [r["ratio"] for r in of_group]
         print(f"{group}: mean {geometric(ratios):.2f}, least {min(ratios):.2f}")

@@ -49,7 +49,7 @@ def rows_inputs(batch: int, length: int, seed: int = 0) -> Arrays:
     return {"x": np.random.default_rng(seed).standard_normal((batch, length), np.float32)}
 
 
-def made(source: Any, dims: Mapping[str, Any] | None) -> tuple[Engine, float]:
+def engine(source: Any, dims: Mapping[str, Any] | None) -> tuple[Engine, float]:
     """An executable for these dims, and the seconds that it took with nothing on disk that is its own."""
     started = time.perf_counter()
     exe = anyshape.compile(source, dims, threads=1)
@@ -71,10 +71,10 @@ def single_op(case: Case, limit: float) -> dict[str, float]:
         n.dim_param: n.dim_param[1:] for i in model.graph.input for n in i.type.tensor_type.shape.dim if n.dim_param
     }
     numbers = {name: int(size) for name, size in sizes.items()}
-    specialised, spent = made(model, numbers)
+    specialised, spent = engine(model, numbers)
     compiled = {
-        "generic": made(model, None)[0],
-        "bucketed": made(model, {name: (1, bucket(size)) for name, size in numbers.items()})[0],
+        "generic": engine(model, None)[0],
+        "bucketed": engine(model, {name: (1, bucket(size)) for name, size in numbers.items()})[0],
         "specialised": specialised,
     }
     least = quickest(compiled, (1, 1), arguments, limit)
@@ -99,14 +99,14 @@ def measure(name: str, source: Any, calls: dict[streams.Shape, Arrays], limit: f
     print(
         f"\n{name}\n  {'shape':>9} {'generic':>12} {'bucketed':>9} {'specialised':>12} {'compiled in':>12} {'pays after':>12}"
     )
-    generic, _ = made(source, None)
+    generic, _ = engine(source, None)
     rows: list[dict[str, Any]] = []
     for shape, arguments in calls.items():
         batch, length = shape
         policies = {
             "generic": generic,
-            "bucketed": made(source, {"length": (1, bucket(length))})[0],
-            "specialised": made(source, {"batch": batch, "length": length})[0],
+            "bucketed": engine(source, {"length": (1, bucket(length))})[0],
+            "specialised": engine(source, {"batch": batch, "length": length})[0],
         }
         least = quickest(policies, shape, arguments, limit / len(calls))
         won = least["generic"] - least["specialised"]

@@ -67,7 +67,7 @@ class Local:
     def __init__(self, make: Callable[[], Engine], calls: Mapping[Shape, Sequence[Arrays]]) -> None:
         """`calls`: at each shape one, or several that differ in their data."""
         self._make, self._calls = make, calls
-        self._made = 0
+        self._engines_begun = 0
         self._engine = make()
         self.name, self.seconds = self._engine.name, self._engine.seconds
 
@@ -81,11 +81,11 @@ class Local:
     def turn(self, shape: Shape) -> list[float]:
         arguments = self._calls[shape][0]
         repeats = max(1, int(BATCH_SECONDS / max(self._warm(self._engine, arguments), 1e-7)))
-        found: list[float] = []
+        seconds: list[float] = []
         end = time.perf_counter() + TURN_SECONDS
-        while not found or time.perf_counter() < end:
-            found.append(_seconds(self._engine, arguments, repeats))
-        return found
+        while not seconds or time.perf_counter() < end:
+            seconds.append(_seconds(self._engine, arguments, repeats))
+        return seconds
 
     def stream(self, order: Sequence[Shape]) -> list[float]:
         self._warm(self._engine, self._calls[order[-1]][0])
@@ -101,13 +101,13 @@ class Local:
             libc.malloc_trim(0)
         return self._passes(self._engine, order, lambda a: a)
 
-    def _passes(self, engine: Engine, order: Sequence[Shape], given: Callable[[Any], Any]) -> list[list[float]]:
-        self._made += 1
+    def _passes(self, engine: Engine, order: Sequence[Shape], own: Callable[[Any], Any]) -> list[list[float]]:
+        self._engines_begun += 1
         passes = []
-        for k in range(self._made, self._made + 2 + LATER):  # so that each engine begins with other data
+        for k in range(self._engines_begun, self._engines_begun + 2 + LATER):  # so that each engine begins with other data
             data = [self._calls[s][k % len(self._calls[s])] for s in order]
             calls = _once_warm(data[0], data[1:])
-            seconds = [_seconds(engine, {n: given(a) for n, a in arguments.items()}) for arguments in calls]
+            seconds = [_seconds(engine, {n: own(a) for n, a in arguments.items()}) for arguments in calls]
             passes.append(seconds[len(seconds) - len(order) + 1 :])
         return passes
 
@@ -115,10 +115,10 @@ class Local:
     def _warm(engine: Engine, arguments: Arrays) -> float:
         """Seconds of the last of some calls."""
         end = time.perf_counter() + WARM_SECONDS
-        found = _seconds(engine, arguments)
+        last = _seconds(engine, arguments)
         while time.perf_counter() < end:
-            found = _seconds(engine, arguments)
-        return found
+            last = _seconds(engine, arguments)
+        return last
 
 
 def _seconds(engine: Engine, arguments: Arrays, repeats: int = 1) -> float:
@@ -140,7 +140,7 @@ def _once_warm(first: Arrays, others: Sequence[Arrays]) -> Iterator[Arrays]:
 def steady(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float) -> Times:
     """Turns of equal calls at each shape, in `limit` seconds for all: all shapes, and all once more, since a machine that others use too
     is slow for longer than a shape takes. Shapes at which it was not quiet take longer (`patience.py`)."""
-    found: Times = {r.name: {s: [] for s in shapes} for r in runners}
+    times: Times = {r.name: {s: [] for s in shapes} for r in runners}
     for shape in (*shapes, *shapes):
         started, share = time.perf_counter(), limit / len(shapes) / 2
         for k in range(ROUNDS[1]):
@@ -148,29 +148,29 @@ def steady(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float) -> 
             if (
                 k >= ROUNDS[0]
                 and spent > share
-                and (spent > PATIENCE * share or quiet(t[shape] for t in found.values()))
+                and (spent > PATIENCE * share or quiet(t[shape] for t in times.values()))
             ):
                 break
             for r in runners:
-                found[r.name][shape] += r.turn(shape)
-    return found
+                times[r.name][shape] += r.turn(shape)
+    return times
 
 
 def shuffled(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float, seed: int = 0) -> Times:
     """Calls at all shapes in random order, again and again, in `limit` seconds, or more until the medians are known (`patience.py`); each
     engine runs each pass whole."""
-    found: Times = {r.name: {s: [] for s in shapes} for r in runners}
+    times: Times = {r.name: {s: [] for s in shapes} for r in runners}
     order, rng = list(shapes), random.Random(seed)
     started = time.perf_counter()
     for k in range(PASSES[1]):
         spent = time.perf_counter() - started
-        if k >= PASSES[0] and spent > limit and (spent > PATIENCE * limit or all(map(all_known, found.values()))):
+        if k >= PASSES[0] and spent > limit and (spent > PATIENCE * limit or all(map(all_known, times.values()))):
             break
         rng.shuffle(order)
         for r in runners:
             for shape, seconds in zip(order, r.stream(order), strict=True):
-                found[r.name][shape].append(seconds)
-    return found
+                times[r.name][shape].append(seconds)
+    return times
 
 
 def first_calls(runners: Sequence[Runner], shapes: Sequence[Shape], seed: int = 0) -> tuple[Surplus, Surplus]:

@@ -82,7 +82,7 @@ FUNCTIONS: dict[str, Function] = {
     "pow": Function(np.power, 1.0, 2.0, 1.0),
 }
 """What equations have."""
-MADE: dict[str, Function] = {
+COMPOSED: dict[str, Function] = {
     "sigmoid": Function(sigmoid, 3.0, 3.0, 1.0),
     "tan": Function(np.tan, 3.0, 4.0, 1.0),
     "asin": Function(np.arcsin, 3.0, 3.0, 1.0),
@@ -95,7 +95,7 @@ MADE: dict[str, Function] = {
     "atanh": Function(np.arctanh, 4.0, 4.0, 1.0),
 }
 """Ops whose equations are made of them."""
-BOUNDS = {**FUNCTIONS, **MADE}
+BOUNDS = {**FUNCTIONS, **COMPOSED}
 
 
 @cache
@@ -133,25 +133,25 @@ def pairs(dtype: str, count: int) -> tuple[Array, Array]:
         return x, np.nan_to_num(y, nan=2.0, posinf=2.0, neginf=-2.0).astype(x.dtype)
 
 
-def error(got: Array, wanted: Array, given: Sequence[Array]) -> tuple[float, int]:
+def error(got: Array, exact: Array, operands: Sequence[Array]) -> tuple[float, int]:
     """The largest distance in units in the last place, and where. Raises AssertionError where one is finite and the other is not."""
     limits = ml_dtypes.finfo(got.dtype)
     with np.errstate(all="ignore"):
-        rounded = wanted.astype(got.dtype)
-        found = got.astype(np.longdouble)
+        rounded = exact.astype(got.dtype)
+        wide = got.astype(np.longdouble)
         least = np.longdouble(float(limits.smallest_normal))
-        unit = np.exp2(np.floor(np.log2(np.maximum(np.abs(wanted), least))) - limits.nmant)
-        distance = np.abs(found - wanted) / unit
-    finite = np.isfinite(wanted) & (np.abs(wanted) <= np.longdouble(float(limits.max)))
-    ends = np.isinf(rounded) & np.isfinite(wanted)  # between the largest number and what rounds to infinity
+        unit = np.exp2(np.floor(np.log2(np.maximum(np.abs(exact), least))) - limits.nmant)
+        distance = np.abs(wide - exact) / unit
+    finite = np.isfinite(exact) & (np.abs(exact) <= np.longdouble(float(limits.max)))
+    ends = np.isinf(rounded) & np.isfinite(exact)  # between the largest number and what rounds to infinity
     same = (
-        (np.isnan(found) & np.isnan(wanted))
-        | (found == rounded.astype(np.longdouble))
-        | (ends & (np.abs(found) == limits.max))
+        (np.isnan(wide) & np.isnan(exact))
+        | (wide == rounded.astype(np.longdouble))
+        | (ends & (np.abs(wide) == limits.max))
     )
-    wrong = np.flatnonzero(~finite & ~same | finite & ~np.isfinite(found))
+    wrong = np.flatnonzero(~finite & ~same | finite & ~np.isfinite(wide))
     for k in wrong[:1]:
-        raise AssertionError(f"at {', '.join(repr(float(a[k])) for a in given)}: {found[k]}, and exactly {wanted[k]}")
+        raise AssertionError(f"at {', '.join(repr(float(a[k])) for a in operands)}: {wide[k]}, and exactly {exact[k]}")
     distance = np.where(finite, distance, 0)
     at = int(np.argmax(distance)) if distance.size else 0
     return float(distance[at]) if distance.size else 0.0, at
@@ -159,17 +159,17 @@ def error(got: Array, wanted: Array, given: Sequence[Array]) -> tuple[float, int
 
 def measure(name: str, dtype: str, levels: Sequence[str] = LEVELS, count: int = COUNT) -> dict[str, tuple[float, str]]:
     """Measures the largest error of each level, and the arguments that have it."""
-    given = pairs(dtype, count) if name == "pow" else (arguments(dtype, count),)
+    operands = pairs(dtype, count) if name == "pow" else (arguments(dtype, count),)
     with np.errstate(all="ignore"):
-        wanted = BOUNDS[name].exact(*(a.astype(np.longdouble) for a in given))
-    found = {}
+        exact = BOUNDS[name].exact(*(a.astype(np.longdouble) for a in operands))
+    worst_of = {}
     for level in levels:
         try:
-            worst, at = error(np.asarray(executable(name, dtype, level)(*given)), wanted, given)
+            worst, at = error(np.asarray(executable(name, dtype, level)(*operands)), exact, operands)
         except AssertionError as e:
             raise AssertionError(f"{name} of {dtype} for {level}, {e}") from None
-        found[level] = worst, ", ".join(f"{float(a[at]):.9g}" for a in given)
-    return found
+        worst_of[level] = worst, ", ".join(f"{float(a[at]):.9g}" for a in operands)
+    return worst_of
 
 
 Errors = dict[str, dict[str, dict[str, tuple[float, str]]]]
@@ -185,18 +185,18 @@ values are those of C's `long double`. Floats of 16 bits are computed in f32 and
 """
 
 
-def page(found: Errors, count: int) -> str:
+def page(errors: Errors, count: int) -> str:
     lines = [PAGE_HEAD.format(count=count, once=ONCE_ROUNDED)]
-    for title, functions in (("What equations have", FUNCTIONS), ("Ops that are made of them", MADE)):
+    for title, functions in (("What equations have", FUNCTIONS), ("Ops that are made of them", COMPOSED)):
         lines += [
             f"## {title}\n",
             "| function | f16 | bf16 | f32 | at | bound | without FMA | bound | f64 | at | bound | without FMA | bound |",
             "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
         ]
         for name in functions:
-            cells = [f"{max(e for e, _ in found[name][dtype].values()):.3f}" for dtype in ("f16", "bf16")]
+            cells = [f"{max(e for e, _ in errors[name][dtype].values()):.3f}" for dtype in ("f16", "bf16")]
             for dtype in ("f32", "f64"):
-                here = found[name][dtype]
+                here = errors[name][dtype]
                 worst, at = max(here[level] for level in LEVELS if level != "sse")
                 bounds = (f"{BOUNDS[name].bound(dtype, level):g}" for level in ("host", "sse"))
                 cells += [f"{worst:.2f}", at, next(bounds), f"{here['sse'][0]:.2f}", next(bounds)]
@@ -213,16 +213,16 @@ def main() -> None:
     options = parser.parse_args()
     if not IS_WIDE:
         raise SystemExit("this machine's long double has no more digits than f64 has")
-    found: Errors = {}
+    errors: Errors = {}
     for name in BOUNDS if options.page else options.functions or BOUNDS:
-        found[name] = {dtype: measure(name, dtype, count=options.count) for dtype in DTYPES}
-        for dtype, levels in found[name].items():
+        errors[name] = {dtype: measure(name, dtype, count=options.count) for dtype in DTYPES}
+        for dtype, levels in errors[name].items():
             for level, (worst, at) in levels.items():
                 bound = BOUNDS[name].bound(dtype, level)
                 above = f"   above {bound:g}" if worst > bound else ""
                 print(f"{name:8} {dtype:4} {level:5} {worst:.3f} at {at}{above}", flush=True)
     if options.page:
-        PAGE.write_text(page(found, options.count))
+        PAGE.write_text(page(errors, options.count))
 
 
 if __name__ == "__main__":

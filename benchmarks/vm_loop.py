@@ -80,14 +80,14 @@ def calls(program: Program, types: list[TensorType], arguments: list[Any]) -> di
     direct = native.direct(pool)
     native.run(arguments, own)  # its memory has the right size now
     pool.give_back(own)
-    found: dict[str, Callable[[], object]] = {
+    executors: dict[str, Callable[[], object]] = {
         "turns": lambda: native._resume(arguments, own, ()),
         "python": lambda: python.run(arguments, context, ()),
     }
     if direct is None:
-        return found
+        return executors
     assert direct(arguments) is not None
-    return {"native": lambda: direct(arguments), **found}
+    return {"native": lambda: direct(arguments), **executors}
 
 
 def measure(name: str, kernel: Nothing, folder: Path) -> dict[str, Any]:

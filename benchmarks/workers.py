@@ -58,7 +58,7 @@ class Stopped:
         theirs.close()
         self._pipe.send(first)
         self.name = name
-        self.told = self._answer()
+        self.first_answer = self._answer()
 
     def end(self) -> None:
         self._process.kill()
@@ -76,14 +76,14 @@ class Stopped:
             self.end()
             raise Gone(f"the process of {self.name} did not answer in {self._limit:.0f} s")
         try:
-            found = self._pipe.recv()
+            answer = self._pipe.recv()
         except EOFError:
             raise Gone(f"the process of {self.name} ended") from None
         self._process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # a signal is not yet a stop
-        if isinstance(found, BaseException):
-            raise found
-        return found
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
 
 class Worker(Stopped):
@@ -91,31 +91,31 @@ class Worker(Stopped):
 
     def __init__(self, name: str, path: Path, threads: int, calls: Mapping[Shape, Sequence[Arrays]]) -> None:
         super().__init__(name, "benchmarks.workers", (name, path, threads, calls))
-        self.seconds: float = self.told
+        self.seconds: float = self.first_answer
 
     def late(self) -> int | None:
-        found: int | None = self.ask("late")
-        return found
+        count: int | None = self.ask("late")
+        return count
 
     def results(self, arguments: Arrays) -> list[Any]:
-        found: list[Any] = self.ask("results", arguments)
-        return found
+        arrays: list[Any] = self.ask("results", arguments)
+        return arrays
 
     def turn(self, shape: Shape) -> list[float]:
-        found: list[float] = self.ask("turn", shape)
-        return found
+        seconds: list[float] = self.ask("turn", shape)
+        return seconds
 
     def stream(self, order: Sequence[Shape]) -> list[float]:
-        found: list[float] = self.ask("stream", order)
-        return found
+        seconds: list[float] = self.ask("stream", order)
+        return seconds
 
     def first(self, order: Sequence[Shape]) -> list[list[float]]:
-        found: list[list[float]] = self.ask("first", order)
-        return found
+        seconds: list[list[float]] = self.ask("first", order)
+        return seconds
 
     def first_of_process(self, order: Sequence[Shape]) -> list[list[float]]:
-        found: list[list[float]] = self.ask("first_of_process", order)
-        return found
+        seconds: list[list[float]] = self.ask("first_of_process", order)
+        return seconds
 
 
 @contextmanager
@@ -124,11 +124,11 @@ def workers(
 ) -> Iterator[list[Worker]]:
     """Starts a worker for each engine, one after the other."""
     with ExitStack() as stack:
-        found = []
+        started = []
         for name in names:
-            found.append(Worker(name, path, threads, calls))
-            stack.callback(found[-1].end)
-        yield found
+            started.append(Worker(name, path, threads, calls))
+            stack.callback(started[-1].end)
+        yield started
 
 
 # what runs in a process of its own
@@ -138,8 +138,8 @@ def serve(pipe: Connection, make: Callable[..., tuple[object, object]]) -> None:
     """Answers until the other end is closed: what has the methods, and the first answer, are made from the first message."""
     if sys.platform == "linux":  # a stopped process would outlive a parent that is killed
         ctypes.CDLL(None).prctl(_PARENT_DEATH, int(signal.SIGKILL))
-    runner, told = make(*pipe.recv())
-    pipe.send(told)
+    runner, first = make(*pipe.recv())
+    pipe.send(first)
     while True:
         try:
             method, arguments = pipe.recv()
@@ -151,8 +151,10 @@ def serve(pipe: Connection, make: Callable[..., tuple[object, object]]) -> None:
             pipe.send(error)
 
 
-def local(name: str, path: Path, threads: int, given: Mapping[Shape, Sequence[Arrays]]) -> tuple[Local, float]:
-    calls = {shape: [{n: np.array(a) for n, a in call.items()} for call in several] for shape, several in given.items()}
+def local(name: str, path: Path, threads: int, arguments: Mapping[Shape, Sequence[Arrays]]) -> tuple[Local, float]:
+    calls = {
+        shape: [{n: np.array(a) for n, a in call.items()} for call in several] for shape, several in arguments.items()
+    }
     runner = Local(lambda: prepare(name, path, threads), calls)
     return runner, runner.seconds
 

@@ -16,7 +16,13 @@ ROOT = Path(__file__).parents[1]
 RUNTIME = ROOT / "runtime/anyshape"
 PAGE = (ROOT / "docs/glossary.md").read_text()
 TERMS, GONE = PAGE.split("## Words that are gone")
-ROOMS_READ = ("runtime/anyshape/**", "generator/anyshape_gen/**", "testing/anyshape_testing/**")
+ROOMS_READ = (
+    "runtime/anyshape/**",
+    "generator/anyshape_gen/**",
+    "testing/anyshape_testing/**",
+    "benchmarks/**",
+    "examples/**",
+)
 """Rooms in which every name says what the thing is, as patterns of folders"""
 VAGUE = {"found", "made", "given", "wanted", "told"}
 FORCED = {"matching.py": {"given"}, "properties.py": {"Given"}}

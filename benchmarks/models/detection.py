@@ -51,8 +51,8 @@ CONSTANTS = {
 def build(path: Path) -> Path:
     """Write the model."""
     nodes = [
-        helper.make_node(op, given.split(), made.split(), **({"axis": AXES[made]} if made in AXES else {}))
-        for op, given, made in NODES
+        helper.make_node(op, inputs.split(), outputs.split(), **({"axis": AXES[outputs]} if outputs in AXES else {}))
+        for op, inputs, outputs in NODES
     ]
     graph = helper.make_graph(
         nodes,

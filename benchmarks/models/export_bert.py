@@ -71,8 +71,8 @@ def difference(model: Bert, path: Path) -> float:
     worst = 0.0
     for batch, length in SIZES:
         with torch.no_grad():
-            wanted = [part.numpy() for part in model(*arguments(batch, length))]
-        for got, want in zip(session.run(None, dict(token_inputs(batch, length, seed=0))), wanted):
+            expected = [part.numpy() for part in model(*arguments(batch, length))]
+        for got, want in zip(session.run(None, dict(token_inputs(batch, length, seed=0))), expected):
             worst = max(worst, float(np.abs(got - want).max()))
     return worst
 

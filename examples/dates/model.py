@@ -27,8 +27,8 @@ class Attention(nn.Module):
     def split(self, x: Tensor) -> Tensor:
         return x.view(x.shape[0], x.shape[1], self.heads, self.size).transpose(1, 2)
 
-    def forward(self, asking: Tensor, given: Tensor, absent: Tensor) -> Tensor:
-        query, key, value = self.split(self.query(asking)), self.split(self.key(given)), self.split(self.value(given))
+    def forward(self, asking: Tensor, read: Tensor, absent: Tensor) -> Tensor:
+        query, key, value = self.split(self.query(asking)), self.split(self.key(read)), self.split(self.value(read))
         scores = torch.matmul(query, key.transpose(-1, -2)) / math.sqrt(self.size)
         hidden = absent[:, None, None, :].expand(scores.shape)
         weights = torch.softmax(scores.masked_fill(hidden, -1e9), dim=-1)

@@ -21,7 +21,7 @@ from model import DateReader
 from torch import Tensor, nn
 
 HERE = Path(__file__).parent
-WANTED = 0.99
+GOAL = 0.99
 
 
 def batches(rng: random.Random, size: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -36,14 +36,12 @@ def batches(rng: random.Random, size: int) -> Iterator[tuple[Tensor, Tensor]]:
             yield torch.from_numpy(data.encode(texts)), torch.from_numpy(data.targets(days))
 
 
-def loss_of(outputs: tuple[Tensor, Tensor, Tensor], wanted: Tensor) -> Tensor:
+def loss_of(outputs: tuple[Tensor, Tensor, Tensor], dates: Tensor) -> Tensor:
     """The sum of the six cross entropies."""
     day, month, year = outputs
     cross = nn.functional.cross_entropy
     return (
-        cross(day, wanted[:, 0])
-        + cross(month, wanted[:, 1])
-        + 4 * cross(year.reshape(-1, 10), wanted[:, 2:].reshape(-1))
+        cross(day, dates[:, 0]) + cross(month, dates[:, 1]) + 4 * cross(year.reshape(-1, 10), dates[:, 2:].reshape(-1))
     )
 
 
@@ -72,8 +70,8 @@ def train(steps: int, size: int, rate: float, seed: int) -> DateReader:
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=0.1)
     stream, started = batches(random.Random(seed), size), time.monotonic()
     for step in range(1, steps + 1):
-        ids, wanted = next(stream)
-        loss = loss_of(model(ids), wanted)
+        ids, dates = next(stream)
+        loss = loss_of(model(ids), dates)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -117,8 +115,8 @@ def compare(model: DateReader, path: Path) -> float:
     for batch, length in data.SIZES:
         ids = data.encode([data.write(rng, data.draw_date(rng, held=True)) for _ in range(batch)], length)
         with torch.no_grad():
-            wanted = [part.numpy() for part in model(torch.from_numpy(ids))]
-        for got, want in zip(session.run(None, {"ids": ids}), wanted):
+            expected = [part.numpy() for part in model(torch.from_numpy(ids))]
+        for got, want in zip(session.run(None, {"ids": ids}), expected):
             worst = max(worst, float(np.abs(got - want).max()))
     return worst
 
@@ -137,8 +135,8 @@ def main() -> None:
     for text, answer, right in misses[:20]:
         print(f"missed {text!r}: {answer}, right is {right}")
     print(f"{exact:.2%} of 5000 texts about held-out dates are answered exactly")
-    if exact < WANTED:
-        raise SystemExit(f"below {WANTED:.0%}: {options.out} is left as it was; train for more --steps")
+    if exact < GOAL:
+        raise SystemExit(f"below {GOAL:.0%}: {options.out} is left as it was; train for more --steps")
     export(model, options.out)
     size, worst = options.out.stat().st_size, compare(model, options.out)
     print(f"{options.out.name}: {size} bytes, differs from torch by at most {worst:.1e}")

@@ -14,7 +14,7 @@ from benchmarks.models.zoo.vision_zoo import normed
 @torch.library.custom_op("zoo::nms", mutates_args=())
 def nms(boxes: Tensor, scores: Tensor, limit: int, overlap: float, least: float) -> Tensor:
     """What ONNX's NonMaxSuppression computes, by its definition: [kept, 3] of batch, class and box."""
-    found = []
+    boxes_kept = []
     for b in range(scores.shape[0]):
         for c in range(scores.shape[1]):
             kept: list[int] = []
@@ -25,8 +25,8 @@ def nms(boxes: Tensor, scores: Tensor, limit: int, overlap: float, least: float)
                     and all(_iou(boxes[b, k], boxes[b, j]) <= overlap for j in kept)
                 ):
                     kept.append(k)
-            found += [[b, c, k] for k in kept]
-    return torch.tensor(found, dtype=torch.int64).reshape(-1, 3)
+            boxes_kept += [[b, c, k] for k in kept]
+    return torch.tensor(boxes_kept, dtype=torch.int64).reshape(-1, 3)
 
 
 def _iou(a: Tensor, b: Tensor) -> float:

@@ -21,8 +21,8 @@ from benchmarks.models.zoo import detection_zoo, other_zoo, transformers_zoo, vi
 from benchmarks.models.zoo.exported import Exported
 
 MODELS: dict[str, Callable[[], Exported]] = {
-    made.__name__: made
-    for made in (
+    exported.__name__: exported
+    for exported in (
         transformers_zoo.bert, transformers_zoo.gpt2, transformers_zoo.llama, transformers_zoo.t5, transformers_zoo.vit,
         transformers_zoo.swin, transformers_zoo.whisper, vision_zoo.resnet, vision_zoo.mobilenet, vision_zoo.unet,
         detection_zoo.detector,
