@@ -4,6 +4,9 @@ satisfy them.
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,6 +70,44 @@ def test_bounds_survive_an_equality() -> None:
     facts.learn(dims.ge(young, 4))
     facts.learn(dims.eq(young, old))
     assert facts.decide(dims.ge(old, 4)) is True
+
+
+@pytest.mark.parametrize(
+    ("cond", "low", "high"),
+    [
+        (dims.ge(n // 3, 1), 3, None),
+        (dims.eq(n // 3, 0), 0, 2),
+        (dims.le(n // 3, 5), 0, 17),
+        (dims.gt(2 * ((n + 1) // 4), 3), 7, None),
+        (dims.ge(n // 2 // 3, 1), 6, None),
+        (dims.ge((2 * n) // 3, 1), 2, None),
+        (dims.ge((7 - n) // 3, 1), 0, 4),
+        (dims.ge(n // 3, m), 0, None),
+        (dims.ge(n // m, 1), 0, None),
+        (dims.eq(n // 3, 2), 0, None),
+        (dims.ne(n % 3, 0), 0, None),
+    ],
+)
+def test_a_bound_of_a_quotient_is_one_of_what_is_divided(cond: Any, low: int, high: int | None) -> None:
+    """By a number; of what is divided by another symbol nothing is known, nor of one value that is not the least."""
+    facts = Facts()
+    facts.learn(cond)
+    assert (facts.decide(dims.ge(n, low)), facts.decide(dims.le(n, 100 if high is None else high))) == (
+        True,
+        dims.le(n, 100) if high is None else True,
+    )
+    assert low == 0 or facts.decide(dims.ge(n, low + 1)) is not True
+    assert high is None or facts.decide(dims.le(n, high - 1)) is not True
+
+
+def test_a_quotient_that_is_not_0_is_no_divisor_that_may_be() -> None:
+    """What was decided of a symbol is decided of the quotient that replaces it."""
+    size, facts = dims.fresh("size", 1), Facts()
+    part = n // 3
+    facts.learn(dims.eq(size, part))
+    facts.learn(dims.ge(part, 1))
+    assert size // dims.maximum(2 * size, 1) == 0
+    assert facts.canonical(part // dims.maximum(2 * part, 1)) == 0
 
 
 def test_a_bound_of_several_symbols_settles_what_chooses_between_them() -> None:

@@ -259,3 +259,30 @@ def test_a_rewrite_is_made_where_the_entry_checks_or_the_new_call_does():
       return y=%1
     }"""
     assert sum("reshape" in line for line in run_pass("optimise", same)) == 1
+
+
+def _grouped_and_resized() -> Function:
+    """The second size of w, by which is divided, is a third of that of x."""
+    x, w, bias = (anyshape.input(k, t) for k, t in (("x", "f32[b, c, n]"), ("w", "f32[o, i, k]"), ("bias", "f32[o]")))
+    groups = ops.add(anyshape.constant(np.array(1)), anyshape.constant(np.array(2)))
+    y = ops.conv_run_of_5(x, w, bias, groups=groups)
+    sizes = ops.concat([anyshape.constant(np.array([0])), ops.shape_of(w, start=2)], axis=0)
+    return anyshape.function([x, w, bias], [y, ops.resize(w, sizes=sizes, axes=[1, 2], policy="not_larger")])
+
+
+def _limited() -> Function:
+    """The last size of boxes is 4, so that the limit is 0."""
+    boxes, scores = anyshape.input("boxes", "f32[b, n, k]"), anyshape.input("scores", "f32[b, c, n]")
+    limit = ops.sub(ops.gather(ops.shape_of(boxes), 2, axis=0), 4)
+    return anyshape.function([boxes, scores], ops.non_max_suppression(boxes, scores, limit=limit))
+
+
+@pytest.mark.parametrize("make", [_grouped_and_resized, _limited])
+def test_a_size_that_is_a_number_stays_one(make):
+    """A pass knows more, and infers no less of it."""
+    before = make()
+    after = passes.dyn_to_static(before)
+    for old, new in zip(before.results, after.results, strict=True):
+        for n, m in zip(old.type.shape, new.type.shape, strict=True):
+            assert not isinstance(n, int) or n == m, f"{old.type} became {new.type}"
+    assert 0 in before.results[-1].type.shape

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from anyshape.dims.conditions import SMALL, implied, not_, solve
+from anyshape.dims.conditions import SMALL, at_least_zero, implied, not_, solve
 from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Monomial, Size, build, replace_atoms
 from anyshape.dims.substitution import substitute_atoms
 from anyshape.dims.symbols import twin_of
@@ -25,7 +25,7 @@ def refinements(c: Cond) -> tuple[dict[Atom, Size], dict[Atom, Size]]:
     if c.kind == "eq":
         solved = solve(p)
         if solved is None:
-            return {}, {}
+            return _least(p)
         x, value = solved
         return {x: value}, _unequal(x, value)
     if c.kind == "ge":
@@ -54,16 +54,37 @@ def _together(members: Iterable[dict[Atom, Size]]) -> dict[Atom, Size]:
     return replacements
 
 
-def _bounded(p: Dim | Size) -> dict[Atom, Size]:
-    """p >= 0 for p = x + k or k - x: the twin of x with that bound."""
-    if isinstance(p, int) or len(p.terms) > 2 or abs(p.terms[0][1]) != 1 or not p.terms[0][0]:
+def _bounded(p: Size) -> dict[Atom, Size]:
+    """p >= 0 for p = x + k or k - x: the twin of x with that bound. Of a quotient of a number it is a bound of what is divided."""
+    alone = _alone(p)
+    if alone is None:
         return {}
-    (monomial, sign), constant = p.terms[0], p.constant
-    if len(monomial) != 1 or monomial[0].kind != "symbol" or (len(p.terms) == 2 and p.terms[1][0]):
-        return {}
-    x = monomial[0]
-    low, high = (-constant, None) if sign > 0 else (None, constant)
-    return twin(x, low, high)
+    x, sign, constant = alone
+    if x.kind == "symbol":
+        low, high = (-constant, None) if sign > 0 else (None, constant)
+        return twin(x, low, high)
+    divided, b = x.args
+    bound = at_least_zero(divided + constant * b if sign > 0 else (constant + 1) * b - 1 - divided)
+    return _bounded(bound.args[0]) if isinstance(bound, Cond) and bound.kind == "ge" else {}
+
+
+def _alone(p: Size) -> tuple[Atom, int, int] | None:
+    """(x, sign, k) of p = x + k or k - x, for a symbol x or a quotient of a number above 0."""
+    if isinstance(p, int) or len(p.terms) > 2 or abs(p.terms[0][1]) != 1 or len(p.terms[0][0]) != 1:
+        return None
+    ((x,), sign), constant = p.terms[0], p.constant
+    if len(p.terms) == 2 and p.terms[1][0]:
+        return None
+    is_quotient = x.kind == "floordiv" and isinstance(x.args[1], int) and x.args[1] > 0
+    return (x, sign, constant) if x.kind == "symbol" or is_quotient else None
+
+
+def _least(p: Dim) -> tuple[dict[Atom, Size], dict[Atom, Size]]:
+    """What a quotient says that is the least that it can be, or is not."""
+    alone = _alone(p)
+    if alone is None or alone[0].low is None or alone[0].low + alone[2] != 0:
+        return {}, {}
+    return _bounded(-p), _bounded(p - 1)
 
 
 def _unequal(x: Atom, value: Size) -> dict[Atom, Size]:

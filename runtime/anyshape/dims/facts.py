@@ -137,7 +137,7 @@ class Facts:
             origin = next((layer._origins[twin] for layer in self._layers() if twin in layer._origins), twin)
             if isinstance(value, int):
                 self._replace(origin, value)
-            elif seen.kind != "eq":
+            elif seen.kind != "eq" or (value.is_symbol and value.name == twin.name):
                 self._twins[origin] = value
                 self._origins[value.terms[0][0][0]] = origin
                 self._spelled.clear()

@@ -187,6 +187,8 @@ class Evaluation:
         from anyshape.equations import ordered
 
         over = tuple(self.size(v.extent) for v in q.over)
+        if 0 in over:
+            return
         full = (*extents, *over)
         self.axis |= {v: len(extents) + k for k, v in enumerate(q.over)}
         depth = len(full)
@@ -199,12 +201,12 @@ class Evaluation:
         if self.symbolic:
             _demand_known(q, index, value, over)
         first: tuple[Any, ...] = (*(slice(None) for _ in extents), *(0 for _ in over))
-        at = [i.astype(np.int64)[first] for i in index] if 0 not in over else []
+        at = [i.astype(np.int64)[first] for i in index]
         if isinstance(q.form, Update):
             for k, (i, n) in enumerate(zip(at, target.shape, strict=True)):
                 self.demand_inside((i >= 0) & (i < n) | ~keep, k, q, n, depth)
             ordered.update(q.form.op, target, [i[keep] for i in at], value[keep], q.target)
-        elif isinstance(q.form, (Compaction, Sorting)) and 0 not in over:
+        elif isinstance(q.form, (Compaction, Sorting)):
             ordered.put_vectors(q.form, target, at, q.index.index(q.form.along), value, keep, q.target)
 
     def filtered(self, q: Equation, full: tuple[int, ...]) -> tuple[Array, Array]:

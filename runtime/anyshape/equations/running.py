@@ -58,12 +58,13 @@ class _Runner:
             case Let(symbol, value):
                 self.sizes[symbol] = int(self.value(value, (), fixed))
             case Put(op, target, index, value, over):
-                at = [self.value(i, over, fixed) for i in index]
-                if 0 not in self.known[target].shape or not over:
+                if self.has_positions(over, fixed):
+                    at = [self.value(i, over, fixed) for i in index]
                     update(op, self.known[target], at, self.value(value, over, fixed), target)
             case Order(target, over, key, descending):
-                keys = self.value(key, (over,), fixed)
-                self.known[target][: len(keys)] = stable_order(keys, descending)
+                if self.has_positions((over,), fixed):
+                    keys = self.value(key, (over,), fixed)
+                    self.known[target][: len(keys)] = stable_order(keys, descending)
             case Each(var, body):
                 self.each(var, body, fixed)
             case When(condition, then, other):
@@ -78,6 +79,9 @@ class _Runner:
         except _Left as left:
             if left.loop is not var:
                 raise
+
+    def has_positions(self, over: Sequence[Var], fixed: dict[Var, int]) -> bool:
+        return all(self.start(fixed).size(v.extent) for v in over)
 
     def value(self, e: Expr, over: tuple[Var, ...], fixed: dict[Var, int]) -> Array:
         """The value of an expression, as an array with an axis for each variable of `over`."""

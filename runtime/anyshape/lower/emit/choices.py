@@ -64,10 +64,10 @@ def emit_choices(ctx: KernelContext, scope: Scope, store: Store, tiers: Sequence
     def by_rows() -> None:
         short = _are_short(ctx, store, along) if outer else const(I1, 0)
         if short.number != 0:
-            with ctx.levels.when(short):
+            with ctx.levels.when(short, certain=True):
                 nest(ctx, outer[:-2], short_rows, split=split)
         if short.number != 1:
-            with ctx.levels.when(ctx.f.not_(short)):
+            with ctx.levels.when(ctx.f.not_(short), certain=True):
                 nest(ctx, outer, body, split=split)
 
     joined = _joined(ctx, store, along, outer)
@@ -76,10 +76,10 @@ def emit_choices(ctx: KernelContext, scope: Scope, store: Store, tiers: Sequence
         return
     rest = const(I1, 1)
     for variables, long, count in reversed(joined):
-        with ctx.levels.when(ctx.f.and_(rest, long)):
+        with ctx.levels.when(ctx.f.and_(rest, long), certain=True):
             _copy_joined(ctx, store, outer[: -len(variables)], count, split)
         rest = ctx.f.and_(rest, ctx.f.not_(long))
-    with ctx.levels.when(rest):
+    with ctx.levels.when(rest, certain=True):
         by_rows()
 
 

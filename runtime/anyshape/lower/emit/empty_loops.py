@@ -8,7 +8,7 @@ tensor of 2^40 rows of no elements takes no memory, and must take no time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from operator import attrgetter
@@ -20,10 +20,10 @@ from anyshape.equations.expr import LARGE
 from anyshape.lower.analyse.empty_iterations import Forms, conditions_of, empty_loop_guards, is_long
 from anyshape.lower.emit.context import KernelContext, Range
 from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopVar, Reduction
-from anyshape.lower.ir.stores import below
+from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.llvm.types import I32, I64, Val, const
 from anyshape.lower.llvm.vecmath import floor_div
-from anyshape.lower.schedule.tree import Loop, Scope
+from anyshape.lower.schedule.tree import Loop
 
 
 class Spans:
@@ -139,18 +139,21 @@ def not_empty(ctx: KernelContext, extents: Iterable[Size]) -> Val:
 
 
 @contextmanager
-def unless_empty(ctx: KernelContext, scope: Scope) -> Iterator[None]:
-    """Code around the loops of a scope that runs only if some result has elements: all may be empty although the outermost loop has
-    iterations, and an element that is the same in all iterations is looked up ahead of all loops."""
-    extents = [may_be_empty(v.extent for v in s.variables) for s in scope.stores]
-    ahead = any(isinstance(n, Load) and n.access.checks and not n.domain for n in below(scope.stores))
-    tested = set() if ahead else {v.extent for v in scope.variables[:1]}
-    if not scope.variables or not all(set(inner) - tested for inner in extents):
+def unless_empty(
+    ctx: KernelContext, stores: Sequence[Store], tested: Collection[LoopVar], around: Collection[LoopVar] = ()
+) -> Iterator[None]:
+    """Code of stores that runs only if some result has elements. All may be empty although there are iterations of the loops over `tested`,
+    for which the code has a test; and what is the same in all iterations, but for loops over `around` that are open already, is looked up
+    ahead of these tests."""
+    ahead = any(isinstance(n, Load) and n.access.checks and n.domain <= {*around} for n in below(stores))
+    known = {v.extent for v in (around if ahead else tested)}
+    extents = [may_be_empty(v.extent for v in s.variables) for s in stores]
+    if not tested or not all(set(inner) - known for inner in extents):
         yield
         return
     some = reduce(ctx.f.or_, (not_empty(ctx, inner) for inner in dict.fromkeys(extents)))
     populated = set(extents[0]).intersection(*extents[1:])
-    with ctx.levels.when(some), ctx.levels.checking(), ctx.values.populating(populated):
+    with ctx.levels.when(some), ctx.values.populating(populated):
         yield
 
 

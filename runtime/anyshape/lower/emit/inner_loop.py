@@ -80,7 +80,7 @@ def _unless_without_iterations(ctx: KernelContext, step: Loop, sums: Sums) -> It
     extents = tuple(dict.fromkeys(v.extent for v in step.variables if v in open_))
     with ctx.levels.when(not_empty(ctx, extents), flat(sums)) as iteration:
         inside.sums = shaped(iteration.carried, sums)
-        with ctx.levels.checking(), ctx.values.populating(extents):
+        with ctx.values.populating(extents):
             yield inside
         iteration.next(flat(inside.sums))
     inside.sums = shaped(iteration.results, sums)

@@ -176,10 +176,13 @@ def _emit_lanes(ctx: KernelContext, inside: Scope, steps: Callable[[], None], ke
     none = f.not_(fits)
     if len(loads) <= NARROW_LOADS * len(values.copies):
         narrow = reduce(f.and_, (w.is_narrow for w in windows_of.values()))
-        with ctx.levels.when(narrow), values.within({key: replace(w, second=None) for key, w in loads.items()}):
+        with (
+            ctx.levels.when(narrow, certain=True),
+            values.within({key: replace(w, second=None) for key, w in loads.items()}),
+        ):
             rows()
         fits = f.and_(fits, f.not_(narrow))
-    with ctx.levels.when(fits), values.within(loads):
+    with ctx.levels.when(fits, certain=True), values.within(loads):
         rows()
-    with ctx.levels.when(none):
+    with ctx.levels.when(none, certain=True):
         rows()

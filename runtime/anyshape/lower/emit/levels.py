@@ -43,8 +43,9 @@ class Buffer:
 class Level:
     """`memo` holds values that may be used here and further in; `buffers` nodes that are in scratch from here on.
 
-    `over`: the level is entered if that loop has an iteration, and under no other condition. Nothing more is emitted at the end of a
-    `closed` one.
+    `over`: the level is entered if that loop has an iteration, and under no other condition. `is_ahead`: it is what is emitted ahead of a
+    loop, for all its iterations. `certain`: it is entered wherever the level around it is. Nothing more is emitted at the end of a `closed`
+    one.
     """
 
     block: Block
@@ -54,6 +55,8 @@ class Level:
     variables: list[LoopVar] = field(default_factory=list)
     closed: bool = False
     over: LoopVar | None = None
+    is_ahead: bool = False
+    certain: bool = True
 
 
 class Iteration:
@@ -85,7 +88,7 @@ class Levels:
         """Symbols that stand for the position of an open recurrence: value, and the level since which it holds."""
         self.written: frozenset[Tensor] = frozenset()
         """What earlier phases wrote: it is loaded at the level `_floor` or further in."""
-        self._floor = self._checking = 0
+        self._floor = 0
         self._stack = [Level(f.block)]
         self._depths: dict[DagNode, int] = {}
         self._polls = polls
@@ -101,15 +104,6 @@ class Levels:
             self.written, self._floor = written, self.innermost
             yield
             self.written, self._floor = outer
-
-    @contextmanager
-    def checking(self) -> Iterator[None]:
-        """Code whose lookups are made at the current level or further in, if they are checked: none is made where it is not entered."""
-        outer, self._checking = self._checking, self.innermost
-        self._depths.clear()
-        yield
-        self._checking = outer
-        self._depths.clear()
 
     @contextmanager
     def step_to(self, position: Dim, value: Val) -> Iterator[None]:
@@ -141,14 +135,21 @@ class Levels:
 
     @contextmanager
     def loop(
-        self, start: Operand, stop: Operand, step: Operand, carried: Sequence[Val] = (), surely: bool = False
+        self,
+        start: Operand,
+        stop: Operand,
+        step: Operand,
+        carried: Sequence[Val] = (),
+        *,
+        surely: bool = False,
+        certain: bool = False,
     ) -> Iterator[Iteration]:
         """Opens a loop, for index in range(start, stop, step): a test ahead of it, left out if it `surely` has an iteration, and one at the
-        bottom."""
+        bottom. `certain`: it has an iteration, or another loop has that does the same."""
         f = self.f
         first, last = f.i64(start), f.i64(stop)
         body, after = f.new_block(), f.new_block()
-        self._push(body)
+        ahead = self._push_loop(body, surely or certain)
         iteration = Iteration(Val(f.fresh(), I64), tuple(Val(f.fresh(), v.type) for v in carried), after)
         self._opened, self._open = self._opened + 1, self._open + 1
         opened = self._opened
@@ -160,15 +161,16 @@ class Levels:
         following = f.add(iteration.index, step)
         f.branch(f.compare("lt", following, last), body, after)
         latch = f.block
-        self._pop()
+        entered, entry = self._pop_loop(ahead, body)
         before = f.block
         if surely:
-            f.jump(body)
+            f.jump(entered)
         else:
-            f.branch(f.compare("lt", first, last), body, after)
-        f.set_phi(iteration.index, [(first, before), (following, latch)], body)
+            f.branch(f.compare("lt", first, last), entered, after)
+        entry = before if entry is None else entry
+        f.set_phi(iteration.index, [(first, entry), (following, latch)], body)
         for phi, initial, value in zip(iteration.carried, carried, iteration.following, strict=True):
-            f.set_phi(phi, [(initial, before), (value, latch)], body)
+            f.set_phi(phi, [(initial, entry), (value, latch)], body)
         if surely:
             f.start(after)
             self._stack[-1].block = after
@@ -177,11 +179,13 @@ class Levels:
             self._join(iteration, carried, before, latch)
 
     @contextmanager
-    def when(self, condition: Val, carried: Sequence[Val] = ()) -> Iterator[Iteration]:
-        """The body if the condition holds; `results` are the carried values otherwise."""
+    def when(self, condition: Val, carried: Sequence[Val] = (), *, certain: bool = False) -> Iterator[Iteration]:
+        """The body if the condition holds; `results` are the carried values otherwise. `certain`: it holds, or that of another body which
+        does the same."""
         f = self.f
         body, after = f.new_block(), f.new_block()
         self._push(body)
+        self._stack[-1].certain = certain
         iteration = Iteration(const(I64, 0), tuple(carried), after)
         yield iteration
         latch = f.block
@@ -221,6 +225,29 @@ class Levels:
         self.f.start(block)
         self._stack.append(Level(block))
         self._depths.clear()
+
+    def _push_loop(self, body: Block, certain: bool) -> Block:
+        """Opens the levels ahead of a loop and of its body; returns the block of the first, which is in no text yet."""
+        ahead = Block(f"{body.label}.ahead")
+        self._stack[-1].block = self.f.block
+        self._stack.append(Level(ahead, is_ahead=True, certain=certain))
+        self.f.start(body)
+        self._stack.append(Level(body))
+        self._depths.clear()
+        return ahead
+
+    def _pop_loop(self, ahead: Block, body: Block) -> tuple[Block, Block | None]:
+        """Closes the levels of a loop; returns the block to enter it by, and the last one of what is ahead of it, if there is anything."""
+        self._drop()
+        last = self._stack[-1].block
+        self._drop()
+        is_used = bool(ahead.lines)
+        if is_used:
+            self.f.blocks.insert(self.f.blocks.index(body), ahead)
+            self.f.resume(last)
+            self.f.jump(body)
+        self.f.resume(self._stack[-1].block)
+        return (ahead, last) if is_used else (body, None)
 
     def _drop(self) -> None:
         for v in self._stack.pop().variables:
@@ -273,6 +300,8 @@ class Levels:
         extent."""
         self.bind(v, index)
         self._stack[-1].over = v
+        if self._stack[-2].is_ahead:
+            self._stack[-2].over = v
 
     def loops_inside(self, depth: int) -> list[LoopVar]:
         """The loops of the levels further in, as far as `bind_iteration` bound their variables."""
@@ -286,10 +315,15 @@ class Levels:
 
     def outermost(self, needed: int) -> int:
         """The outermost level, `needed` or further in, from which loops alone lead to the current one."""
-        depth = self.innermost
-        while depth > needed and self._stack[depth].over is not None and not self._stack[depth - 1].closed:
+        depth, stack = self.innermost, self._stack
+        while depth > needed and stack[depth].over is not None and not stack[depth - 1].closed:
             depth -= 1
         return depth
+
+    @property
+    def _certain(self) -> int:
+        """The outermost level that is entered only where the current one is, or another that does the same."""
+        return max((depth for depth, level in enumerate(self._stack) if not level.certain), default=0)
 
     def find(self, key: Any) -> Val | None:
         for level in reversed(self._stack):
@@ -360,7 +394,7 @@ class Levels:
                 if access.tensor in self.written:
                     below = max(below, self._floor)
                 if access.checks:
-                    below = max(below, self._checking)
+                    below = max(below, self._certain)
                 return max(below, self.depth_of_variables(n.domain))
             case SizeValue(size):
                 return self.step_depth((size,))

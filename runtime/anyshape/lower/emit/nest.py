@@ -66,7 +66,7 @@ def nest_carrying(
                 sums = body(sums)
         return sums
     first, last = ctx.parts.share(whole[1]) if split else whole
-    with levels.loop(first, last, 1, flat(sums)) as iteration:
+    with levels.loop(first, last, 1, flat(sums), certain=ctx.values.has_positions(v)) as iteration:
         levels.bind_iteration(v, iteration.index)
         carried = shaped(iteration.carried, sums)
         inner = nest_carrying(ctx, variables[1:], carried, body, vector=vector, tiers=tiers, spans=spans)
@@ -112,19 +112,19 @@ def _blocks_and_rest(
     first, last = range_
     at_once = tiers[-1] if len(tiers) > 1 and not sums and f.target.masks else 1
     tiers = [t for t in tiers if not isinstance(v.extent, int) or t * lanes <= v.extent]
-    depth = _known_since(ctx, v, range_)
+    depth, certain = _known_since(ctx, v, range_), ctx.values.has_positions(v)
     with levels.at(depth):
         start, count = first, f.sub(last, first)
         stops = [f.add(start, f.and_(count, -copies * lanes)) for copies in tiers]
     for copies, stop in zip(tiers, stops, strict=True):
         part = [s[:copies] for s in sums]
-        with levels.loop(first, stop, copies * lanes, flat(part)) as iteration:
+        with levels.loop(first, stop, copies * lanes, flat(part), certain=certain) as iteration:
             vector = Vector(v, lanes, (None,) * copies)
             iteration.next(flat(_block(ctx, vector, iteration.index, shaped(iteration.carried, part), body)))
         sums = _replaced(sums, shaped(iteration.results, part))
         first = stop
     if at_once > 1:
-        first = _rest_at_once(ctx, v, (first, last), at_once, body)
+        first = _rest_at_once(ctx, v, (first, last), at_once, body, certain)
     part = [s[:1] for s in sums]
     once = bool(tiers) and tiers[-1] == 1
     if (
@@ -135,7 +135,7 @@ def _blocks_and_rest(
         and last.number == v.extent
     ):
         return sums
-    with _rest(ctx, (first, last), flat(part), once) as (iteration, index):
+    with _rest(ctx, (first, last), flat(part), once, certain) as (iteration, index):
         with levels.at(depth if once else levels.innermost):
             left = f.smin(f.sub(last, index), lanes)
             mask = f.tail_mask(f.convert("trunc", left, I32), lanes)
@@ -144,13 +144,13 @@ def _blocks_and_rest(
     return _replaced(sums, shaped(iteration.results, part))
 
 
-def _rest_at_once(ctx: KernelContext, v: LoopVar, range_: Range, copies: int, body: Body) -> Val:
+def _rest_at_once(ctx: KernelContext, v: LoopVar, range_: Range, copies: int, body: Body, certain: bool) -> Val:
     """Emits a rest of more than one vector as one masked block; returns where the loop over single vectors begins."""
     f, lanes = ctx.f, ctx.lanes
     first, last = range_
     left = f.sub(last, first)
     several = f.compare("gt", left, lanes)
-    with ctx.levels.when(several):
+    with ctx.levels.when(several, certain=certain):
         count = f.convert("trunc", left, I32)
         masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(copies))
         _block(ctx, Vector(v, lanes, masks), first, [], body)
@@ -165,13 +165,15 @@ def _known_since(ctx: KernelContext, v: LoopVar, range_: Range) -> int:
 
 
 @contextmanager
-def _rest(ctx: KernelContext, range_: Range, carried: Sequence[Val], once: bool) -> Iterator[tuple[Iteration, Val]]:
+def _rest(
+    ctx: KernelContext, range_: Range, carried: Sequence[Val], once: bool, certain: bool
+) -> Iterator[tuple[Iteration, Val]]:
     first, last = range_
     if once:
-        with ctx.levels.when(ctx.f.compare("lt", first, last), carried) as iteration:
+        with ctx.levels.when(ctx.f.compare("lt", first, last), carried, certain=certain) as iteration:
             yield iteration, first
     else:
-        with ctx.levels.loop(first, last, ctx.lanes, carried) as iteration:
+        with ctx.levels.loop(first, last, ctx.lanes, carried, certain=certain) as iteration:
             yield iteration, iteration.index
 
 

@@ -45,9 +45,11 @@ def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Pr
                 ctx.memory.place(s.access.tensor)
                 with ctx.parts.undivided():
                     emit_versions(ctx, plan([s]))
-            emit_product(ctx, step, panels.get(step), block)
+            tested = [v for s in step.stores for v in s.variables]
+            with unless_empty(ctx, step.stores, tested, step.around):
+                emit_product(ctx, step, panels.get(step), block)
             return
-        with unless_empty(ctx, step):
+        with unless_empty(ctx, step.stores, step.variables[:1]):
             if step.windows is not None:
                 emit_windows(ctx, step)
             elif step.folded is not None:

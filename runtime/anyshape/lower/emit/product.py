@@ -82,9 +82,9 @@ class _Emission:
             self.contract(prepacked)
             return
         few = ctx.f.compare("le", ctx.sizes.of(self.p.m.extent), FEW)
-        with ctx.levels.when(few):
+        with ctx.levels.when(few, certain=True):
             emit_versions(ctx, scope)
-        with ctx.levels.when(ctx.f.not_(few)):
+        with ctx.levels.when(ctx.f.not_(few), certain=True):
             self.contract(prepacked)
 
     def contract(self, prepacked: Tensor | None) -> None:

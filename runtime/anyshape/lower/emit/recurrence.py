@@ -99,7 +99,7 @@ def _rows(ctx: KernelContext, along: Positions, form: RowForm, split: bool) -> N
             iteration.next([values.of(store.value, copy) for _, store, copy in pairs])
 
     if not form.variables and split:
-        with ctx.levels.when(ctx.parts.is_first()):
+        with ctx.levels.when(ctx.parts.is_first(), certain=True):
             row()
         return
     nest(ctx, form.variables, row, vector=form.vector, tiers=tiers, split=split)

@@ -54,17 +54,17 @@ def _emit_versions(ctx: KernelContext, scope: Scope, choices: list[Size]) -> Non
     f, levels = ctx.f, ctx.levels
     c, rest = choices[0], choices[1:]
     is_one = f.compare("eq", ctx.sizes.of(c), 1)
-    with levels.when(is_one), ctx.sizes.assume(c, 1):
+    with levels.when(is_one, certain=True), ctx.sizes.assume(c, 1):
         _emit_versions(ctx, scope, rest)
     is_other = f.not_(is_one)
     if dims.bounds(c) == (0, 1):
-        with levels.when(is_other), ctx.sizes.assume(c, 0):
+        with levels.when(is_other, certain=True), ctx.sizes.assume(c, 0):
             _emit_versions(ctx, scope, rest)
         return
     is_zero = f.compare("eq", ctx.sizes.of(c), 0)
-    with levels.when(is_zero), ctx.sizes.assume(c, 0):
+    with levels.when(is_zero, certain=True), ctx.sizes.assume(c, 0):
         _emit_versions(ctx, scope, rest)
-    with levels.when(f.and_(is_other, f.not_(is_zero))):
+    with levels.when(f.and_(is_other, f.not_(is_zero)), certain=True):
         _emit_versions(ctx, scope, rest)
 
 
@@ -75,7 +75,7 @@ def emit_scope(ctx: KernelContext, scope: Scope, split: bool = False, fills: Fil
         _emit_steps(ctx, scope, fills or {})
 
     if not scope.variables and split:
-        with levels.when(ctx.parts.is_first()):
+        with levels.when(ctx.parts.is_first(), certain=True):
             steps()
         return
     if runs_in_blocks(ctx, scope):
@@ -95,10 +95,10 @@ def emit_scope(ctx: KernelContext, scope: Scope, split: bool = False, fills: Fil
         nest(ctx, scope.variables, steps, vector=scope.vector, tiers=tiers, split=split)
         return
     one = f.compare("eq", ctx.sizes.of(single.extent), 1)
-    with levels.when(one), ctx.sizes.assume(single.extent, 1):
+    with levels.when(one, certain=True), ctx.sizes.assume(single.extent, 1):
         levels.bind(single, const(I64, 0))
         nest(ctx, scope.variables[:-1], steps, vector=scope.variables[-2], tiers=(1,), split=split)
-    with levels.when(f.not_(one)):
+    with levels.when(f.not_(one), certain=True):
         nest(ctx, scope.variables, steps, vector=scope.vector, tiers=tiers, split=split)
 
 

@@ -35,7 +35,7 @@ def emit_sort(ctx: KernelContext, o: Ordered, descending: bool) -> None:
     if o.store.variables:
         nest(ctx, o.store.variables, lambda: _row(ctx, o, descending), split=True)
         return
-    with ctx.levels.when(ctx.parts.is_first()):
+    with ctx.levels.when(ctx.parts.is_first(), certain=True):
         _row(ctx, o, descending)
 
 
@@ -55,9 +55,9 @@ def _row(ctx: KernelContext, o: Ordered, descending: bool, room: Size | None = N
         return
     n, count = ctx.sizes.of(whole), ctx.sizes.of(o.position.extent)
     few = f.and_(f.compare("le", count, FEW), f.compare("le", f.mul(count, PART), n))
-    with ctx.levels.when(few):
+    with ctx.levels.when(few, certain=True):
         row.select(n, count)
-    with ctx.levels.when(f.not_(few)):
+    with ctx.levels.when(f.not_(few), certain=True):
         row.sort(whole)
 
 

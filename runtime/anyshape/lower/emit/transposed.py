@@ -45,16 +45,16 @@ def emit_transposed(ctx: KernelContext, scope: Scope) -> None:
     outer = [v for v in scope.variables if v is not along and v is not across]
     blocks = _Blocks(ctx, along, across, loop)
     tall, wide = (f.compare("ge", ctx.sizes.of(v.extent), blocks.least or lanes) for v in (across, along))
-    with ctx.levels.when(f.and_(wide, tall)):
+    with ctx.levels.when(f.and_(wide, tall), certain=True):
         blocks.loops(outer)
     joins = f.and_(f.and_(tall, f.not_(wide)), blocks.joins())
     parts = f.and_(f.and_(wide, f.not_(tall)), blocks.parts())
     for thin, move in ((joins, blocks.join), (parts, blocks.part)) if blocks.is_copy else ():
-        with ctx.levels.when(thin):
+        with ctx.levels.when(thin, certain=True):
             blocks.loops(outer, move=move)
-    with ctx.levels.when(f.not_(f.or_(wide, joins))):
+    with ctx.levels.when(f.not_(f.or_(wide, joins)), certain=True):
         emit_scope(ctx, Scope((*outer, across, along), None, scope.steps), split=True)
-    with ctx.levels.when(f.and_(wide, f.not_(f.or_(tall, parts)))):
+    with ctx.levels.when(f.and_(wide, f.not_(f.or_(tall, parts))), certain=True):
         emit_scope(ctx, Scope((*outer, across, along), along, scope.steps), split=True)
 
 

@@ -48,10 +48,10 @@ class _Update:
             self._loops(variables)
             return
         long = self.ctx.f.compare("ge", self.ctx.sizes.of(row.extent), self.lanes)
-        with self.ctx.levels.when(long):
+        with self.ctx.levels.when(long, certain=True):
             self._loops(variables)
         self.row = None
-        with self.ctx.levels.when(self.ctx.f.not_(long)):
+        with self.ctx.levels.when(self.ctx.f.not_(long), certain=True):
             self._loops(variables)
 
     # what is chosen

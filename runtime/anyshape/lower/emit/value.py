@@ -100,6 +100,10 @@ class Values:
         yield
         self.populated = outer
 
+    def has_positions(self, v: LoopVar) -> bool:
+        """Whether the extent of a variable is known not to be 0 where code is emitted."""
+        return v.extent in self.populated or dims.ge(v.extent, 1) is True
+
     @property
     def copies(self) -> range:
         """Numbers of the copies of a value that varies along the vector."""

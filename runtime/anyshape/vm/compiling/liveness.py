@@ -77,7 +77,7 @@ class _Analysis:
         self.element_of: dict[Dim, tuple[Value, int]] = {}
         self.born: dict[Dim, Value] = {}
         """results of control flow that first have a dim"""
-        self.around: set[Dim] = set() if own is None else _outer_symbols(schedule.function.params)
+        self.around: set[Dim] = set() if own is None else _outer_symbols(schedule.function.params, own)
         """symbols of a region that its surroundings or its iteration define, whatever counts them again inside"""
         self.sized: set[int] = set()
         """steps on lists of which a dim is needed"""
@@ -276,9 +276,10 @@ class _Analysis:
         return all(self.liveness.defined_at.get(s, at) < at and bounds(s)[0] is not None for s in symbols)
 
 
-def _outer_symbols(params: Sequence[Value]) -> set[Dim]:
-    """The symbols that the shapes of a region's parameters mention."""
-    return {s for p in params for s in p.type.symbols()}
+def _outer_symbols(params: Sequence[Value], own: Sequence[Value]) -> set[Dim]:
+    """The symbols that the shapes of a region's parameters mention, and the elements of those that are not its own."""
+    elements = (e for p in params if p not in own for e in p.contents or ())
+    return {s for p in params for s in p.type.symbols()}.union(*map(free_symbols, elements))
 
 
 def copied(
