@@ -3098,7 +3098,7 @@ def size(x: Operand, *, source: str = "") -> Value:
     return call(SIZE, [x], {}, source)[0]
 
 
-# specs/shapes.yaml:69
+# specs/shapes.yaml:68
 @called
 def arange(
     start: int | Dim | Value,
@@ -3119,7 +3119,7 @@ def arange(
     )[0]
 
 
-# specs/shapes.yaml:95
+# specs/shapes.yaml:94
 @called
 def range_length(start: Operand, stop: Operand, step: Operand, *, source: str = "") -> Value:
     """How many numbers there are from start to before stop in equal steps, none of which need be an integer.
@@ -3129,7 +3129,7 @@ def range_length(start: Operand, stop: Operand, step: Operand, *, source: str = 
     return call(RANGE_LENGTH, [start, stop, step], {}, source)[0]
 
 
-# specs/shapes.yaml:119
+# specs/shapes.yaml:118
 @called
 def full(value: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
@@ -3141,7 +3141,7 @@ def full(value: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: 
     return call_alias(STATIC_FULL, DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:136
+# specs/shapes.yaml:135
 @called
 def zeros(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -3153,7 +3153,7 @@ def zeros(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32"
     return call_alias(STATIC_ZEROS, DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:147
+# specs/shapes.yaml:146
 @called
 def ones(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
@@ -3165,7 +3165,7 @@ def ones(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32",
     return call_alias(STATIC_ONES, DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:158
+# specs/shapes.yaml:157
 @called
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.

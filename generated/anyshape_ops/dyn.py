@@ -1211,7 +1211,7 @@ def axis_positions(axes: Operand, rank: int, distinct: bool = False, *, source: 
     return call(DYN_AXIS_POSITIONS, [], {"axes": axes, "rank": rank, "distinct": distinct}, source)[0]
 
 
-# specs/shapes.yaml:69
+# specs/shapes.yaml:68
 @called
 def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str = "i64", *, source: str = "") -> Value:
     """Numbers from start to before stop in equal steps.
@@ -1223,7 +1223,7 @@ def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str 
     return call(DYN_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:119
+# specs/shapes.yaml:118
 @called
 def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
@@ -1235,7 +1235,7 @@ def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:136
+# specs/shapes.yaml:135
 @called
 def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -1247,7 +1247,7 @@ def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Va
     return call(DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:147
+# specs/shapes.yaml:146
 @called
 def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.

@@ -1296,7 +1296,7 @@ def axis_positions(axes: Sequence[int], rank: int, distinct: bool = False, *, so
     return call(STATIC_AXIS_POSITIONS, [], {"axes": axes, "rank": rank, "distinct": distinct}, source)[0]
 
 
-# specs/shapes.yaml:69
+# specs/shapes.yaml:68
 @called
 def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, source: str = "") -> Value:
     """Numbers from start to before stop in equal steps.
@@ -1308,7 +1308,7 @@ def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, 
     return call(STATIC_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:119
+# specs/shapes.yaml:118
 @called
 def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
@@ -1320,7 +1320,7 @@ def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:136
+# specs/shapes.yaml:135
 @called
 def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -1332,7 +1332,7 @@ def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "")
     return call(STATIC_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:147
+# specs/shapes.yaml:146
 @called
 def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.

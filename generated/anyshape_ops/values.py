@@ -158,6 +158,10 @@ class Spelled:
             return api.bitwise_or(a=a, b=self)
         return api.logical_or(a=a, b=self)
 
+    def __pos__(self) -> Value:
+        """`+x`: The same tensor."""
+        return api.identity(x=self)
+
     def __pow__(self, b: Any) -> Value:
         """`a ** b`: The first tensor raised to the power of the second, in the dtype of the first; an integer is
         cut, if rounding is not why.
@@ -378,11 +382,6 @@ class Spelled:
         """
         return api.searchsorted(x=self, v=v)
 
-    @property
-    def size(self) -> Value:
-        """`x.size`: The number of elements of a tensor."""
-        return api.size(x=self)
-
     def squeeze(self, axis: Any = None) -> Value:
         """`x.squeeze(axis=axes)`: The same tensor without the given axes of size 1, by default without all of them."""
         return api.squeeze(x=self, axes=axis)
@@ -399,4 +398,4 @@ class Spelled:
 
     def transpose(self, *axes: Any) -> Value:
         """`x.transpose(*axes)`: The axes of a tensor in another order, by default reversed."""
-        return api.transpose(x=self, axes=listed(axes))
+        return api.transpose(x=self, axes=listed(axes) if axes else None)

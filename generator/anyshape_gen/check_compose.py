@@ -1,4 +1,4 @@
-"""Checks compositions: every name is known where it is read, calls fit the called ops, and loops and branches define names.
+"""Checks compositions: every name is known where it is read, calls fit the called ops, in dtypes too, and loops and branches define names.
 
 In: an op's analysis, the specs of all ops. Out: findings.
 """
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.body_nodes import Branch, Break, For, Set, Step, Store, While
 from anyshape_gen.check_compose_calls import Block, ExpressionChecker
+from anyshape_gen.check_compose_dtypes import check_compose_dtypes
 from anyshape_gen.composing import TENSORS, called_ops
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import Assert, Call, Expr, Index, Item, Name, Node, VecLit
@@ -25,8 +26,11 @@ def check_compositions(ops: tuple[OpAnalysis, ...], findings: Findings) -> None:
     _one_op_a_sign(specs, findings)
     for a in ops:
         if a.spec.compose is not None:
+            before = len(findings.items)
             _Checker(a, specs, findings).check()
             _no_circle(a.spec, specs, findings)
+            if len(findings.items) == before:
+                check_compose_dtypes(a, specs, findings)
 
 
 def _one_op_a_sign(specs: Mapping[str, OpSpec], findings: Findings) -> None:

@@ -24,7 +24,7 @@ from anyshape_gen.traverse import walk
 def check_meeting(a: OpAnalysis, findings: Findings) -> None:
     """Checks every equation, step and assert on elements of an op."""
     for conditions, nodes, variables in _pieces(a):
-        for dtypes in _choices(a, _mentioned(a, [*conditions, *nodes])):
+        for dtypes in choices(a, _mentioned(a, [*conditions, *nodes])):
             checker = Meeting(a, dtypes, variables)
             if any(checker.holds(c) is False for c in conditions):
                 continue
@@ -71,7 +71,7 @@ def _mentioned(a: OpAnalysis, nodes: Iterable[Node]) -> set[str]:
     return names & set(rules)
 
 
-def _choices(a: OpAnalysis, variables: set[str]) -> Iterator[dict[str, str]]:
+def choices(a: OpAnalysis, variables: set[str]) -> Iterator[dict[str, str]]:
     """Yields every choice of dtypes of the `variables`, with the dtypes that follow from it."""
     drawn = {rule.var: rule.choices for rule in a.spec.dtypes if rule.choices and rule.var in variables}
     parameters = {p.name for p in a.spec.params if p.kind.base == "dtype"}
@@ -82,19 +82,19 @@ def _choices(a: OpAnalysis, variables: set[str]) -> Iterator[dict[str, str]]:
         try:
             for rule in a.spec.dtypes:
                 if rule.expr is not None and rule.var in variables:
-                    dtypes[rule.var] = _computed(rule.expr, dtypes)
+                    dtypes[rule.var] = computed_dtype(rule.expr, dtypes)
         except (DtypeError, KeyError):
             continue  # no call is of such dtypes
         yield dtypes
 
 
-def _computed(e: Expr, dtypes: Mapping[str, str]) -> str:
+def computed_dtype(e: Expr, dtypes: Mapping[str, str]) -> str:
     match e:
         case Name(id):
             return dtypes[id] if id in dtypes else str(parse_dtype(id))
         case Call(func, args, _):
             functions: Mapping[str, Callable[..., str]] = {"accum": accum, "promote": promote, "bitcast": bitcast}
-            return str(functions[func](*(_computed(x, dtypes) for x in args if isinstance(x, Name))))
+            return str(functions[func](*(computed_dtype(x, dtypes) for x in args if isinstance(x, Name))))
     raise KeyError(to_text(e))
 
 

@@ -25,7 +25,8 @@ COMPUTED = {
     "sum of an array": lambda x, y, w: Y + x * Y,
     "product": lambda x, y, w: x @ w,
     "quotient and power": lambda x, y, w: 2 - x * y / 3 + x**2,
-    "of one": lambda x, y, w: -abs(x) + x.round(),
+    "power of a number": lambda x, y, w: 2**x + 0.5**x,
+    "of one": lambda x, y, w: -abs(x) + x.round() + +x,
     "comparisons": lambda x, y, w: ~(x < y) & (x >= 0.1) | (x > 1) ^ (x <= -1),
     "sum over all": lambda x, y, w: x.sum(),
     "sum over one": lambda x, y, w: x.sum(axis=1) + x.mean(1),
@@ -39,11 +40,17 @@ COMPUTED = {
     "reshaped by a list": lambda x, y, w: x.reshape((4, 15)),
     "flat": lambda x, y, w: x.ravel() + x.flatten(),
     "turned": lambda x, y, w: x.T,
+    "turned by a method": lambda x, y, w: x.transpose() + x.transpose(2, 1, 0),
+    "of a dtype": lambda x, y, w: (
+        x.astype(np.float64) + x.astype("float64") + x.astype(float) + x.astype(np.dtype("<f8"))
+    ),
+    "truths": lambda x, y, w: x.astype(np.int32).astype(bool),
     "turned as said": lambda x, y, w: x.transpose(1, 0, 2) + x.transpose((1, 0, 2)),
     "cut": lambda x, y, w: x.clip(-0.5, 0.5) + x.clip(max=0),
     "squeezed": lambda x, y, w: x[:, :1].squeeze(axis=1),
     "repeated": lambda x, y, w: x.repeat(2, 1),
     "ordered": lambda x, y, w: x.argsort(),
+    "mean by hand": lambda x, y, w: x.sum() / x.size + x[0].size,
     "taken": lambda x, y, w: x.take(PLACES, 1),
 }
 INDICES = {
@@ -135,6 +142,36 @@ def test_what_an_operator_means_depends_on_the_dtype():
         x & x
     with pytest.raises(DtypeError, match=r"a / b: it means div of f32"):
         k / 2
+
+
+NOT_OF_THE_DTYPE = {
+    "a part": (lambda k: k * 1.5, r"\* of <k: i64\[n\]> and 1.5: 1.5 is no i64; cast the operands that are i64"),
+    "a root": (lambda k: k**0.5, "0.5 is no i64"),
+    "a part before": (lambda k: 1.5 - k, "1.5 is no i64"),
+    "a comparison": (lambda k: k < 2.5, "2.5 is no i64"),
+    "a method": (lambda k: k.clip(0, 2.5), "clip: high: 2.5 is no i64"),
+    "a function": (lambda k: ops.maximum(k, np.nan.real), "maximum: b: nan is no i64"),
+    "one of a list": (lambda k: ops.concat([k, [1, 0.5]], axis=0), "concat: xs: 0.5 is no i64"),
+    "too large": (lambda k: k.astype("u8") + 300, "300 is no u8"),
+    "negative": (lambda k: k.astype("u8") + -1, "-1 is no u8"),
+    "no truth": (lambda k: (k > 1) & 2, "2 is no bool"),
+    "a step": (lambda k: ops.arange(0.0, k[0], 0.5), "arange: step: 0.5 is no i64"),
+    "a size": (lambda k: ops.dyn.reshape(k, [2.5, -1]), "reshape: newshape: 2.5 is no i64"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_OF_THE_DTYPE)
+def test_a_number_that_the_dtype_does_not_have_is_refused_and_never_cut(name):
+    call, text = NOT_OF_THE_DTYPE[name]
+    with pytest.raises(DtypeError, match=text):
+        call(anyshape.input("k", "i64[n]"))
+
+
+def test_a_number_that_the_dtype_has_is_taken_however_it_is_written():
+    k = anyshape.input("k", "i64[n]")
+    f = anyshape.function([k], [k * 2.0, 2**k, k.astype("u8") + 255, (k > 1) & 1, ops.dyn.reshape(k, [1.0, -1])])
+    results = anyshape.compile(f)(np.array([1, 3]))
+    assert [r.tolist() for r in results] == [[2, 6], [2, 8], [0, 2], [False, True], [[1, 3]]]
 
 
 def test_too_many_indices():

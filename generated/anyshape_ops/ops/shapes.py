@@ -129,7 +129,7 @@ SIZE = OpDef(
     moves=("T",),
 )
 
-# specs/shapes.yaml:69
+# specs/shapes.yaml:68
 STATIC_ARANGE = OpDef(
     name="arange",
     variant="static",
@@ -145,7 +145,7 @@ STATIC_ARANGE = OpDef(
     relation=relations.arange_relation,
     kernel=kernels.arange_kernel,
     summary="Numbers from start to before stop in equal steps.",
-    source="specs/shapes.yaml:69",
+    source="specs/shapes.yaml:68",
 )
 DYN_ARANGE = OpDef(
     name="arange",
@@ -162,11 +162,11 @@ DYN_ARANGE = OpDef(
     relation=relations.arange_relation,
     kernel=kernels.arange_kernel,
     summary="Numbers from start to before stop in equal steps.",
-    source="specs/shapes.yaml:69",
+    source="specs/shapes.yaml:68",
     shaping=("stop",),
 )
 
-# specs/shapes.yaml:95
+# specs/shapes.yaml:94
 # range_length: no dyn variant, it has no parameters
 RANGE_LENGTH = OpDef(
     name="range_length",
@@ -184,10 +184,10 @@ RANGE_LENGTH = OpDef(
     summary=(
         "How many numbers there are from start to before stop in equal steps, none of which need be an " "integer."
     ),
-    source="specs/shapes.yaml:95",
+    source="specs/shapes.yaml:94",
 )
 
-# specs/shapes.yaml:119
+# specs/shapes.yaml:118
 STATIC_FULL = OpDef(
     name="full",
     variant="static",
@@ -224,7 +224,7 @@ STATIC_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:119",
+    source="specs/shapes.yaml:118",
     moves=("T",),
 )
 DYN_FULL = OpDef(
@@ -263,12 +263,12 @@ DYN_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:119",
+    source="specs/shapes.yaml:118",
     shaping=("shape",),
     moves=("T",),
 )
 
-# specs/shapes.yaml:136
+# specs/shapes.yaml:135
 STATIC_ZEROS = OpDef(
     name="zeros",
     variant="static",
@@ -282,7 +282,7 @@ STATIC_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:136",
+    source="specs/shapes.yaml:135",
 )
 DYN_ZEROS = OpDef(
     name="zeros",
@@ -297,11 +297,11 @@ DYN_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:136",
+    source="specs/shapes.yaml:135",
     shaping=("shape",),
 )
 
-# specs/shapes.yaml:147
+# specs/shapes.yaml:146
 STATIC_ONES = OpDef(
     name="ones",
     variant="static",
@@ -315,7 +315,7 @@ STATIC_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:147",
+    source="specs/shapes.yaml:146",
 )
 DYN_ONES = OpDef(
     name="ones",
@@ -330,11 +330,11 @@ DYN_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:147",
+    source="specs/shapes.yaml:146",
     shaping=("shape",),
 )
 
-# specs/shapes.yaml:158
+# specs/shapes.yaml:157
 # eye_like: no dyn variant, it has no parameters that are operands
 EYE_LIKE = OpDef(
     name="eye_like",
@@ -349,6 +349,6 @@ EYE_LIKE = OpDef(
     relation=relations.eye_like_relation,
     kernel=kernels.eye_like_kernel,
     summary="A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.",
-    source="specs/shapes.yaml:158",
+    source="specs/shapes.yaml:157",
     moves=("V",),
 )

@@ -71,9 +71,11 @@ def _method(code: Code, cases: Sequence[Case], reflected: bool) -> None:
 
 def _arguments(spec: OpSpec, s: Spelling, static: str, reflected: bool) -> Iterator[str]:
     own = s.arguments[-1 if reflected else 0]
+    defaults = {p.name for p in spec.params if p.default is not None}
     for a in s.arguments:
         value = static or "self" if a is own else python_name(a.name)
-        value = f"{use('listed')}({value})" if a.starred else value
+        if a.starred:
+            value = f"{use('listed')}({value})" + (f" if {value} else None" if a.of in defaults else "")
         yield f"{python_name(a.of)}={value}"
     for name, constant in s.fixed:
         yield f"{python_name(name)}={quoted(constant) if isinstance(constant, str) else repr(constant)}"

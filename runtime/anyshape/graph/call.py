@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dims import Cond, Sameness
-from anyshape.dtypes import DType, parse_dtype
-from anyshape.errors import ArgumentError
+from anyshape.dtypes import BOOL, I64, DType, from_numpy, parse_dtype
+from anyshape.errors import ArgumentError, DtypeError
 from anyshape.graph.infer import build
 from anyshape.graph.lengths import with_lengths
 from anyshape.graph.moving import moved_strings, moves_strings
@@ -100,9 +100,9 @@ def _data(op: OpDef, inputs: Sequence[Any]) -> list[Value | None]:
         elif d.variadic:
             if isinstance(argument, Value) or not hasattr(argument, "__iter__"):
                 raise ArgumentError(f"{op.full_name}: {d.name} must be a list of tensors, got {argument!r}")
-            flat += [as_value(v, strong.get(d.dtype)) for v in argument]
+            flat += [as_value(v, strong.get(d.dtype), f"{op.full_name}: {d.name}: ") for v in argument]
         else:
-            flat.append(as_value(argument, strong.get(d.dtype)))
+            flat.append(as_value(argument, strong.get(d.dtype), f"{op.full_name}: {d.name}: "))
     return flat
 
 
@@ -116,9 +116,9 @@ def _common_dtype(op: OpDef, inputs: Sequence[Any]) -> dict[str, DType]:
     return dtypes
 
 
-def as_value(argument: Any, dtype: DType | None = None) -> Value:
+def as_value(argument: Any, dtype: DType | None = None, where: str = "") -> Value:
     """A Value as it is; a dim, a Python number or list in the dtype it meets (f32 and i64 if none); an array in its own; strings as
-    characters."""
+    characters. Raises DtypeError, whose text begins with `where`, for a number that an integer dtype does not have."""
     from anyshape.graph.sizes import is_size, sizes, truth_value
 
     if isinstance(argument, Value):
@@ -134,8 +134,20 @@ def as_value(argument: Any, dtype: DType | None = None) -> Value:
     if a.dtype.kind == "U":
         return constant(a)
     if dtype is not None:
-        return constant(_array(a, dtype.numpy))
+        return constant(_exactly(a, dtype, where))
     return constant(a.astype(np.float32) if a.dtype == np.float64 else a)
+
+
+def _exactly(numbers: NDArray[Any], dtype: DType, where: str) -> NDArray[Any]:
+    """Numbers in a dtype. Floats are rounded to it; an integer or a truth is never cut: raises DtypeError."""
+    with np.errstate(invalid="ignore"):
+        converted = _array(numbers, dtype.numpy)
+    if (dtype.is_integer or dtype.is_bool) and numbers.dtype.kind in "biuf" and not np.array_equal(converted, numbers):
+        lost = numbers[converted != numbers].flat[0].item()
+        raise DtypeError(
+            f"{where}{lost} is no {dtype}; cast the operands that are {dtype}, or pass a number of that dtype"
+        )
+    return converted
 
 
 def _operand(op: OpDef, p: ParamDef, argument: Any) -> Value | None:
@@ -151,8 +163,12 @@ def _operand(op: OpDef, p: ParamDef, argument: Any) -> Value | None:
         return as_value(argument)
     if is_size(argument):
         return sizes(argument)
-    kind = np.int64 if p.kind in ("ints", "axes", "axis", "int") else np.bool_ if p.kind == "bool" else None
-    return constant(_array(argument, kind)) if kind is not None else as_value(argument)
+    dtype = I64 if p.kind in ("ints", "axes", "axis", "int") else BOOL if p.kind == "bool" else None
+    return (
+        as_value(argument)
+        if dtype is None
+        else constant(_exactly(_array(argument), dtype, f"{op.full_name}: {p.name}: "))
+    )
 
 
 def _array(argument: Any, kind: Any = None) -> NDArray[Any]:
@@ -207,11 +223,25 @@ def _canonical(p: ParamDef, value: Any) -> Any:
             else np.asarray(value).item()
         )
     if p.kind == "dtype":
-        return value if isinstance(value, DType) else parse_dtype(value)
+        return _dtype(value)
     text = _text(value)
     if p.members and text not in p.members:
         raise ValueError
     return text
+
+
+def _dtype(value: Any) -> DType:
+    """A dtype by its name here (f32) or NumPy's (float32), a dtype or type of NumPy, or a type of Python. Raises TypeError."""
+    if isinstance(value, str) and not isinstance(value, DType):
+        return from_numpy(value) if value in _NUMPY_NAMES else parse_dtype(value)
+    if value is None:
+        raise TypeError
+    return value if isinstance(value, DType) else from_numpy(value)
+
+
+_NUMPY_NAMES = frozenset(
+    ["float16", "float32", "float64", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64))]
+)
 
 
 def _text(value: Any) -> str:

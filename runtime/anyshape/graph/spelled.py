@@ -118,9 +118,19 @@ def _operator(name: str, sign: str) -> Callable[..., Any]:
         function = method(name)
         if function is None:
             raise ArgumentError(f"no op is called {sign} of a value; ops are functions of anyshape.ops")
-        return function(self, *operands)
+        return function(self, *(_beside(self, sign, v) for v in operands))
 
     return operator
+
+
+def _beside(x: Value, sign: str, operand: Any) -> Any:
+    """An operand of an operator: a number of Python is of the dtype of x, also where the op takes two (`2 ** x`). Raises DtypeError."""
+    from anyshape.graph.call import as_value
+    from anyshape.types import ListType
+
+    if not isinstance(operand, int | float) or isinstance(x.type, ListType):
+        return operand
+    return as_value(operand, x.type.dtype, f"{sign} of {x!r} and {operand!r}: ")
 
 
 def _refused(what: str) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from enum import Enum
 from functools import partial
 from itertools import count
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,6 +133,11 @@ class Value(Spelled):
         if self.type.shape is None:
             raise ArgumentError(f"{self!r} has dims of which not even the number is known; match_shape says what it is")
         return self.type.shape
+
+    @property
+    def size(self) -> Size:
+        """The number of elements, a number or a dim, which takes the dtype that it meets: `x.sum() / x.size`."""
+        return prod(self.shape)
 
     @property
     def ndim(self) -> int:
