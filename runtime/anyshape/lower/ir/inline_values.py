@@ -150,6 +150,12 @@ class InlinedValues:
             quotient, rest = _divided(a, b.offset)
             if _inside(rest, b.offset):
                 return quotient if op == "floordiv" else rest
+        if op in ("min", "max"):
+            difference = a + b.scaled(-1) if op == "min" else b + a.scaled(-1)
+            if _never_positive(difference):
+                return a
+            if _never_positive(difference.scaled(-1)):
+                return b
         sizes = a.is_constant and b.is_constant and not self._moves(a.offset) and not self._moves(b.offset)
         return Affine((), OF_SIZES[op](a.offset, b.offset)) if sizes and op in OF_SIZES else None
 
@@ -247,7 +253,7 @@ class InlinedValues:
         bounds = tuple(
             Bound(i, n)
             for i, n in zip(index, e.tensor.shape, strict=True)
-            if (outside is not None or guard is not None) and not _inside(i, n)
+            if (outside is not None or guard is not None) and not self._surely_inside(i, n)
         )
         checks = () if outside is not None else self.checks(e.tensor, index, guard, (e.tensor, e.index))
         if q is None:
@@ -287,7 +293,9 @@ class InlinedValues:
             index = [i for k, i in enumerate(index) if k != cycle.place(t)]
             t = cycle.momentary[t]
         bounds = tuple(
-            Bound(i, n) for i, n in zip(index, t.shape, strict=True) if guard is not None and not _inside(i, n)
+            Bound(i, n)
+            for i, n in zip(index, t.shape, strict=True)
+            if guard is not None and not self._surely_inside(i, n)
         )
         checks = (*self.context.pending, *self.checks(t, index, guard, (e.tensor, e.index)))
         load = self.dag.load(Access(t, flatten(t, index), bounds, checks))
@@ -334,6 +342,11 @@ class InlinedValues:
         outer, self.current = self.current, q
         yield
         self.current = outer
+
+    def _surely_inside(self, i: Affine, n: Size) -> bool:
+        """Whether an index is inside of an axis whatever the variables are: the position of a recurrence is inside of its own."""
+        is_position = self.cycle is not None and n == self.cycle.extent and i == Affine((), self.cycle.position)
+        return is_position or _inside(i, n)
 
     def _checkable(self, i: Affine, n: Size) -> bool:
         along = None if self.cycle is None else Along(self.cycle.position, self.cycle.extent)
@@ -427,15 +440,26 @@ def _inside(i: Affine, n: Size) -> bool:
     if len(i.terms) == 1 and i.offset == 0 and not isinstance(i.terms[0][1], int):
         # an open broadcast, select(n == 1, 0, v): that n is 1 or v's extent was checked where it was decided
         return dims.bounds(i.terms[0][1]) == (0, 1)
+    ends = _ends(i)
+    return ends is not None and dims.ge(ends[0], 0) is True and dims.lt(ends[1], n) is True
+
+
+def _ends(i: Affine) -> tuple[Size, Size] | None:
+    """The least and the greatest value of an affine form, if all its coefficients are numbers."""
     low = high = i.offset
     for v, c in i.terms:
         if not isinstance(c, int):
-            return False
+            return None
         if c > 0:
             high = high + (v.extent - 1) * c
         else:
             low = low + (v.extent - 1) * c
-    return dims.ge(low, 0) is True and dims.lt(high, n) is True
+    return low, high
+
+
+def _never_positive(i: Affine) -> bool:
+    ends = None if i.lets else _ends(i)
+    return ends is not None and dims.le(ends[1], 0) is True
 
 
 def _divided(i: Affine, n: Size) -> tuple[Affine, Affine]:

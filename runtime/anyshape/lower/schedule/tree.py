@@ -18,7 +18,7 @@ from anyshape.lower.analyse.classify import accesses, along_stores, contiguous, 
 from anyshape.lower.analyse.empty_iterations import is_cut, with_ranges_of_their_own
 from anyshape.lower.analyse.windows import Folded, Windows
 from anyshape.lower.analyse.written_out import Tiled
-from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, walk
+from anyshape.lower.ir.dag import Access, Bound, DagNode, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
 
 MOST_STORES = 64
@@ -75,11 +75,22 @@ class Scope:
     """The one reduction for each place of a tile, where its tables depend on that."""
     usual: Usual | None = None
     """What is run in its place where it may be."""
+    interior: Interior | None = None
+    """What its rows are inside of the bounds of all that they read."""
 
     @property
     def stores(self) -> tuple[Store, ...]:
         """Stores of all loops in it."""
         return tuple(s for step in self.steps for s in step.stores)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Interior:
+    """The part of a row in which all bounds hold: `inside` is the loop there, `rows` the scope of whole rows, whose vector is innermost."""
+
+    bounds: tuple[Bound, ...]
+    rows: Scope
+    inside: Loop
 
 
 @dataclass(frozen=True, eq=False, slots=True)
