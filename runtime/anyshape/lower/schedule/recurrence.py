@@ -10,7 +10,7 @@ says that all values are others than those of the products have no products.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -57,6 +57,7 @@ class RowForm:
     vector: LoopVar | None
     carried: tuple[tuple[Load, Store], ...]
     dropped: frozenset[Tensor]
+    _: KW_ONLY
     several: RowForm | None = None
 
 

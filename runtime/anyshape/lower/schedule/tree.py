@@ -102,6 +102,9 @@ class Usual:
 
 
 Target = Store | Scratch
+SHORT_SUM = 5
+"""Positions that a reduction has along what it reads, below which most lanes would be empty: they run along results instead. Rows of two to
+four elements take 0.15 to 0.8 of the time (sums, argmax, layer norm), of seven 0.8 to 1.3."""
 FEW_LANES = 3
 """The elements that lie side by side of which there are too few for a vector."""
 
@@ -220,6 +223,14 @@ class _Planner:
         apart = frozenset[LoopVar]().union(*(_walked_alone(r) for r in reds))
         ranked = [v for v in ranked if v not in apart]
         first = next((v for v in ranked if v not in bound), None)
+        if (
+            first is not None
+            and reds
+            and isinstance(first.extent, int)
+            and first.extent < SHORT_SUM
+            and first not in shared
+        ):
+            first = next((v for v in along_stores(stores) if v in shared and v not in apart), first)
         if first is not None and not reds and isinstance(first.extent, int) and first.extent <= FEW_LANES:
             return _beside(stores, first, shared - bound) or (first if first in shared else None)
         return first if first in shared else None
