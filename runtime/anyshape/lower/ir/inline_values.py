@@ -357,9 +357,11 @@ class InlinedValues:
         self.current = outer
 
     def _surely_inside(self, i: Affine, n: Size) -> bool:
-        """Whether an index is inside of an axis whatever the variables are: the position of a recurrence is inside of its own."""
-        is_position = self.cycle is not None and n == self.cycle.extent and i == Affine((), self.cycle.position)
-        return is_position or _inside(i, n)
+        """Whether an index is inside of an axis whatever the variables are, and wherever an open recurrence stands."""
+        if _inside(i, n) or self.cycle is None or i.terms or i.lets:
+            return _inside(i, n)
+        first = i.offset - self.cycle.position
+        return dims.ge(first, 0) is True and dims.le(first + self.cycle.extent, n) is True
 
     def _checkable(self, i: Affine, n: Size) -> bool:
         along = None if self.cycle is None else Along(self.cycle.position, self.cycle.extent)
