@@ -2500,7 +2500,7 @@ def multinomial(
     return call_alias(STATIC_MULTINOMIAL, DYN_MULTINOMIAL, [seed, x], {"draws": draws, "to": to}, source)[0]
 
 
-# specs/recurrent.yaml:102
+# specs/recurrent.yaml:103
 @called
 def rnn(
     x: Operand,
@@ -2537,7 +2537,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:187
+# specs/recurrent.yaml:189
 @called
 def gru(
     x: Operand,
@@ -2576,7 +2576,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:292
+# specs/recurrent.yaml:294
 @called
 def lstm(
     x: Operand,

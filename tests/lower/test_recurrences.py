@@ -53,6 +53,27 @@ def test_rows_of_steps(dtype: str, backward: bool) -> None:
     assert kernel.kernel.schedule == ("steps",)
 
 
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("heavy", [False, True])
+def test_rows_along_which_no_lanes_run_take_steps_together(heavy: bool, backward: bool) -> None:
+    """Four running sums do not wait for each other; those of a function have enough to do while they wait."""
+    x, y, eqs = tensor("x", "f32", 2, N, T), tensor("y", "f32", 2, N, T), Equations("long", {}, {})
+    p, a, s = eqs.index("p", 2), eqs.index("a", N), eqs.index("s", T)
+    added = exp(minimum(x[p, a, s], 1.0)) * tanh(x[p, a, s]) if heavy else x[p, a, s] + a
+    before = where(lt(s, T - 1), lambda: y[p, a, s + 1], 0) if backward else where(gt(s, 0), lambda: y[p, a, s - 1], 0)
+    eqs.step(y[p, a, s], before + added, s, backward)
+    native = Native(Group("long", tuple(eqs.equations), (x,), outputs=(y,)))
+    most = max(block.count("= phi float") for block in native.kernel.text.split(":\n"))
+    assert most == (1 if heavy else 4)
+    for n, t in ((1, 9), (3, 5), (4, 1), (5, 30), (8, 2), (11, 7), (0, 3), (3, 0)):
+        values = RNG.normal(size=(2, n, t)).astype(np.float32)
+        expected = interpret(eqs.equations, {x: values}, {N: n, T: t})[y]
+        for parts in (1, 3):
+            status, (result,) = native.run({x: values}, {N: n, T: t}, parts)
+            assert status == 0
+            np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 @pytest.mark.parametrize("heavy", [False, True])
 def test_rows_with_little_work_are_carried_side_by_side(heavy: bool, level: str) -> None:

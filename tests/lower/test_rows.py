@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from anyshape import dims
 from anyshape.dtypes import BOOL, F32, F64, I32, I64, parse_dtype
 from anyshape.equations.expr import cast, const, scalar
 from anyshape.equations.functions import (
+    and_,
     erf,
     exp,
     floor,
@@ -19,13 +21,16 @@ from anyshape.equations.functions import (
     lt,
     maximum,
     minimum,
+    quotient,
     reduce_,
+    remainder,
     sqrt,
     tanh,
     trunc_div,
     where,
 )  # fmt: skip
 from anyshape.lower import describe, host_target, lower_group
+from anyshape.lower.schedule.tree import SHORT_SUM
 from tests.lower.groups import ROW_SIZES as SIZES
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import Native, check
@@ -341,15 +346,68 @@ def test_lanes_are_positions_where_few_elements_lie_side_by_side(read: bool, few
     check(b.group(), [{N: 3, M: 1}, {N: 2, M: 37}, {N: 0, M: 4}, {N: 1, M: 130}], target=target)
 
 
+@pytest.mark.parametrize("few", [1, 2, 4, 5, 9])
+@pytest.mark.parametrize("level", ["avx512", "sse"])
+def test_lanes_run_along_results_where_few_elements_are_summed(few: int, level: str) -> None:
+    b = Builder("short rows")
+    x, y, first = b.input([N, few]), b.tensor([N]), b.tensor([N], "i64")
+    i = b.eqs.index("i", N)
+    b.eqs.define(y[i], reduce_("sum", [few], lambda k: x[i, k] * x[i, k]))
+    b.eqs.define(first[i], reduce_("argmax", [few], lambda k: x[i, k]))
+    b.output(y)
+    b.output(first)
+    assert ("for i0 in n along" in describe(b.group())) == (few < SHORT_SUM)
+    check(b.group(), [{N: n} for n in (0, 1, 7, 16, 53, 130)], target=host_target().limited(level))
+
+
+def test_conditions_that_hold_everywhere_are_no_tests() -> None:
+    """Windows of two that are whole inside of their rows, of which the last element is left out where there are three."""
+    b = Builder("pairs")
+    x, y, z = b.input([N]), b.tensor([dims.floordiv(N, 2)]), b.tensor([N])
+    i, j = b.eqs.index("i", y.shape[0]), b.eqs.index("j", N)
+    at = 2 * i + 1
+    b.eqs.define(y[i], where(and_(ge(at, 0), lt(at, N)), lambda: x[at], 7.0))
+    b.eqs.define(z[j], where(and_(ge(j, 1), lt(j, N)), lambda: x[j - 1], 7.0))
+    b.output(y)
+    b.output(z)
+    pairs, others = describe(b.group()).split("t1[")
+    assert " if " not in pairs
+    assert others.count(">=") == 1
+    assert others.count("<") == 0
+    check(b.group(), [{N: n} for n in (0, 1, 2, 3, 16, 53, 130)])
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 64, 3, -4])
+@pytest.mark.parametrize("dtype", ["i64", "i32", "u8"])
+def test_divisors_that_are_powers_of_two_take_a_shift(divisor: int, dtype: str) -> None:
+    if dtype == "u8" and divisor < 0:
+        return
+    b = Builder("quotients")
+    x = b.input([N], dtype)
+    number = const(divisor, x.dtype)
+    b.output(b.map(lambda a: quotient(a, number), x))
+    b.output(b.map(lambda a: remainder(a, number), x))
+    native = check(b.group(), [{N: 0}, {N: 37}])
+    limits = np.iinfo(x.dtype.numpy)
+    values = np.array([limits.min, limits.max, 0, 1, 5, 63, 64, 65, limits.max - 1], x.dtype.numpy)
+    for result, expected in zip(
+        native.run({x: values}, {N: len(values)})[1], np.divmod(values, x.dtype.numpy.type(divisor)), strict=True
+    ):
+        np.testing.assert_array_equal(result, expected)
+    divides = bool(re.search(r"\b[sfu]div <", native.kernel.text))
+    assert divides == (divisor not in (1, 2, 64))
+
+
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
 @pytest.mark.parametrize(
-    ("exponent", "short"), [(1.0, True), (2.0, True), (0.5, True), (-1.0, True), (0.25, False), (-2.0, False)]
+    ("exponent", "short"),
+    [(1.0, True), (2.0, True), (0.5, True), (-1.0, True), (0.25, True), (0.75, True), (0.375, False), (-2.0, False)],
 )
 def test_powers_that_take_an_instruction(exponent: float, short: bool, dtype: str) -> None:
-    """Exponents that are known, also as quotients: 1 / 2 of a parameter p."""
+    """Exponents that are known, also as quotients: 3 / 4 of a parameter p."""
     b = Builder("powers")
     x = b.input([N], dtype)
-    power = const(1.0, x.dtype) / cast(const(1.0 / exponent, F64), x.dtype)
+    power = const(3.0, x.dtype) / cast(const(3.0 / exponent, F64), x.dtype)
     b.output(b.map(lambda a: a**power, x))
     group = b.group()
     assert ("pow" not in describe(group)) == short

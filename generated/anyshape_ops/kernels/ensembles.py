@@ -252,7 +252,9 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
     l = procedure.variable("l", parse_dtype("i64"))
     q = procedure.variable("q", parse_dtype("i64"))
     begin = procedure.array("begin", parse_dtype("i64"), rules.Vec((m * rule.min(s, 1),)))
-    seen = procedure.array("seen", parse_dtype("bool"), rules.Vec((targets,)))
+    seen = procedure.array(
+        "seen", parse_dtype("bool"), rules.Vec((n * targets if (how == "min") or (how == "max") else 0,))
+    )
     procedure.fill(begin, cast(0, parse_dtype("i64")))
     procedure.set(place[()], 0)
     with procedure.loop("r", m * rule.min(s, 1)) as r:
@@ -264,75 +266,75 @@ def tree_ensemble_kernel(eqs: Equations, bound: Bound) -> None:
                 with procedure.when(ne(checked(member)[place[()] - 1], checked(member)[place[()] - 1])):
                     procedure.leave()
     procedure.fill(seen, False)
-    with procedure.loop("i", n) as i:
-        with procedure.loop("c", targets) as c:
-            procedure.set(checked(seen)[c], False)
+    with procedure.loop("block", rule.ceil_div(n, 64)) as block:
         with procedure.loop("k", t) as k:
-            procedure.set(at_[()], checked(root)[k])
-            with procedure.repeat(m):
-                procedure.unless(ne(checked(mode)[at_[()]], 7))
-                procedure.set(v[()], checked(x)[i, checked(feature)[at_[()]]])
-                procedure.set(holds[()], False)
-                with procedure.when(eq(checked(mode)[at_[()]], 6)):
-                    procedure.set(l[()], where(rules.gt(s, 0), lambda: checked(begin)[at_[()]], lambda: 0))
-                    with procedure.repeat(s):
-                        procedure.unless(lt(l[()], s))
-                        with procedure.when(eq(checked(member)[l[()]], v[()])):
-                            procedure.set(holds[()], True)
-                        with procedure.when(ne(checked(member)[l[()]], checked(member)[l[()]])):
-                            procedure.leave()
-                        procedure.set(l[()], 1, "add")
-                with procedure.otherwise():
-                    procedure.set(
-                        holds[()],
-                        or_(
-                            and_(eq(checked(mode)[at_[()]], 0), le(v[()], checked(split)[at_[()]])),
-                            or_(
-                                and_(eq(checked(mode)[at_[()]], 1), lt(v[()], checked(split)[at_[()]])),
+            with procedure.range("i", block * 64, minimum(n, block * 64 + 64)) as i:
+                procedure.set(at_[()], checked(root)[k])
+                with procedure.repeat(m):
+                    procedure.unless(ne(checked(mode)[at_[()]], 7))
+                    procedure.set(v[()], checked(x)[i, checked(feature)[at_[()]]])
+                    procedure.set(holds[()], le(v[()], checked(split)[at_[()]]))
+                    with procedure.when(eq(checked(mode)[at_[()]], 6)):
+                        procedure.set(holds[()], False)
+                        procedure.set(l[()], where(rules.gt(s, 0), lambda: checked(begin)[at_[()]], lambda: 0))
+                        with procedure.repeat(s):
+                            procedure.unless(lt(l[()], s))
+                            with procedure.when(eq(checked(member)[l[()]], v[()])):
+                                procedure.set(holds[()], True)
+                            with procedure.when(ne(checked(member)[l[()]], checked(member)[l[()]])):
+                                procedure.leave()
+                            procedure.set(l[()], 1, "add")
+                    with procedure.otherwise():
+                        with procedure.when(ne(checked(mode)[at_[()]], 0)):
+                            procedure.set(
+                                holds[()],
                                 or_(
-                                    and_(eq(checked(mode)[at_[()]], 2), ge(v[()], checked(split)[at_[()]])),
+                                    and_(eq(checked(mode)[at_[()]], 1), lt(v[()], checked(split)[at_[()]])),
                                     or_(
-                                        and_(eq(checked(mode)[at_[()]], 3), gt(v[()], checked(split)[at_[()]])),
+                                        and_(eq(checked(mode)[at_[()]], 2), ge(v[()], checked(split)[at_[()]])),
                                         or_(
-                                            and_(eq(checked(mode)[at_[()]], 4), eq(v[()], checked(split)[at_[()]])),
-                                            and_(eq(checked(mode)[at_[()]], 5), ne(v[()], checked(split)[at_[()]])),
+                                            and_(eq(checked(mode)[at_[()]], 3), gt(v[()], checked(split)[at_[()]])),
+                                            or_(
+                                                and_(eq(checked(mode)[at_[()]], 4), eq(v[()], checked(split)[at_[()]])),
+                                                and_(eq(checked(mode)[at_[()]], 5), ne(v[()], checked(split)[at_[()]])),
+                                            ),
                                         ),
                                     ),
                                 ),
-                            ),
-                        ),
+                            )
+                    with procedure.when(ne(v[()], v[()])):
+                        with procedure.when(ne(checked(missing)[at_[()]], 0)):
+                            procedure.set(holds[()], True)
+                    procedure.set(
+                        at_[()], where(holds[()], lambda: checked(yes)[at_[()]], lambda: checked(no)[at_[()]])
                     )
-                with procedure.when(and_(ne(checked(missing)[at_[()]], 0), ne(v[()], v[()]))):
-                    procedure.set(holds[()], True)
-                with procedure.when(holds[()]):
-                    procedure.set(at_[()], checked(yes)[at_[()]])
-                with procedure.otherwise():
-                    procedure.set(at_[()], checked(no)[at_[()]])
-            with procedure.when(eq(checked(mode)[at_[()]], 7)):
-                with procedure.range("w", checked(start)[at_[()]], checked(start)[at_[()] + 1]) as w:
-                    procedure.set(q[()], checked(target)[w])
-                    if (how == "sum") or (how == "average"):
-                        procedure.set(checked(y)[i, q[()]], checked(weight)[w], "add")
-                    if how == "min":
-                        procedure.set(
-                            checked(y)[i, q[()]],
-                            where(
-                                checked(seen)[q[()]],
-                                lambda: minimum(checked(y)[i, q[()]], checked(weight)[w]),
-                                lambda: checked(weight)[w],
-                            ),
-                        )
-                    if how == "max":
-                        procedure.set(
-                            checked(y)[i, q[()]],
-                            where(
-                                checked(seen)[q[()]],
-                                lambda: maximum(checked(y)[i, q[()]], checked(weight)[w]),
-                                lambda: checked(weight)[w],
-                            ),
-                        )
-                    procedure.set(checked(seen)[q[()]], True)
-        if how == "average":
+                with procedure.when(eq(checked(mode)[at_[()]], 7)):
+                    with procedure.range("w", checked(start)[at_[()]], checked(start)[at_[()] + 1]) as w:
+                        procedure.set(q[()], checked(target)[w])
+                        if (how == "sum") or (how == "average"):
+                            procedure.set(checked(y)[i, q[()]], checked(weight)[w], "add")
+                        if how == "min":
+                            procedure.set(
+                                checked(y)[i, q[()]],
+                                where(
+                                    checked(seen)[i * targets + q[()]],
+                                    lambda: minimum(checked(y)[i, q[()]], checked(weight)[w]),
+                                    lambda: checked(weight)[w],
+                                ),
+                            )
+                        if how == "max":
+                            procedure.set(
+                                checked(y)[i, q[()]],
+                                where(
+                                    checked(seen)[i * targets + q[()]],
+                                    lambda: maximum(checked(y)[i, q[()]], checked(weight)[w]),
+                                    lambda: checked(weight)[w],
+                                ),
+                            )
+                        if (how == "min") or (how == "max"):
+                            procedure.set(checked(seen)[i * targets + q[()]], True)
+    if how == "average":
+        with procedure.loop("i", n) as i:
             with procedure.loop("c", targets) as c:
                 procedure.set(checked(y)[i, c], checked(y)[i, c] / cast(rule.max(t, 1), eqs.dtypes["F"]))
     procedure.end(source="specs/ensembles.yaml:337")

@@ -31,7 +31,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/recurrent.yaml:102
+# specs/recurrent.yaml:103
 def rnn_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -107,14 +107,14 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         ("a sequence length is not within 0..", t),
-        "specs/recurrent.yaml:99: all(0 <= lens[n] <= t for n in b) does not hold",
+        "specs/recurrent.yaml:100: all(0 <= lens[n] <= t for n in b) does not hold",
     )
     into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, t, b, h)))
     u, s, n, j = eqs.index("u", e), eqs.index("s", t), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         into[u, s, n, j],
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, j, l]) + bias[u, (0) * h + j] + bias[u, (1) * h + j],
-        "specs/recurrent.yaml:126",
+        "specs/recurrent.yaml:127",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -130,29 +130,34 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: clamp(cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s, 0, t - 1),
             lambda: s,
         ),
-        "specs/recurrent.yaml:127",
+        "specs/recurrent.yaml:128",
     )
     longest = eqs.scratch("longest", parse_dtype("i64"), rules.Vec(()))
     eqs.define(
         longest[()],
         reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
-        "specs/recurrent.yaml:129",
+        "specs/recurrent.yaml:130",
     )
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:130")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:131")
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         hid[s + 1, u, n, j],
         where(
             or_(lens.absent is not None, lt(s, longest[()])),
-            lambda: active(
-                u, limited(into[u, now[s, u, n], n, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, j, l]))
+            lambda: where(
+                or_((h0.absent is None), gt(s, 0)),
+                lambda: active(
+                    u,
+                    limited(into[u, now[s, u, n], n, j] + reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, j, l])),
+                ),
+                lambda: active(u, limited(into[u, now[s, u, n], n, j])),
             ),
             lambda: 0,
         ),
         s,
-        source="specs/recurrent.yaml:131: into[u, now[s, u, n], n, j]",
+        source="specs/recurrent.yaml:132: into[u, now[s, u, n], n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -162,18 +167,18 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:133: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:135: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:134: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:136: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
 
 
-# specs/recurrent.yaml:187
+# specs/recurrent.yaml:189
 def gru_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -261,7 +266,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         ("a sequence length is not within 0..", t),
-        "specs/recurrent.yaml:99: all(0 <= lens[n] <= t for n in b) does not hold",
+        "specs/recurrent.yaml:100: all(0 <= lens[n] <= t for n in b) does not hold",
     )
     into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, t, b, 3, h)))
     u, s, n, a, j = eqs.index("u", e), eqs.index("s", t), eqs.index("n", b), eqs.index("a", 3), eqs.index("j", h)
@@ -270,7 +275,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 3 + a) * h + j]
         + where(or_(lt(a, 2), not linear_before_reset), lambda: bias[u, ((1) * 3 + a) * h + j], lambda: 0),
-        "specs/recurrent.yaml:220",
+        "specs/recurrent.yaml:222",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -286,17 +291,17 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: clamp(cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s, 0, t - 1),
             lambda: s,
         ),
-        "specs/recurrent.yaml:222",
+        "specs/recurrent.yaml:224",
     )
     longest = eqs.scratch("longest", parse_dtype("i64"), rules.Vec(()))
     eqs.define(
         longest[()],
         reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
-        "specs/recurrent.yaml:224",
+        "specs/recurrent.yaml:226",
     )
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:225")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:227")
     from_hid = eqs.scratch("from_hid", eqs.dtypes["F"], rules.Vec((t, e, b, 2, h)))
     update = eqs.scratch("update", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     reset = eqs.scratch("reset", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
@@ -308,14 +313,14 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         from_hid[s, u, n, a, j],
         reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:226",
+        source="specs/recurrent.yaml:228",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         update[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 0, j] + from_hid[s, u, n, 0, j])),
         s,
-        source="specs/recurrent.yaml:227: update[s, u, n, j] = gate(u, limited(into[u, now[s, "
+        source="specs/recurrent.yaml:229: update[s, u, n, j] = gate(u, limited(into[u, now[s, "
         "u, n], n, 0, j] + from_hid[s, u, n, 0, j]))",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -323,7 +328,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         reset[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 1, j] + from_hid[s, u, n, 1, j])),
         s,
-        source="specs/recurrent.yaml:228: reset[s, u, n, j] = gate(u, limited(into[u, now[s, u, "
+        source="specs/recurrent.yaml:230: reset[s, u, n, j] = gate(u, limited(into[u, now[s, u, "
         "n], n, 1, j] + from_hid[s, u, n, 1, j]))",
     )
     if linear_before_reset:
@@ -333,24 +338,24 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             reset[s, u, n, j]
             * (reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, (2) * h + j, l]) + bias[u, ((1) * 3 + 2) * h + j]),
             s,
-            source="specs/recurrent.yaml:230",
+            source="specs/recurrent.yaml:232",
         )
     else:
         s, u, n, l = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("l", h)
-        eqs.step(kept[s, u, n, l], reset[s, u, n, l] * hid[s, u, n, l], s, source="specs/recurrent.yaml:232")
+        eqs.step(kept[s, u, n, l], reset[s, u, n, l] * hid[s, u, n, l], s, source="specs/recurrent.yaml:234")
         s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
         eqs.step(
             inner[s, u, n, j],
             reduce_("sum", [h], lambda l: kept[s, u, n, l] * r[u, (2) * h + j, l]),
             s,
-            source="specs/recurrent.yaml:233",
+            source="specs/recurrent.yaml:235",
         )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         fresh[s, u, n, j],
         active(u, limited(into[u, now[s, u, n], n, 2, j] + inner[s, u, n, j])),
         s,
-        source="specs/recurrent.yaml:234: fresh[s, u, n, j] = active(u, limited(into[u, now[s, "
+        source="specs/recurrent.yaml:236: fresh[s, u, n, j] = active(u, limited(into[u, now[s, "
         "u, n], n, 2, j] + inner[s, u, n, j]))",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -362,7 +367,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0,
         ),
         s,
-        source="specs/recurrent.yaml:235",
+        source="specs/recurrent.yaml:237",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -372,18 +377,18 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:237: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:239: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:238: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:240: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
 
 
-# specs/recurrent.yaml:292
+# specs/recurrent.yaml:294
 def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -485,7 +490,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         ("a sequence length is not within 0..", t),
-        "specs/recurrent.yaml:99: all(0 <= lens[n] <= t for n in b) does not hold",
+        "specs/recurrent.yaml:100: all(0 <= lens[n] <= t for n in b) does not hold",
     )
     into = eqs.scratch("into", eqs.dtypes["F"], rules.Vec((e, 4, t, b, h)))
     u, a, s, n, j = eqs.index("u", e), eqs.index("a", 4), eqs.index("s", t), eqs.index("n", b), eqs.index("j", h)
@@ -494,7 +499,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 4 + a) * h + j]
         + bias[u, ((1) * 4 + a) * h + j],
-        "specs/recurrent.yaml:331",
+        "specs/recurrent.yaml:333",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -510,20 +515,20 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: clamp(cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s, 0, t - 1),
             lambda: s,
         ),
-        "specs/recurrent.yaml:332",
+        "specs/recurrent.yaml:334",
     )
     longest = eqs.scratch("longest", parse_dtype("i64"), rules.Vec(()))
     eqs.define(
         longest[()],
         reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
-        "specs/recurrent.yaml:339",
+        "specs/recurrent.yaml:341",
     )
     mem = eqs.scratch("mem", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:340")
+    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:342")
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:350")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:352")
     from_hid = eqs.scratch("from_hid", eqs.dtypes["F"], rules.Vec((t, e, 4, b, h)))
     for_enter = eqs.scratch("for_enter", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     for_leave = eqs.scratch("for_leave", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
@@ -537,14 +542,14 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         from_hid[s, u, a, n, j],
         reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:334",
+        source="specs/recurrent.yaml:336",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         for_enter[s, u, n, j],
         into[u, 0, now[s, u, n], n, j] + from_hid[s, u, 0, n, j],
         s,
-        source="specs/recurrent.yaml:335: for_enter[s, u, n, j] = into[u, 0, now[s, u, n], n, "
+        source="specs/recurrent.yaml:337: for_enter[s, u, n, j] = into[u, 0, now[s, u, n], n, "
         "j] + from_hid[s, u, 0, n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -552,7 +557,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         for_leave[s, u, n, j],
         into[u, 1, now[s, u, n], n, j] + from_hid[s, u, 1, n, j],
         s,
-        source="specs/recurrent.yaml:336: for_leave[s, u, n, j] = into[u, 1, now[s, u, n], n, "
+        source="specs/recurrent.yaml:338: for_leave[s, u, n, j] = into[u, 1, now[s, u, n], n, "
         "j] + from_hid[s, u, 1, n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -560,7 +565,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         for_keep[s, u, n, j],
         into[u, 2, now[s, u, n], n, j] + from_hid[s, u, 2, n, j],
         s,
-        source="specs/recurrent.yaml:337: for_keep[s, u, n, j] = into[u, 2, now[s, u, n], n, j] "
+        source="specs/recurrent.yaml:339: for_keep[s, u, n, j] = into[u, 2, now[s, u, n], n, j] "
         "+ from_hid[s, u, 2, n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -568,7 +573,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         for_fresh[s, u, n, j],
         into[u, 3, now[s, u, n], n, j] + from_hid[s, u, 3, n, j],
         s,
-        source="specs/recurrent.yaml:338: for_fresh[s, u, n, j] = into[u, 3, now[s, u, n], n, "
+        source="specs/recurrent.yaml:340: for_fresh[s, u, n, j] = into[u, 3, now[s, u, n], n, "
         "j] + from_hid[s, u, 3, n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -582,7 +587,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:341",
+        source="specs/recurrent.yaml:343",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -596,7 +601,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:343",
+        source="specs/recurrent.yaml:345",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -607,7 +612,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0,
         ),
         s,
-        source="specs/recurrent.yaml:346",
+        source="specs/recurrent.yaml:348",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -620,7 +625,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:348",
+        source="specs/recurrent.yaml:350",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -631,7 +636,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0,
         ),
         s,
-        source="specs/recurrent.yaml:351",
+        source="specs/recurrent.yaml:353",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -641,18 +646,18 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:352: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:354: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:353: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:355: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         cell[u, n, j],
         mem[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:354: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:356: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
     )

@@ -11,19 +11,19 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/recurrent.yaml:80
+# specs/recurrent.yaml:81
 def _steps_first(n: OnnxNode, x_: Any) -> Any:
     if (x_ is None) or (n.attr("layout") != 1):
         return x_
     return api.transpose(x_, (1, 0, 2), source=n.source)
 
 
-# specs/recurrent.yaml:85
+# specs/recurrent.yaml:86
 def _in_layout(n: OnnxNode, y_: Any) -> Any:
     return (api.transpose(y_, (2, 0, 1, 3), source=n.source) if n.attr("layout") == 1 else y_)
 
 
-# specs/recurrent.yaml:141
+# specs/recurrent.yaml:143
 def rnn_1(n: OnnxNode) -> Sequence[Value]:
     return api.rnn(
         n.input(0),
@@ -41,7 +41,7 @@ def rnn_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:143
+# specs/recurrent.yaml:145
 def rnn_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.rnn(
         _steps_first(n, n.input(0)),
@@ -60,7 +60,7 @@ def rnn_14(n: OnnxNode) -> Sequence[Value]:
     return [_in_layout(n, made_[0]), _steps_first(n, made_[1])]
 
 
-# specs/recurrent.yaml:245
+# specs/recurrent.yaml:247
 def gru_1(n: OnnxNode) -> Sequence[Value]:
     return api.gru(
         n.input(0),
@@ -78,7 +78,7 @@ def gru_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:246
+# specs/recurrent.yaml:248
 def gru_3(n: OnnxNode) -> Sequence[Value]:
     return api.gru(
         n.input(0),
@@ -97,7 +97,7 @@ def gru_3(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:248
+# specs/recurrent.yaml:250
 def gru_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.gru(
         _steps_first(n, n.input(0)),
@@ -117,7 +117,7 @@ def gru_14(n: OnnxNode) -> Sequence[Value]:
     return [_in_layout(n, made_[0]), _steps_first(n, made_[1])]
 
 
-# specs/recurrent.yaml:362
+# specs/recurrent.yaml:364
 def lstm_1(n: OnnxNode) -> Sequence[Value]:
     return api.lstm(
         n.input(0),
@@ -138,7 +138,7 @@ def lstm_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:364
+# specs/recurrent.yaml:366
 def lstm_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.lstm(
         _steps_first(n, n.input(0)),

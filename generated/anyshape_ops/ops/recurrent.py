@@ -7,7 +7,7 @@ import anyshape_ops.kernels.recurrent as kernels
 import anyshape_ops.relations.recurrent as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/recurrent.yaml:102
+# specs/recurrent.yaml:103
 # rnn: no dyn variant, it has no parameters that are operands
 RNN = OpDef(
     name="rnn",
@@ -40,10 +40,10 @@ RNN = OpDef(
         "A simple recurrent network over time, in one or both directions; y is the state after every step, "
         "last the one at the end."
     ),
-    source="specs/recurrent.yaml:102",
+    source="specs/recurrent.yaml:103",
 )
 
-# specs/recurrent.yaml:187
+# specs/recurrent.yaml:189
 # gru: no dyn variant, it has no parameters that are operands
 GRU = OpDef(
     name="gru",
@@ -77,10 +77,10 @@ GRU = OpDef(
         "Gated recurrent units over time, in one or both directions; y is the state after every step, last "
         "the one at the end."
     ),
-    source="specs/recurrent.yaml:187",
+    source="specs/recurrent.yaml:189",
 )
 
-# specs/recurrent.yaml:292
+# specs/recurrent.yaml:294
 # lstm: no dyn variant, it has no parameters that are operands
 LSTM = OpDef(
     name="lstm",
@@ -117,5 +117,5 @@ LSTM = OpDef(
         "Long short-term memory over time, in one or both directions; y is every output, last and cell are "
         "the state at the end."
     ),
-    source="specs/recurrent.yaml:292",
+    source="specs/recurrent.yaml:294",
 )

@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, eq, ge, lt, prefix
 
 
-# specs/recurrent.yaml:102
+# specs/recurrent.yaml:103
 def rnn_relation(
     rule: Rule,
     *,
@@ -112,7 +112,7 @@ def rnn_relation(
     )
 
 
-# specs/recurrent.yaml:187
+# specs/recurrent.yaml:189
 def gru_relation(
     rule: Rule,
     *,
@@ -218,7 +218,7 @@ def gru_relation(
     )
 
 
-# specs/recurrent.yaml:292
+# specs/recurrent.yaml:294
 def lstm_relation(
     rule: Rule,
     *,

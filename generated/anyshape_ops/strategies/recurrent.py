@@ -51,39 +51,39 @@ def squashes(names: Any, alphas: Any, betas: Any, usual: Any, many: Any) -> Any:
 
 
 # specs/recurrent.yaml:42
-def unrolled(x: Any, lens: Any, direction: Any, hidden: Any, many: Any, starts: Any, cell: Any) -> Any:
+def unrolled(x: Any, lens: Any, direction: Any, hidden: Any, many: Any, starts: Any, cell: Any, zeros: Any=True) -> Any:
     t, b = x.shape[:2]
     lens = lens if np.ndim(lens) else np.full(b, t)
     y = np.zeros((t, many, b, hidden), x.dtype)
     last = [np.zeros((many, b, hidden), x.dtype) for s in starts]
     for u in range(many):
         for n in range(b):
-            states = [s[u, n] if np.ndim(s) else np.zeros(hidden, x.dtype) for s in starts]
+            states = [s[u, n] if np.ndim(s) else np.zeros(hidden, x.dtype) if zeros else None for s in starts]
             steps = range(lens[n])
             for s in reversed(steps) if u == 1 or direction == "reverse" else steps:
                 states = cell(u, x[s, n], states)
                 y[s, u, n] = states[0]
             for k, state in enumerate(states):
-                last[k][u, n] = state
+                last[k][u, n] = 0 if state is None else state
     return (y, *last)
 
 
-# specs/recurrent.yaml:57
+# specs/recurrent.yaml:58
 def clipped(clip: Any, v: Any) -> Any:
     return v if clip is None else np.clip(v, -clip, clip)
 
 
-# specs/recurrent.yaml:59
+# specs/recurrent.yaml:60
 def biases(bias: Any, e: Any, gates: Any, h: Any) -> Any:
     return np.reshape(bias, (e, 2, gates, h)) if np.ndim(bias) else np.zeros((e, 2, gates, h))
 
 
-# specs/recurrent.yaml:61
+# specs/recurrent.yaml:62
 def rnn_cell(u: Any, row: Any, s: Any, act: Any, k: Any, w: Any, r: Any, clip: Any) -> Any:
-    return [act[u][0](clipped(clip, w[u] @ row + r[u] @ s[0] + k[u, 0, 0] + k[u, 1, 0]))]
+    return [act[u][0](clipped(clip, w[u] @ row + (0 if s[0] is None else r[u] @ s[0]) + k[u, 0, 0] + k[u, 1, 0]))]
 
 
-# specs/recurrent.yaml:63
+# specs/recurrent.yaml:64
 def gru_cell(u: Any, row: Any, s: Any, act: Any, k: Any, w: Any, r: Any, clip: Any, linear_before_reset: Any) -> Any:
     h = r.shape[2]
     a, q = (np.reshape(w[u] @ row, (3, h)) + k[u, 0], np.reshape(r[u] @ s[0], (3, h)) + k[u, 1])
@@ -92,7 +92,7 @@ def gru_cell(u: Any, row: Any, s: Any, act: Any, k: Any, w: Any, r: Any, clip: A
     return [(1 - z) * act[u][1](clipped(clip, a[2] + inner)) + z * s[0]]
 
 
-# specs/recurrent.yaml:69
+# specs/recurrent.yaml:70
 def lstm_cell(u: Any, row: Any, s: Any, act: Any, k: Any, w: Any, r: Any, p: Any, clip: Any, input_forget: Any) -> Any:
     h = r.shape[2]
     a = np.reshape(w[u] @ row + r[u] @ s[0], (4, h)) + k[u, 0] + k[u, 1]
@@ -103,7 +103,7 @@ def lstm_cell(u: Any, row: Any, s: Any, act: Any, k: Any, w: Any, r: Any, p: Any
     return [act[u][0](clipped(clip, a[1] if peep is None else a[1] + peep[1] * c)) * act[u][2](c), c]
 
 
-# specs/recurrent.yaml:102
+# specs/recurrent.yaml:103
 def rnn_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -136,7 +136,7 @@ def rnn_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:136
+# specs/recurrent.yaml:138
 def rnn_reference(
     x: Any,
     w: Any,
@@ -152,7 +152,14 @@ def rnn_reference(
 ) -> Any:
     return (
         lambda act, k: unrolled(
-            x, lens, direction, r.shape[2], len(w), [h0], lambda u, row, s: rnn_cell(u, row, s, act, k, w, r, clip)
+            x,
+            lens,
+            direction,
+            r.shape[2],
+            len(w),
+            [h0],
+            lambda u, row, s: rnn_cell(u, row, s, act, k, w, r, clip),
+            zeros=False,
         )
     )(squashes(activations, activation_alpha, activation_beta, ["Tanh"], len(w)), biases(bias, len(w), 1, r.shape[2]))
 
@@ -167,7 +174,7 @@ RNN = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:147",
+            "specs/recurrent.yaml:149",
         ),
         Example(
             {
@@ -180,21 +187,21 @@ RNN = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:148",
+            "specs/recurrent.yaml:150",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5)), "bias": Given((2, 10))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:149",
+            "specs/recurrent.yaml:151",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:150",
+            "specs/recurrent.yaml:152",
         ),
         Example(
             {
@@ -207,7 +214,7 @@ RNN = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:151",
+            "specs/recurrent.yaml:153",
         ),
         Example(
             {
@@ -221,98 +228,98 @@ RNN = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:153",
+            "specs/recurrent.yaml:155",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Affine",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:155",
+            "specs/recurrent.yaml:157",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("LeakyRelu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:156",
-        ),
-        Example(
-            {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("ThresholdedRelu",)},
-            {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
-            None,
-            "specs/recurrent.yaml:157",
-        ),
-        Example(
-            {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("ScaledTanh",)},
-            {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
-            None,
             "specs/recurrent.yaml:158",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("HardSigmoid",)},
+            {"activations": ("ThresholdedRelu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:159",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Elu",)},
+            {"activations": ("ScaledTanh",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:160",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Relu",)},
+            {"activations": ("HardSigmoid",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:161",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Tanh",)},
+            {"activations": ("Elu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:162",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Sigmoid",)},
+            {"activations": ("Relu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:163",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Softsign",)},
+            {"activations": ("Tanh",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:164",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Softplus",)},
+            {"activations": ("Sigmoid",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:165",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Affine",), "activation_alpha": (0.5,), "activation_beta": (0.4,)},
+            {"activations": ("Softsign",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:166",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
+            {"activations": ("Softplus",)},
+            {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
+            None,
+            "specs/recurrent.yaml:167",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
+            {"activations": ("Affine",), "activation_alpha": (0.5,), "activation_beta": (0.4,)},
+            {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
+            None,
+            "specs/recurrent.yaml:168",
         ),
         Example(
             {"x": Given(value=(((1.0,), (1.5,)),)), "w": Given(value=(((1.0,),),)), "r": Given(value=(((0.0,),),))},
             {"activations": ("ThresholdedRelu",)},
             {"y": Given(value=((((0.0,), (1.5,)),),))},
             None,
-            "specs/recurrent.yaml:168",
+            "specs/recurrent.yaml:170",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
@@ -324,14 +331,14 @@ RNN = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:170",
+            "specs/recurrent.yaml:172",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Elu", "LeakyRelu"), "activation_alpha": (0.5,)},
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:172",
+            "specs/recurrent.yaml:174",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
@@ -343,91 +350,91 @@ RNN = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:174",
+            "specs/recurrent.yaml:176",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:176",
+            "specs/recurrent.yaml:178",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:177",
+            "specs/recurrent.yaml:179",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:178",
+            "specs/recurrent.yaml:180",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Cosine",)},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:179",
+            "specs/recurrent.yaml:181",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:180",
+            "specs/recurrent.yaml:182",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:181",
+            "specs/recurrent.yaml:183",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Tanh",)},
             {},
             "activations for",
-            "specs/recurrent.yaml:182",
+            "specs/recurrent.yaml:184",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Tanh", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:183",
+            "specs/recurrent.yaml:185",
         ),
         Example(
             {"x": Given(value=(((nan,),),)), "w": Given(value=(((1.0,),),)), "r": Given(value=(((1.0,),),))},
             {"clip": 0.5},
             {"y": Given(value=((((nan,),),),))},
             None,
-            "specs/recurrent.yaml:184",
+            "specs/recurrent.yaml:186",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:185",
+            "specs/recurrent.yaml:187",
         ),
     ),
-    "specs/recurrent.yaml:102",
+    "specs/recurrent.yaml:103",
     asserts=(
-        Refusal(r".* weights of .* directions", "specs/recurrent.yaml:97"),
-        Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:98"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:116"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:117"),
+        Refusal(r".* weights of .* directions", "specs/recurrent.yaml:98"),
+        Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:99"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:117"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:118"),
     ),
-    reference_source="specs/recurrent.yaml:136",
+    reference_source="specs/recurrent.yaml:138",
 )
 
 
-# specs/recurrent.yaml:187
+# specs/recurrent.yaml:189
 def gru_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -462,7 +469,7 @@ def gru_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:240
+# specs/recurrent.yaml:242
 def gru_reference(
     x: Any,
     w: Any,
@@ -508,14 +515,14 @@ GRU = Property(
             {"direction": "reverse", "activations": ("Sigmoid", "Affine")},
             {"y": Given(value=((((1.5,),),), (((0.0,),),))), "last": Given(value=(((1.5,),),))},
             None,
-            "specs/recurrent.yaml:252",
+            "specs/recurrent.yaml:254",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:255",
+            "specs/recurrent.yaml:257",
         ),
         Example(
             {
@@ -528,21 +535,21 @@ GRU = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:256",
+            "specs/recurrent.yaml:258",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5)), "bias": Given((2, 30))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:257",
+            "specs/recurrent.yaml:259",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:258",
+            "specs/recurrent.yaml:260",
         ),
         Example(
             {
@@ -555,7 +562,7 @@ GRU = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:259",
+            "specs/recurrent.yaml:261",
         ),
         Example(
             {
@@ -569,49 +576,49 @@ GRU = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:261",
+            "specs/recurrent.yaml:263",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Affine", "LeakyRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:263",
+            "specs/recurrent.yaml:265",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("ThresholdedRelu", "ScaledTanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:264",
+            "specs/recurrent.yaml:266",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:265",
+            "specs/recurrent.yaml:267",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Relu", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:266",
+            "specs/recurrent.yaml:268",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Softsign")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:267",
+            "specs/recurrent.yaml:269",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:268",
+            "specs/recurrent.yaml:270",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -623,14 +630,14 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:269",
+            "specs/recurrent.yaml:271",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "bias": Given((1, 30))},
             {"linear_before_reset": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:271",
+            "specs/recurrent.yaml:273",
         ),
         Example(
             {
@@ -643,7 +650,7 @@ GRU = Property(
             {},
             {"y": Given(value=((((0.58972777,),),),))},
             None,
-            "specs/recurrent.yaml:272",
+            "specs/recurrent.yaml:274",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -655,7 +662,7 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:274",
+            "specs/recurrent.yaml:276",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -666,7 +673,7 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:276",
+            "specs/recurrent.yaml:278",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -678,91 +685,91 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:278",
+            "specs/recurrent.yaml:280",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:280",
+            "specs/recurrent.yaml:282",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:281",
+            "specs/recurrent.yaml:283",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:282",
+            "specs/recurrent.yaml:284",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:283",
+            "specs/recurrent.yaml:285",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:284",
+            "specs/recurrent.yaml:286",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:285",
+            "specs/recurrent.yaml:287",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Sigmoid")},
             {},
             "activations for",
-            "specs/recurrent.yaml:286",
+            "specs/recurrent.yaml:288",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid",)},
             {},
             "activations for",
-            "specs/recurrent.yaml:288",
+            "specs/recurrent.yaml:290",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:289",
+            "specs/recurrent.yaml:291",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:290",
+            "specs/recurrent.yaml:292",
         ),
     ),
-    "specs/recurrent.yaml:187",
+    "specs/recurrent.yaml:189",
     asserts=(
-        Refusal(r".* weights of .* directions", "specs/recurrent.yaml:97"),
-        Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:98"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:210"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:211"),
+        Refusal(r".* weights of .* directions", "specs/recurrent.yaml:98"),
+        Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:99"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:212"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:213"),
     ),
-    reference_source="specs/recurrent.yaml:240",
+    reference_source="specs/recurrent.yaml:242",
 )
 
 
-# specs/recurrent.yaml:292
+# specs/recurrent.yaml:294
 def lstm_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -799,7 +806,7 @@ def lstm_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:356
+# specs/recurrent.yaml:358
 def lstm_reference(
     x: Any,
     w: Any,
@@ -842,7 +849,7 @@ LSTM = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:368",
+            "specs/recurrent.yaml:370",
         ),
         Example(
             {
@@ -855,21 +862,21 @@ LSTM = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:369",
+            "specs/recurrent.yaml:371",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5)), "bias": Given((2, 40))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:371",
+            "specs/recurrent.yaml:373",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:373",
+            "specs/recurrent.yaml:375",
         ),
         Example(
             {
@@ -882,7 +889,7 @@ LSTM = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:374",
+            "specs/recurrent.yaml:376",
         ),
         Example(
             {
@@ -896,35 +903,35 @@ LSTM = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:376",
+            "specs/recurrent.yaml:378",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Affine", "LeakyRelu", "ThresholdedRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:378",
+            "specs/recurrent.yaml:380",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("ScaledTanh", "HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:380",
+            "specs/recurrent.yaml:382",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Relu", "Tanh", "Sigmoid")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:382",
+            "specs/recurrent.yaml:384",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Softsign", "Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:383",
+            "specs/recurrent.yaml:385",
         ),
         Example(
             {
@@ -936,7 +943,7 @@ LSTM = Property(
             {},
             {"y": Given(value=((((0.83409775,),),),)), "cell": Given(value=(((1.8016886,),),))},
             None,
-            "specs/recurrent.yaml:385",
+            "specs/recurrent.yaml:387",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
@@ -948,7 +955,7 @@ LSTM = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:387",
+            "specs/recurrent.yaml:389",
         ),
         Example(
             {
@@ -962,84 +969,84 @@ LSTM = Property(
             {"clip": 0.7},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:389",
+            "specs/recurrent.yaml:391",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"input_forget": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:391",
+            "specs/recurrent.yaml:393",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:392",
+            "specs/recurrent.yaml:394",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:393",
+            "specs/recurrent.yaml:395",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:394",
+            "specs/recurrent.yaml:396",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Cosine", "Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:395",
+            "specs/recurrent.yaml:397",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:396",
+            "specs/recurrent.yaml:398",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:397",
+            "specs/recurrent.yaml:399",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:398",
+            "specs/recurrent.yaml:400",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:400",
+            "specs/recurrent.yaml:402",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:401",
+            "specs/recurrent.yaml:403",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:402",
+            "specs/recurrent.yaml:404",
         ),
         Example(
             {
@@ -1052,28 +1059,28 @@ LSTM = Property(
             {},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:403",
+            "specs/recurrent.yaml:405",
         ),
         Example(
             {"x": Given((3, 2, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1)), "lens": Given(value=(2, 1))},
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 1)), "last": Given((1, 2, 1)), "cell": Given((1, 2, 1))},
             None,
-            "specs/recurrent.yaml:404",
+            "specs/recurrent.yaml:406",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:406",
+            "specs/recurrent.yaml:408",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "Tanh", "Affine")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:408",
+            "specs/recurrent.yaml:410",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
@@ -1084,28 +1091,28 @@ LSTM = Property(
             },
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:409",
+            "specs/recurrent.yaml:411",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Elu", "Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:411",
+            "specs/recurrent.yaml:413",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Tanh", "Elu", "Tanh", "Elu", "Tanh", "Elu")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:413",
+            "specs/recurrent.yaml:415",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Tanh", "Affine", "HardSigmoid")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:415",
+            "specs/recurrent.yaml:417",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
@@ -1117,7 +1124,7 @@ LSTM = Property(
             },
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:417",
+            "specs/recurrent.yaml:419",
         ),
         Example(
             {
@@ -1130,15 +1137,15 @@ LSTM = Property(
             {},
             {"cell": Given(value=(((1,),),))},
             None,
-            "specs/recurrent.yaml:420",
+            "specs/recurrent.yaml:422",
         ),
     ),
-    "specs/recurrent.yaml:292",
+    "specs/recurrent.yaml:294",
     asserts=(
-        Refusal(r".* weights of .* directions", "specs/recurrent.yaml:97"),
-        Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:98"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:321"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:322"),
+        Refusal(r".* weights of .* directions", "specs/recurrent.yaml:98"),
+        Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:99"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:323"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:324"),
     ),
-    reference_source="specs/recurrent.yaml:356",
+    reference_source="specs/recurrent.yaml:358",
 )

@@ -37,9 +37,9 @@ def lanes_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | No
     ends = [values.levels.find((*key, which)) for which in range(2)]
     if None in ends:
         index, room = values.levels.indices[vector.variable], vector.copies * vector.lanes
-        between = _between(values, bounds)
+        ends_of_row = between(values, bounds, vector.variable)
         with values.levels.at(_depth(values, bounds, frozenset(v for b in bounds for v, _ in b.index.terms))):
-            for which, place in enumerate(between):
+            for which, place in enumerate(ends_of_row):
                 near = f.smax(f.smin(f.sub(place, index), room), 0)
                 ends[which] = values.levels.remember(
                     (*key, which), f.splat(f.convert("trunc", near, I32), vector.lanes)
@@ -51,21 +51,20 @@ def lanes_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | No
     return f.and_(f.compare("ge", places, low), f.compare("lt", places, high))
 
 
-def _between(values: Values, bounds: Sequence[Bound]) -> tuple[Val, Val]:
-    """The first position of the vector variable at which all bounds hold, and the one after the last."""
-    f, vector = values.f, values.vector
-    assert vector is not None
-    others = frozenset(v for b in bounds for v, _ in b.index.terms if v is not vector.variable)
-    key = ("range", tuple(bounds), vector.variable)
+def between(values: Values, bounds: Sequence[Bound], along: LoopVar) -> tuple[Val, Val]:
+    """The first position of a variable at which all bounds hold, and the one after the last; the indices have coefficients of 1 or 0."""
+    f = values.f
+    others = frozenset(v for b in bounds for v, _ in b.index.terms if v is not along)
+    key = ("range", tuple(bounds), along)
     ends = [values.levels.find((*key, which)) for which in range(2)]
     if ends[0] is not None and ends[1] is not None:
         return ends[0], ends[1]
     with values.levels.at(_depth(values, bounds, others)):
         low = high = ok = None
         for b in bounds:
-            parts = [(values.levels.indices[v], c) for v, c in b.index.terms if v is not vector.variable]
+            parts = [(values.levels.indices[v], c) for v, c in b.index.terms if v is not along]
             rest, extent = values.sizes.offset(parts, b.index.offset), values.sizes.of(b.extent)
-            if values.sizes.coefficient(b.index.coefficient(vector.variable)) == 0:
+            if values.sizes.coefficient(b.index.coefficient(along)) == 0:
                 ok = values.conjunction(ok, f.compare("lt", rest, extent, unsigned=True))
                 continue
             first, last = f.neg(rest), f.sub(extent, rest)

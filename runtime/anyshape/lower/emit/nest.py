@@ -105,6 +105,15 @@ def vector_range(ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: R
     _blocks_and_rest(ctx, v, tiers, range_, [], _carrying_nothing(body))
 
 
+def masked_vectors(ctx: KernelContext, v: LoopVar, range_: Range, body: Callable[[], None]) -> None:
+    """Emits single vectors over a range, each with a mask."""
+    f, (first, last) = ctx.f, range_
+    with ctx.levels.loop(first, last, ctx.lanes) as iteration:
+        left = f.smin(f.sub(last, iteration.index), ctx.lanes)
+        vector = Vector(v, ctx.lanes, (f.tail_mask(f.convert("trunc", left, I32), ctx.lanes),))
+        _block(ctx, vector, iteration.index, [], _carrying_nothing(body))
+
+
 def _blocks_and_rest(
     ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, sums: Sums, body: Body
 ) -> Sums:

@@ -19,7 +19,7 @@ from anyshape.lower.emit.product import OfBlock
 from anyshape.lower.ir.dag import Load
 from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.contraction import Step
-from anyshape.lower.schedule.recurrence import Positions, Recurrence, RowForm, StepForm
+from anyshape.lower.schedule.recurrence import ROWS, Positions, Recurrence, RowForm, StepForm
 
 Emit = Callable[[Step, OfBlock | None], None]
 LIGHT_CYCLES = 20
@@ -85,24 +85,44 @@ def _rows(ctx: KernelContext, along: Positions, form: RowForm, split: bool) -> N
     wide = () if heavy > LIGHT_CYCLES else (many, 4) if many > 4 else (4,)
     tiers = () if form.vector is None else (*wide, 1)
 
-    def row() -> None:
-        values, copies = ctx.values, ctx.values.copies
-        pairs = [(load, store, c) for load, store in form.carried for c in values.copies_of(load)]
-        first = tuple(_first(ctx, along, [(load, c) for load, _, c in pairs]))
-        with _positions(ctx, along, first) as iteration:
-            for (load, _, copy), value in zip(pairs, iteration.carried, strict=True):
-                ctx.levels.define(load, copy if values.varies(load) else -1, value)
-            for s in form.stores:
-                stored = [values.of(s.value, copy) for copy in copies]
-                for copy in copies if s.access.tensor not in form.dropped else ():
-                    values.store(s.access, stored[copy], copy)
-            iteration.next([values.of(store.value, copy) for _, store, copy in pairs])
-
     if not form.variables and split:
         with ctx.levels.when(ctx.parts.is_first(), certain=True):
-            row()
+            _steps_of_row(ctx, along, form)
         return
-    nest(ctx, form.variables, row, vector=form.vector, tiers=tiers, split=split)
+    if form.several is not None:
+        _several_rows(ctx, along, form, form.several, split)
+        return
+    nest(ctx, form.variables, lambda: _steps_of_row(ctx, along, form), vector=form.vector, tiers=tiers, split=split)
+
+
+def _steps_of_row(ctx: KernelContext, along: Positions, form: RowForm) -> None:
+    values, copies = ctx.values, ctx.values.copies
+    pairs = [(load, store, c) for load, store in form.carried for c in values.copies_of(load)]
+    first = tuple(_first(ctx, along, [(load, c) for load, _, c in pairs]))
+    with _positions(ctx, along, first) as iteration:
+        for (load, _, copy), value in zip(pairs, iteration.carried, strict=True):
+            ctx.levels.define(load, copy if values.varies(load) else -1, value)
+        for s in form.stores:
+            stored = [values.of(s.value, copy) for copy in copies]
+            for copy in copies if s.access.tensor not in form.dropped else ():
+                values.store(s.access, stored[copy], copy)
+        iteration.next([values.of(store.value, copy) for _, store, copy in pairs])
+
+
+def _several_rows(ctx: KernelContext, along: Positions, form: RowForm, several: RowForm, split: bool) -> None:
+    """Emits blocks of rows that take their steps together, then rows one by one."""
+    *outer, v = form.variables
+
+    def rows() -> None:
+        whole = ctx.sizes.of(v.extent)
+        first, last = ctx.parts.share(whole) if split and not outer else (const(I64, 0), whole)
+        stop = ctx.f.add(first, ctx.f.and_(ctx.f.sub(last, first), -ROWS))
+        for start, end, step, own in ((first, stop, ROWS, several), (stop, last, 1, form)):
+            with ctx.levels.loop(start, end, step) as iteration:
+                ctx.levels.bind_iteration(v, iteration.index)
+                _steps_of_row(ctx, along, own)
+
+    nest(ctx, outer, rows, split=split)
 
 
 def _first(ctx: KernelContext, along: Positions, loads: list[tuple[Load, int]]) -> list[Val]:

@@ -17,6 +17,7 @@ from anyshape.lower.analyse.empty_iterations import with_ranges_of_their_own
 from anyshape.lower.emit.choices import chosen_store, emit_choices
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.inner_loop import allocate, emit_loop
+from anyshape.lower.emit.interior import emit_interior, is_most_of_rows
 from anyshape.lower.emit.lanes_first import emit_lanes_first
 from anyshape.lower.emit.levels import Buffer
 from anyshape.lower.emit.nest import nest
@@ -24,11 +25,10 @@ from anyshape.lower.emit.row_blocks import emit_in_blocks, runs_in_blocks
 from anyshape.lower.ir.dag import DagNode, Load, LoopVar
 from anyshape.lower.ir.stores import below
 from anyshape.lower.llvm.types import I64, const
-from anyshape.lower.schedule.tree import Loop, Scope, bodies_of, loops_of, run_time_coefficients
+from anyshape.lower.schedule.tree import Interior, Loop, Scope, bodies_of, loops_of, run_time_coefficients
 
 LIGHT = 8
 """Cycles per vector of a map that is little more than a copy: the rest of a row after whole blocks takes a notable share of its time."""
-
 Fills = Mapping[DagNode, Buffer]
 """Scratch that the scopes around have reserved for values of nodes."""
 
@@ -82,6 +82,9 @@ def emit_scope(ctx: KernelContext, scope: Scope, split: bool = False, fills: Fil
         emit_in_blocks(ctx, scope, split)
         return
     inside = _loops_inside(scope)
+    if scope.interior is not None:
+        _emit_with_interior(ctx, scope, scope.interior, split)
+        return
     if inside is not None:
         emit_lanes_first(ctx, scope, inside, lambda: _emit_steps(ctx, inside, {}), split)
         return
@@ -100,6 +103,21 @@ def emit_scope(ctx: KernelContext, scope: Scope, split: bool = False, fills: Fil
         nest(ctx, scope.variables[:-1], steps, vector=scope.variables[-2], tiers=(1,), split=split)
     with levels.when(f.not_(one), certain=True):
         nest(ctx, scope.variables, steps, vector=scope.vector, tiers=tiers, split=split)
+
+
+def _emit_with_interior(ctx: KernelContext, scope: Scope, interior: Interior, split: bool) -> None:
+    """Emits rows by their insides; where that is little as if there were none, with masks or the lanes first, but for places
+    that would be gathered one by one."""
+    loads = [n for n in below(scope.stores) if isinstance(n, Load)]
+    gathers = any(scope.vector in let.domain for n in loads for let, _ in n.access.address.lets)
+    if gathers and _loops_inside(scope) is None:
+        emit_interior(ctx, interior, split)
+        return
+    worth = is_most_of_rows(ctx, interior)
+    with ctx.levels.when(worth):
+        emit_interior(ctx, interior, split)
+    with ctx.levels.when(ctx.f.not_(worth)):
+        emit_scope(ctx, replace(scope, interior=None), split)
 
 
 def _loops_inside(scope: Scope) -> Scope | None:

@@ -8,6 +8,8 @@ positions are wanted, the least keys so far are kept in order, and vectors of ke
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from anyshape.dims import Size
 from anyshape.dtypes import F32 as FLOAT32
 from anyshape.dtypes import I64 as INT64
@@ -19,12 +21,12 @@ from anyshape.lower.emit.nest import nest
 from anyshape.lower.emit.value import Vector
 from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import I32, I64, Type, Val, const
+from anyshape.lower.llvm.types import I1, I32, I64, Type, Val, const, const_vector
 
 SHORT = 40
 """Rows up to this length are sorted by counting."""
-ONE_BY_ONE = 8
-"""Among so many keys in order the place of another is counted, among more it is bisected."""
+HELD = 16
+"""So many least keys are held in registers."""
 FEW, PART = 256, 4
 """So many positions, and a row that is so many times as long, are found by selection: rows that go down insert every element."""
 _DIGITS = 256
@@ -113,62 +115,165 @@ class Row:
 
     def select(self, n: Val, count: Val) -> None:
         """Stores the first `count` positions of n, which are more."""
+        ctx, f = self.ctx, self.ctx.f
+        few = f.compare("le", count, HELD)
+        with ctx.levels.when(f.compare("eq", count, 1)):
+            self._select_one(n)
+        with ctx.levels.when(f.and_(few, f.compare("gt", count, 1))):
+            self._select(_Held(f), n, count)
+        with ctx.levels.when(f.not_(few)):
+            self._select(_Kept(f, *self.arrays[:2]), n, count)
+
+    def _vector(self, n: Val, index: Val) -> tuple[Val, Val]:
+        """The keys of n from an index on, and which of them there are."""
         ctx, f, (over,), lanes = self.ctx, self.ctx.f, self.o.over, self.ctx.lanes
-        keys, places = self.arrays[:2]
-        with ctx.levels.loop(0, count, 1) as iteration:
-            ctx.levels.bind(over, iteration.index)
-            key = self.key()
-            with ctx.levels.section():
-                _insert(f, keys, places, iteration.index, key, iteration.index)
-        last = f.sub(count, 1)
-        with ctx.levels.when(f.compare("gt", count, 0)), ctx.levels.loop(count, n, lanes) as iteration:
+        mask = f.tail_mask(f.convert("trunc", f.smin(f.sub(n, index), lanes), I32), lanes)
+        with ctx.values.along(Vector(over, lanes, (mask,))):
+            ctx.levels.bind(over, index)
+            return f.splat(self.key(), lanes), mask
+
+    def _select_one(self, n: Val) -> None:
+        """Keeps the least key of each lane."""
+        ctx, f, lanes = self.ctx, self.ctx.f, self.ctx.lanes
+        none = const(I64.vector(lanes), -1)
+        with ctx.levels.loop(0, n, lanes, (none, none)) as iteration:
+            vector, mask = self._vector(n, iteration.index)
+            keys, places = iteration.carried
+            before = f.or_(f.compare("lt", vector, keys, unsigned=True), f.compare("lt", places, 0))
+            before = f.and_(before, mask)
+            at = f.add(const_vector(I64, list(range(lanes))), iteration.index)
+            iteration.next([f.select(before, vector, keys), f.select(before, at, places)])
+        keys, places = iteration.results
+        is_least = f.compare("eq", keys, f.splat(f.reduce("umin", keys), lanes))
+        f.store(f.reduce("umin", f.select(is_least, places, none)), self.arrays[1])
+        self.store(self.arrays[1], const(I64, 1))
+
+    def _select(self, least: _Held | _Kept, n: Val, count: Val) -> None:
+        """Goes through the keys by vectors, of which those that are among the least so far are inserted one by one."""
+        ctx, f, lanes = self.ctx, self.ctx.f, self.ctx.lanes
+        slots = f.alloca(I64, lanes)
+        bits = Type(f"i{lanes}")
+        with ctx.levels.loop(0, n, lanes, least.start(count)) as iteration:
             index = iteration.index
-            mask = f.tail_mask(f.convert("trunc", f.smin(f.sub(n, index), lanes), I32), lanes)
-            with ctx.values.along(Vector(over, lanes, (mask,))):
-                ctx.levels.bind(over, index)
-                vector = f.splat(self.key(), lanes)
-            slots = f.alloca(I64, lanes)
+            vector, mask = self._vector(n, index)
             with ctx.levels.section():
-                before = f.compare("lt", vector, f.splat(f.load(keys, I64, last), lanes), unsigned=True)
-                candidates = f.bitcast(f.and_(before, mask), Type(f"i{lanes}"))
-                with f.if_(f.compare("ne", candidates, 0)):
-                    f.store(vector, slots)
-                    with f.for_range(0, f.smin(f.sub(n, index), lanes)) as lane:
-                        key = f.load(slots, I64, lane.index)
-                        with f.if_(f.compare("lt", key, f.load(keys, I64, last), unsigned=True)):
-                            _insert(f, keys, places, last, key, f.add(index, lane.index))
-        self.store(places, count)
+                greatest, is_full = least.last(iteration.carried)
+                before = f.compare("lt", vector, f.splat(greatest, lanes), unsigned=True)
+                before = f.and_(f.or_(before, f.splat(f.not_(is_full), lanes)), mask)
+                candidates = f.bitcast(before, bits)
+                with f.if_else(f.compare("ne", candidates, 0)) as branch:
+                    with branch.then():
+                        f.store(vector, slots)
+                        some = f.convert("zext", candidates, I64) if lanes < I64.bits else candidates
+                        turns = f.call_intrinsic("llvm.ctpop", I64, [some])
+                        with f.for_range(0, turns, carried=(some, *iteration.carried), at_least_once=True) as each:
+                            left, *held = each.carried
+                            lane = f.call_intrinsic("llvm.cttz", I64, [left, const(I1, 1)])
+                            key = f.load(slots, I64, lane)
+                            greatest, is_full = least.last(held)
+                            goes = f.or_(f.not_(is_full), f.compare("lt", key, greatest, unsigned=True))
+                            with f.if_else(goes) as fresh:
+                                with fresh.then():
+                                    fresh.give(*least.insert(held, key, f.add(index, lane)))
+                                with fresh.otherwise():
+                                    fresh.give(*held)
+                            each.next(f.and_(left, f.sub(left, 1)), *fresh.results)
+                        branch.give(*each.results[1:])
+                    with branch.otherwise():
+                        branch.give(*iteration.carried)
+                iteration.next(branch.results)
+        self.store(least.places(iteration.results, count), count)
 
 
-def _insert(f: FunctionBuilder, keys: Val, places: Val, count: Val, key: Val, place: Val) -> None:
-    """Puts a key behind those of `count` keys in order that are not greater, which moves the others by one."""
-    with f.if_else(f.compare("le", count, ONE_BY_ONE)) as branch:
-        with branch.then():
-            with f.for_range(0, count, carried=(const(I64, 0),)) as loop:
-                not_greater = f.compare("le", f.load(keys, I64, loop.index), key, unsigned=True)
-                loop.next(f.add(loop.carried[0], f.convert("zext", not_greater, I64)))
-            branch.give(loop.results[0])
-        with branch.otherwise():
-            branch.give(_bisected(f, keys, count, key))
-    (at,) = branch.results
-    with f.if_(f.compare("lt", at, count)):
-        size = f.mul(f.sub(count, at), I64.bytes)
-        for array in (keys, places):
-            start = f.gep(array, at, I64)
-            f.memmove(f.gep(start, 1, I64), start, size)
-    f.store(key, keys, at)
-    f.store(place, places, at)
+def _moved(f: FunctionBuilder, a: Val, before: Val) -> Val:
+    """The lanes of a vector one further on, the first of them the last lane of the vector before it."""
+    lanes = a.type.lanes
+    return f.shuffle(before, a, list(range(lanes - 1, 2 * lanes - 1)))
 
 
-def _bisected(f: FunctionBuilder, keys: Val, count: Val, key: Val) -> Val:
-    """How many of 1 to `FEW` keys in order are not greater than a key."""
-    at, step = const(I64, 0), FEW
-    while step:
-        further = f.add(at, step)
-        other = f.load(keys, I64, f.sub(f.smin(further, count), 1))
-        behind = f.and_(f.compare("le", further, count), f.compare("le", other, key, unsigned=True))
-        at, step = f.select(behind, further, at), step // 2
-    return at
+def _inserted(
+    f: FunctionBuilder, key: Val, place: Val, keys: tuple[Val, Val], places: tuple[Val, Val]
+) -> tuple[Val, Val]:
+    """A vector of keys in order, and of their places, with a key behind those that are not greater; each comes with the vector before it. A
+    negative place is behind all."""
+    (own, keys_before), (own_places, places_before) = keys, places
+    lanes = own.type.lanes
+    moved, moved_places = _moved(f, own, keys_before), _moved(f, own_places, places_before)
+    key, place = f.splat(key, lanes), f.splat(place, lanes)
+    ahead, ahead_of_moved = (
+        f.or_(f.compare("lt", key, k, unsigned=True), f.compare("lt", p, 0))
+        for k, p in ((own, own_places), (moved, moved_places))
+    )
+    new_place = f.select(ahead, f.select(ahead_of_moved, moved_places, place), own_places)
+    return f.select(ahead, f.select(ahead_of_moved, moved, key), own), new_place
+
+
+class _Held:
+    """At most `HELD` least keys and their places in registers, the greatest in the last lane; keys ahead of them are lower than any."""
+
+    def __init__(self, f: FunctionBuilder) -> None:
+        self.f, self.type = f, I64.vector(HELD)
+
+    def start(self, count: Val) -> tuple[Val, Val]:
+        none = self.f.compare("ge", const_vector(I64, list(range(HELD))), self.f.splat(self.f.sub(HELD, count), HELD))
+        empty = self.f.select(none, const(self.type, -1), const(self.type, 0))
+        return empty, empty
+
+    def last(self, held: Sequence[Val]) -> tuple[Val, Val]:
+        keys, places = held
+        return self.f.extract(keys, HELD - 1), self.f.compare("ge", self.f.extract(places, HELD - 1), 0)
+
+    def insert(self, held: Sequence[Val], key: Val, place: Val) -> tuple[Val, Val]:
+        keys, places = held
+        nothing = const(self.type, 0)
+        return _inserted(self.f, key, place, (keys, nothing), (places, nothing))
+
+    def places(self, held: Sequence[Val], count: Val) -> Val:
+        memory = self.f.alloca(I64, HELD)
+        self.f.store(held[1], memory)
+        return self.f.gep(memory, self.f.sub(HELD, count), I64)
+
+
+class _Kept:
+    """More of them in memory, in whole vectors: ahead of the first is a vector of keys that are lower than any."""
+
+    def __init__(self, f: FunctionBuilder, keys: Val, places: Val) -> None:
+        self.f, self.arrays, self.lanes = f, (keys, places), f.target.lanes(I64.bytes)
+        self.type = I64.vector(self.lanes)
+        self.end = self.ahead = const(I64, 0)
+
+    def start(self, count: Val) -> tuple[Val, ...]:
+        f, lanes = self.f, self.lanes
+        whole = f.and_(f.add(count, lanes - 1), -lanes)
+        self.end, self.ahead = f.add(whole, lanes), f.sub(f.add(whole, lanes), count)
+        with f.for_range(0, self.ahead) as loop:
+            for array in self.arrays:
+                f.store(const(I64, 0), array, loop.index)
+        with f.for_range(self.ahead, self.end) as loop:
+            for array in self.arrays:
+                f.store(const(I64, -1), array, loop.index)
+        return ()
+
+    def last(self, held: Sequence[Val]) -> tuple[Val, Val]:
+        keys, places = (self.f.load(a, I64, self.f.sub(self.end, 1)) for a in self.arrays)
+        return keys, self.f.compare("ge", places, 0)
+
+    def insert(self, held: Sequence[Val], key: Val, place: Val) -> tuple[Val, ...]:
+        """Goes from the last vector to the first."""
+        f, lanes = self.f, self.lanes
+        last = f.sub(self.end, lanes)
+        start = tuple(f.load(a, self.type, last) for a in self.arrays)
+        with f.for_range(0, last, lanes, carried=start, at_least_once=True) as loop:
+            at = f.sub(last, loop.index)
+            before = tuple(f.load(a, self.type, f.sub(at, lanes)) for a in self.arrays)
+            own = _inserted(f, key, place, *zip(loop.carried, before, strict=True))
+            for array, new in zip(self.arrays, own, strict=True):
+                f.store(new, array, at)
+            loop.next(*before)
+        return ()
+
+    def places(self, held: Sequence[Val], count: Val) -> Val:
+        return self.f.gep(self.arrays[1], self.ahead, I64)
 
 
 def _sortable(f: FunctionBuilder, dtype: DType, value: Val, descending: bool) -> Val:

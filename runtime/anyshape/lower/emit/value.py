@@ -402,11 +402,16 @@ class Values:
 
     def _scalar_load(self, pointer: Val, element: Any, ok: Val | None) -> Val:
         """Loads a scalar. Where `ok` is false the memory is not touched: the address becomes that of a zeroed stack slot."""
-        if ok is not None:
-            slot = self.f.alloca(I64, 1)
-            self.f.store(const(I64, 0), slot)
-            pointer = self.f.select(ok, pointer, slot)
-        return self.f.load(pointer, element)
+        return self.f.load(pointer if ok is None else self.f.select(ok, pointer, self._zero()), element)
+
+    def _zero(self) -> Val:
+        """The address of an element of zero bits, which is written once."""
+        slot = self.levels.find("zero")
+        if slot is None:
+            with self.levels.at(0):
+                slot = self.levels.remember("zero", self.f.alloca(I64, 1))
+                self.f.store(const(I64, 0), slot)
+        return slot
 
     def store(self, access: Access, value: Val, copy: int) -> None:
         f = self.f

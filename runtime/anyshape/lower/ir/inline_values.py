@@ -15,7 +15,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import numpy as np
 
 from anyshape import dims
-from anyshape.dims import Size
+from anyshape.dims import Cond, Size
 from anyshape.dtypes import BOOL, I64, DType, highest, lowest
 from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
 from anyshape.equations.numeric import compute
@@ -36,6 +36,7 @@ from anyshape.lower.ir.dag import (
     affine,
     walk,
 )
+from anyshape.lower.ir.padded import index_of
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.kernel import Group, Index, KernelError, Origin
 
@@ -53,6 +54,12 @@ OF_SIZES: Mapping[str, Callable[[Size, Size], Size]] = {
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
 }  # fmt: skip
+_ORDERS: Mapping[str, Callable[[Size, Size], Cond | bool]] = {
+    "lt": dims.lt,
+    "le": dims.le,
+    "gt": dims.gt,
+    "ge": dims.ge,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,6 +157,12 @@ class InlinedValues:
             quotient, rest = _divided(a, b.offset)
             if _inside(rest, b.offset):
                 return quotient if op == "floordiv" else rest
+        if op in ("min", "max"):
+            difference = a + b.scaled(-1) if op == "min" else b + a.scaled(-1)
+            if _never_positive(difference):
+                return a
+            if _never_positive(difference.scaled(-1)):
+                return b
         sizes = a.is_constant and b.is_constant and not self._moves(a.offset) and not self._moves(b.offset)
         return Affine((), OF_SIZES[op](a.offset, b.offset)) if sizes and op in OF_SIZES else None
 
@@ -190,6 +203,10 @@ class InlinedValues:
         holds = _comparison(e.op, args)
         if holds is not None:
             return self.dag.const(holds, dtype)
+        if e.op == "and" and any(isinstance(a, Constant) for a in args):
+            return next(
+                (a for a in args if isinstance(a, Constant) and not a.value), args[isinstance(args[0], Constant)]
+            )
         power = self._power(*args) if e.op == "pow" and dtype.is_float else None
         return self.dag.op(e.op, dtype, *args) if power is None else power
 
@@ -203,8 +220,10 @@ class InlinedValues:
                 return dag.op("mul", dtype, base, base)
             case -1.0:
                 return dag.op("div", dtype, dag.const(1.0, dtype), base)
-            case 0.5:
-                root = dag.op("sqrt", dtype, dag.op("add", dtype, base, dag.const(0.0, dtype)))
+            case 0.5 | 0.25 | 0.75 as power:
+                half = dag.op("sqrt", dtype, dag.op("add", dtype, base, dag.const(0.0, dtype)))
+                quarter = dag.op("sqrt", dtype, half)
+                root = half if power == 0.5 else quarter if power == 0.25 else dag.op("mul", dtype, half, quarter)
                 lowest = dag.op("eq", BOOL, base, dag.const(-math.inf, dtype))
                 return dag.op("select", dtype, lowest, dag.const(math.inf, dtype), root)
         return None
@@ -247,7 +266,7 @@ class InlinedValues:
         bounds = tuple(
             Bound(i, n)
             for i, n in zip(index, e.tensor.shape, strict=True)
-            if (outside is not None or guard is not None) and not _inside(i, n)
+            if (outside is not None or guard is not None) and not self._surely_inside(i, n)
         )
         checks = () if outside is not None else self.checks(e.tensor, index, guard, (e.tensor, e.index))
         if q is None:
@@ -287,7 +306,9 @@ class InlinedValues:
             index = [i for k, i in enumerate(index) if k != cycle.place(t)]
             t = cycle.momentary[t]
         bounds = tuple(
-            Bound(i, n) for i, n in zip(index, t.shape, strict=True) if guard is not None and not _inside(i, n)
+            Bound(i, n)
+            for i, n in zip(index, t.shape, strict=True)
+            if guard is not None and not self._surely_inside(i, n)
         )
         checks = (*self.context.pending, *self.checks(t, index, guard, (e.tensor, e.index)))
         load = self.dag.load(Access(t, flatten(t, index), bounds, checks))
@@ -335,6 +356,13 @@ class InlinedValues:
         yield
         self.current = outer
 
+    def _surely_inside(self, i: Affine, n: Size) -> bool:
+        """Whether an index is inside of an axis whatever the variables are, and wherever an open recurrence stands."""
+        if _inside(i, n) or self.cycle is None or i.terms or i.lets:
+            return _inside(i, n)
+        first = i.offset - self.cycle.position
+        return dims.ge(first, 0) is True and dims.le(first + self.cycle.extent, n) is True
+
     def _checkable(self, i: Affine, n: Size) -> bool:
         along = None if self.cycle is None else Along(self.cycle.position, self.cycle.extent)
         return (_has_load(i) and not is_clamped(i, n, along)) or i in self.demanded
@@ -359,6 +387,8 @@ class InlinedValues:
             inner[v] = self.bind(v, taken)
             bound += [w for w, _ in inner[v].terms]
         where = None if e.where is None else self.value(e.where, inner, guard)
+        if isinstance(where, Constant) and where.value:
+            where = None
         body = self.value(e.body, inner, guard if where is None else self._and(guard, where))
         kind = e.kind
         if kind in ("any", "all") and body.dtype != BOOL:
@@ -427,15 +457,28 @@ def _inside(i: Affine, n: Size) -> bool:
     if len(i.terms) == 1 and i.offset == 0 and not isinstance(i.terms[0][1], int):
         # an open broadcast, select(n == 1, 0, v): that n is 1 or v's extent was checked where it was decided
         return dims.bounds(i.terms[0][1]) == (0, 1)
+    ends = _ends(i)
+    return ends is not None and dims.ge(ends[0], 0) is True and dims.lt(ends[1], n) is True
+
+
+def _ends(i: Affine) -> tuple[Size, Size] | None:
+    """The least and the greatest value of an affine form, if all its coefficients are numbers and nothing in it is computed."""
+    if i.lets:
+        return None
     low = high = i.offset
     for v, c in i.terms:
         if not isinstance(c, int):
-            return False
+            return None
         if c > 0:
             high = high + (v.extent - 1) * c
         else:
             low = low + (v.extent - 1) * c
-    return dims.ge(low, 0) is True and dims.lt(high, n) is True
+    return low, high
+
+
+def _never_positive(i: Affine) -> bool:
+    ends = _ends(i)
+    return ends is not None and dims.le(ends[1], 0) is True
 
 
 def _divided(i: Affine, n: Size) -> tuple[Affine, Affine]:
@@ -470,8 +513,17 @@ def _number(n: DagNode) -> float | None:
 
 
 def _comparison(name: str, args: Sequence[DagNode]) -> bool | None:
-    """What a comparison of integers that are known here says; None for anything else. So an element depends on what it is computed from,
-    and not on what the elements of another axis are."""
-    compare = COMPARISONS.get(name)
+    """What a comparison says of integers that are known here, or of positions wherever they are; None for anything else. So an element
+    depends on what it is computed from, and not on what the elements of another axis are."""
+    compare, order = COMPARISONS.get(name), _ORDERS.get(name)
     numbers = [a.value for a in args if isinstance(a, Constant) and a.dtype.is_integer]
-    return compare(*numbers) if compare is not None and len(numbers) == len(args) == 2 else None
+    if compare is not None and len(numbers) == len(args) == 2:
+        return compare(*numbers)
+    forms = [index_of(a) for a in args if a.dtype == I64] if order is not None else []
+    if order is None or len(forms) != 2 or forms[0] is None or forms[1] is None:
+        return None
+    ends = _ends(forms[0] + forms[1].scaled(-1))
+    if ends is None:
+        return None
+    surely, never = ends if name in ("ge", "gt") else ends[::-1]
+    return True if order(surely, 0) is True else False if order(never, 0) is False else None

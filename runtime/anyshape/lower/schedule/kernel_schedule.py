@@ -26,6 +26,7 @@ from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.schedule.blocked import Blocked, block_phases
 from anyshape.lower.schedule.contraction import Product, Step, split_phases
 from anyshape.lower.schedule.inline import inline_group
+from anyshape.lower.schedule.interior import with_interior
 from anyshape.lower.schedule.lanes_first import lanes_first, usual_turns, write_out_lookups
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm, StepForm, plan_recurrence
 from anyshape.lower.schedule.tree import MOST_STORES, Scope, Usual, components, plan
@@ -183,7 +184,8 @@ def _planned(dag: Dag, stores: list[Store], constants: Mapping[Tensor, NDArray[A
             return replace(plan(stores), folded=folded)
         case Windows() as windows:
             return replace(plan(stores), windows=windows)
-    scope = lanes_first(plan(write_out_lookups(dag, stores, {})))
+    plain = plan(write_out_lookups(dag, stores, {}))
+    scope = with_interior(dag, lanes_first(plain), plain)
     turns = usual_turns(stores)
     if turns:
         usual = lanes_first(plan(write_out_lookups(dag, stores, turns)))

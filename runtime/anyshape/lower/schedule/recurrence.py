@@ -10,16 +10,17 @@ says that all values are others than those of the products have no products.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim, Size, substitute
+from anyshape.dtypes import I64
 from anyshape.equations import Tensor
-from anyshape.lower.analyse.classify import along_stores
-from anyshape.lower.analyse.collapse import collapse
-from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Operation, Reduction, walk
+from anyshape.lower.analyse.classify import along_stores, cost
+from anyshape.lower.analyse.collapse import Rebuild, collapse
+from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.schedule.blocked import BlockOfRows, share_rows
 from anyshape.lower.schedule.contraction import Product, Step, Unplanned, split_phases
@@ -48,13 +49,16 @@ class CycleStores:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RowForm:
-    """`carried`: loads of the previous position, each with the store that wrote it; `dropped` are tensors that nothing else reads."""
+    """`carried`: loads of the previous position, each with the store that wrote it; `dropped` are tensors that nothing else reads.
+    `several` has the same of `ROWS` rows of the innermost variable, whose steps do not wait for each other."""
 
     stores: tuple[Store, ...]
     variables: tuple[LoopVar, ...]
     vector: LoopVar | None
     carried: tuple[tuple[Load, Store], ...]
     dropped: frozenset[Tensor]
+    _: KW_ONLY
+    several: RowForm | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -109,7 +113,7 @@ def plan_recurrence(
     stages = _stages(dag, cycle, around)
     of_rows = _as_rows(cycle, stages, outputs)
     if of_rows is not None:
-        return Recurrence(cycle.positions, of_rows, cycle.temporaries)
+        return Recurrence(cycle.positions, _with_several(dag, of_rows), cycle.temporaries)
     where = _where(cycle, constants)
     rows = None if around else _rows_apart(cycle)
     if rows is not None:
@@ -280,6 +284,37 @@ def _as_rows(cycle: CycleStores, stages: list[list[Store]], outputs: tuple[Tenso
     vector = next((v for v in along_stores(stores) if v in variables), None)
     order = (*(v for v in variables if v is not vector), *([vector] if vector is not None else []))
     return RowForm(tuple(stores), order, vector, tuple(carried.items()), frozenset(t for t in written if t not in kept))
+
+
+ROWS = 4
+"""Rows that take their steps together: each step waits for the one before, an addition of floats for three to five cycles."""
+MOST_CYCLES = 20
+"""Of a step, beyond which there is enough else to do while it waits."""
+
+
+def _with_several(dag: Dag, form: RowForm) -> RowForm:
+    """The form with that of several rows, if lanes do not run along them."""
+    if form.vector is not None or not form.variables or not form.carried:
+        return form
+    if sum(cost(s.value, frozenset(form.variables)) for s in form.stores) > MOST_CYCLES:
+        return form
+    rows = [_Row(dag, form.variables[-1], k) for k in range(ROWS)]
+    stores = [{s: row.store(s) for s in form.stores} for row in rows]
+    carried = [(row.node(load), own[s]) for row, own in zip(rows, stores, strict=True) for load, s in form.carried]
+    pairs = tuple((load, s) for load, s in carried if isinstance(load, Load))
+    return replace(form, several=replace(form, stores=tuple(s for own in stores for s in own.values()), carried=pairs))
+
+
+class _Row(Rebuild):
+    """Copies of nodes for the row that is so many further."""
+
+    def __init__(self, dag: Dag, variable: LoopVar, further: int) -> None:
+        own = dag.var(variable, I64)
+        super().__init__(dag, {own: dag.op("add", I64, own, dag.const(further, I64))} if further else None)
+        self.variable, self.further = variable, further
+
+    def affine(self, x: Affine) -> Affine:
+        return super().affine(replace(x, offset=x.offset + x.coefficient(self.variable) * self.further))
 
 
 def _same_row(load: Access, store: Access) -> bool:

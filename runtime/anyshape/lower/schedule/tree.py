@@ -18,7 +18,7 @@ from anyshape.lower.analyse.classify import accesses, along_stores, contiguous, 
 from anyshape.lower.analyse.empty_iterations import is_cut, with_ranges_of_their_own
 from anyshape.lower.analyse.windows import Folded, Windows
 from anyshape.lower.analyse.written_out import Tiled
-from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, walk
+from anyshape.lower.ir.dag import Access, Bound, DagNode, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
 
 MOST_STORES = 64
@@ -75,11 +75,22 @@ class Scope:
     """The one reduction for each place of a tile, where its tables depend on that."""
     usual: Usual | None = None
     """What is run in its place where it may be."""
+    interior: Interior | None = None
+    """What its rows are inside of the bounds of all that they read."""
 
     @property
     def stores(self) -> tuple[Store, ...]:
         """Stores of all loops in it."""
         return tuple(s for step in self.steps for s in step.stores)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Interior:
+    """The part of a row in which all bounds hold: `inside` is the loop there, `rows` the scope of whole rows, whose vector is innermost."""
+
+    bounds: tuple[Bound, ...]
+    rows: Scope
+    inside: Loop
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,6 +102,9 @@ class Usual:
 
 
 Target = Store | Scratch
+SHORT_SUM = 5
+"""Positions that a reduction has along what it reads, below which most lanes would be empty: they run along results instead. Rows of two to
+four elements take 0.15 to 0.8 of the time (sums, argmax, layer norm), of seven 0.8 to 1.3."""
 FEW_LANES = 3
 """The elements that lie side by side of which there are too few for a vector."""
 
@@ -209,6 +223,14 @@ class _Planner:
         apart = frozenset[LoopVar]().union(*(_walked_alone(r) for r in reds))
         ranked = [v for v in ranked if v not in apart]
         first = next((v for v in ranked if v not in bound), None)
+        if (
+            first is not None
+            and reds
+            and isinstance(first.extent, int)
+            and first.extent < SHORT_SUM
+            and first not in shared
+        ):
+            first = next((v for v in along_stores(stores) if v in shared and v not in apart), first)
         if first is not None and not reds and isinstance(first.extent, int) and first.extent <= FEW_LANES:
             return _beside(stores, first, shared - bound) or (first if first in shared else None)
         return first if first in shared else None

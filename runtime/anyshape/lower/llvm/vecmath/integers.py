@@ -72,6 +72,9 @@ def trunc_mod(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False
 def floor_div(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
     """a / b downwards (Python)."""
     x, y = f.pair(a, b)
+    power = _power_of_two(y)
+    if power is not None:
+        return f.binary("lshr" if unsigned else "ashr", x, power)
     quotient = trunc_div(f, x, y, unsigned)
     if unsigned:
         return quotient
@@ -81,10 +84,19 @@ def floor_div(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False
 def floor_mod(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
     """The remainder with the sign of b (Python)."""
     x, y = f.pair(a, b)
+    power = _power_of_two(y)
+    if power is not None:
+        return f.and_(x, (1 << power) - 1)
     rest = trunc_mod(f, x, y, unsigned)
     if unsigned:
         return rest
     return f.select(_needs_step(f, rest, y), f.add(rest, y), rest)
+
+
+def _power_of_two(b: Val) -> int | None:
+    """The exponent of a divisor that is a known power of two: remainders are the lowest bits, quotients downwards the others."""
+    number = b.number
+    return number.bit_length() - 1 if isinstance(number, int) and number > 0 and number & (number - 1) == 0 else None
 
 
 def _needs_step(f: FunctionBuilder, rest: Val, b: Val) -> Val:
