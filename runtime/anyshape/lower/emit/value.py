@@ -18,7 +18,7 @@ from anyshape.dims import Size
 from anyshape.dtypes import BOOL
 from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
-from anyshape.lower.emit import elementwise
+from anyshape.lower.emit import byte_tables, elementwise
 from anyshape.lower.emit.bounds import check_access, lanes_inside
 from anyshape.lower.emit.failure_report import ReportedElements
 from anyshape.lower.emit.levels import Buffer, Levels
@@ -150,6 +150,9 @@ class Values:
         padded = padded_load(n)
         if padded is not None:
             return self.padded_value(n, padded, copy)
+        looked_up = self._looked_up(n, copy) if self.f.target.permutes_bytes else None
+        if looked_up is not None:
+            return looked_up
         wide = n.dtype.is_float and n.dtype.bits >= 32
         if n.name == "div" and wide and self._by_reduction(n):
             return self.f.mul(*self._level(self.of(n.args[0], copy), self.reciprocal(n.args[1], copy)))
@@ -170,6 +173,19 @@ class Values:
         if lanes:
             value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)
         return self.f.select(inside, value, other)
+
+    def _looked_up(self, n: Operation, copy: int) -> Val | None:
+        """The value from a table of all bytes, if it is a function of one."""
+        function = byte_tables.byte_function(n)
+        if function is None or any(self.levels.depth(m) > 0 for m in function.fixed):
+            return None
+        keys = [("byte table", n, k) for k in range(byte_tables.PARTS)]
+        table = [part for k in keys if (part := self.levels.find(k)) is not None]
+        if not table:
+            with self.levels.at(0):
+                parts = byte_tables.fill(self.f, function, self.of)
+                table = [self.levels.remember(k, part) for k, part in zip(keys, parts, strict=True)]
+        return byte_tables.look_up(self.f, table, self.of(function.of, copy))
 
     def _by_reduction(self, n: Operation) -> bool:
         """Whether the divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.
