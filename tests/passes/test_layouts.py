@@ -212,7 +212,9 @@ def stack(taps: int, layers: int, channels: int = 32, **params: Any) -> Function
     return anyshape.function([x], h)
 
 
-@pytest.mark.parametrize("taps, layers, pays", [(7, 1, True), (5, 1, True), (3, 1, False), (3, 2, True)])
+@pytest.mark.parametrize(
+    "taps, layers, pays", [(7, 1, False), (7, 2, True), (5, 1, False), (3, 1, False), (3, 6, True)]
+)
 def test_windows_of_each_channel_pay_where_they_have_many_taps(taps: int, layers: int, pays: bool) -> None:
     assert ("transpose" in kernels(stack(taps, layers))) is pays
 

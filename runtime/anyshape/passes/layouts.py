@@ -32,8 +32,9 @@ FASTER, FASTER_PLAIN = 8, 32
 """A product of gathered rows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one with a single tap,
 which is a product of the image as it lies, less. `python -m benchmarks.layout_costs` prints what it saves."""
 LANES = 32
-TAPS = 6
-"""A window whose lanes are channels saves a cycle for so many of its products (`benchmarks.layout_costs` too)."""
+TAPS = 25
+"""A window whose lanes are channels saves a cycle for so many of its products (`benchmarks.layout_costs` too): more than one of 3 x 3
+needs, since larger ones are as fast along rows."""
 
 
 def channels_last(schedule: Schedule, stated: GroupEquations) -> Schedule:
