@@ -221,6 +221,7 @@ OPS: dict[str, OpDef] = {
         normalisation.GLOBAL_LP_POOL,
         quantisation.DEQUANTIZE_LINEAR,
         quantisation.QUANTIZE_LINEAR,
+        quantisation.QUANTIZED_RANGE,
         quantisation.MATMUL_INTEGER,
         quantisation.MATMUL_INTEGER_TO_FLOAT,
         quantisation.QLINEAR_MATMUL,

@@ -212,6 +212,7 @@ from anyshape_ops.ops.quantisation import (
     MATMUL_INTEGER_TO_FLOAT,
     MATMUL_NBITS,
     QLINEAR_MATMUL,
+    QUANTIZED_RANGE,
     QUANTIZE_LINEAR,
     UNPACK_NBITS,
 )
@@ -2282,7 +2283,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:71
+# specs/quantisation.yaml:75
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -2294,7 +2295,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:137
+# specs/quantisation.yaml:141
 @called
 def quantize_linear(
     x: Operand,
@@ -2316,7 +2317,18 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:221
+# specs/quantisation.yaml:225
+@called
+def quantized_range(x: Operand, *, source: str = "") -> tuple[Value, ...]:
+    """The scale and the zero point by which integers of 8 bits without a sign stand for all numbers of a tensor,
+    and for 0.
+
+    (x: f32[*d]) -> (scale: f32[], zero: f32[])
+    """
+    return call(QUANTIZED_RANGE, [x], {}, source)
+
+
+# specs/quantisation.yaml:247
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2327,7 +2339,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:258
+# specs/quantisation.yaml:284
 @called
 def matmul_integer_to_float(
     a: Operand,
@@ -2349,7 +2361,7 @@ def matmul_integer_to_float(
     return call(MATMUL_INTEGER_TO_FLOAT, [a, sa, za, b, sb, zb, bias], {}, source)[0]
 
 
-# specs/quantisation.yaml:306
+# specs/quantisation.yaml:332
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2371,7 +2383,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:359
+# specs/quantisation.yaml:385
 @called
 def matmul_nbits(
     a: Operand,
@@ -2392,7 +2404,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:422
+# specs/quantisation.yaml:448
 @called
 def unpack_nbits(
     codes: Operand,
@@ -4907,6 +4919,7 @@ __all__ = [
     "qlinear_conv",
     "qlinear_matmul",
     "quantize_linear",
+    "quantized_range",
     "random_normal",
     "random_uniform",
     "range_length",

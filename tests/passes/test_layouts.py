@@ -176,13 +176,13 @@ def test_a_wrong_layout_is_noticed(always: None, monkeypatch: pytest.MonkeyPatch
         assert agree(outcome(anyshape.compile(network), x), outcome(anyshape.compile(network, fuse=False), x), 1e-4)
 
 
-def chain(*channels: int, kernel: int = 3) -> Function:
+def chain(*channels: int, kernel: int = 3, groups: int = 1) -> Function:
     """Convolutions of the same places, one after the other."""
     numbers = np.random.RandomState(0)
     x = h = anyshape.input("x", f"f32[b, {channels[0]}, h, w]")
     for c, m in itertools.pairwise(channels):
-        w = numbers.randn(m, c, kernel, kernel).astype(np.float32) / np.float32(kernel * c**0.5)
-        h = ops.relu(ops.conv(h, anyshape.constant(w), pads=[kernel // 2] * 4))
+        w = numbers.randn(m, c // groups, kernel, kernel).astype(np.float32) / np.float32(kernel * c**0.5)
+        h = ops.relu(ops.conv(h, anyshape.constant(w), pads=[kernel // 2] * 4, groups=groups))
     return anyshape.function([x], h)
 
 
@@ -192,6 +192,15 @@ def kernels(f: Function) -> list[str]:
 
 def test_layouts_begin_and_end_with_a_transpose() -> None:
     assert kernels(chain(256, 256, 256)) == ["transpose", "conv+relu", "conv+relu", "transpose"]
+
+
+@pytest.mark.parametrize(("groups", "pays"), [(2, True), (4, True), (8, False)])
+def test_groups_of_enough_channels_have_them_last(groups: int, pays: bool) -> None:
+    network, x = chain(128, 128, 128, groups=groups), np.random.RandomState(0).randn(2, 128, 5, 4).astype(np.float32)
+    assert ("transpose" in kernels(network)) is pays
+    np.testing.assert_allclose(
+        anyshape.compile(network)(x), anyshape.compile(network, kernels="interpret")(x), rtol=0, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("channels", [(8, 8), (16, 16, 16), (3, 16)])
@@ -212,7 +221,9 @@ def stack(taps: int, layers: int, channels: int = 32, **params: Any) -> Function
     return anyshape.function([x], h)
 
 
-@pytest.mark.parametrize("taps, layers, pays", [(7, 1, True), (5, 1, True), (3, 1, False), (3, 2, True)])
+@pytest.mark.parametrize(
+    "taps, layers, pays", [(7, 1, False), (7, 2, True), (5, 1, False), (3, 1, False), (3, 6, True)]
+)
 def test_windows_of_each_channel_pay_where_they_have_many_taps(taps: int, layers: int, pays: bool) -> None:
     assert ("transpose" in kernels(stack(taps, layers))) is pays
 

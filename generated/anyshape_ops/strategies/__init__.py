@@ -146,6 +146,7 @@ PROPERTIES = LazyProperties(
         "global_lp_pool": "normalisation.GLOBAL_LP_POOL",
         "dequantize_linear": "quantisation.DEQUANTIZE_LINEAR",
         "quantize_linear": "quantisation.QUANTIZE_LINEAR",
+        "quantized_range": "quantisation.QUANTIZED_RANGE",
         "matmul_integer": "quantisation.MATMUL_INTEGER",
         "matmul_integer_to_float": "quantisation.MATMUL_INTEGER_TO_FLOAT",
         "qlinear_matmul": "quantisation.QLINEAR_MATMUL",

@@ -34,7 +34,8 @@ class Target:
     `vector_bytes` is the widest vector worth using, `vector_registers` how many of them there are; `fma` says that
     a fused multiply-add is one instruction, `masks` that masked loads and stores are, `scalef` that AVX-512's
     multiplication by a power of two is there; `f16` that there are instructions between f16 and f32; `dots` that products of four bytes,
-    one with a sign and one without, are added up by one. `line_bytes` come from memory together.
+    one with a sign and one without, are added up by one; `permutes_bytes` that one picks any bytes of two vectors of 64. `line_bytes` come
+    from memory together.
     """
 
     triple: str
@@ -50,6 +51,7 @@ class Target:
     scalef: bool = False
     f16: bool = False
     dots: bool = False
+    permutes_bytes: bool = False
     line_bytes: int = _LINE
 
     @property
@@ -101,7 +103,12 @@ class Target:
         if level == "sse":
             off += [f for f in on if f in ("avx", "avx2", "fma", "fma4", "f16c", "xop")]
         limited = replace(
-            self, features=self.features + "".join(f",-{f}" for f in off), vector_registers=16, scalef=False, dots=dots
+            self,
+            features=self.features + "".join(f",-{f}" for f in off),
+            vector_registers=16,
+            scalef=False,
+            dots=dots,
+            permutes_bytes=False,
         )
         if level in ("avx2", "avxvnni"):
             return replace(limited, vector_bytes=min(32, self.vector_bytes))
@@ -182,5 +189,6 @@ def host_target() -> Target:
         scalef=scalef,
         f16=triple.startswith(("aarch64", "arm64")) or names.get("f16c", False),
         dots=dot_products(vector_bytes, dict(names)),
+        permutes_bytes=vector_bytes == 64 and names.get("avx512vbmi", False),
         line_bytes=_line_bytes(),
     )

@@ -10,7 +10,7 @@ over and shares with the constant. From there channels are followed through all 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from anyshape.dims import Size
@@ -32,8 +32,11 @@ FASTER, FASTER_PLAIN = 8, 32
 """A product of gathered rows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one with a single tap,
 which is a product of the image as it lies, less. `python -m benchmarks.layout_costs` prints what it saves."""
 LANES = 32
-TAPS = 6
-"""A window whose lanes are channels saves a cycle for so many of its products (`benchmarks.layout_costs` too)."""
+IN_GROUP = 32
+"""Channels of each group's results: of a product with fewer columns every step loads as many elements as it multiplies vectors."""
+TAPS = 25
+"""A window whose lanes are channels saves a cycle for so many of its products (`benchmarks.layout_costs` too): more than one of 3 x 3
+needs, since larger ones are as fast along rows."""
 
 
 def channels_last(schedule: Schedule, stated: GroupEquations) -> Schedule:
@@ -116,7 +119,7 @@ class _Layouts:
             constants = [values.get(e.tensor) for e in walk(weights) if isinstance(e, Read)]
             if len(reads) != 1 or not all(v is not None and v.constant is not None for v in constants):
                 continue
-            own = [k for k, i in enumerate(q.index) if i in weights.free - x.free]
+            own = [k for k, i in enumerate(q.index) if _is_of_group(i, weights.free - x.free, weights.free)]
             summed = set(product.summed)
             shared = [k for k, i in enumerate(reads[0].index) if i.free & summed and i.free <= weights.free]
             operand = values.get(reads[0].tensor)
@@ -251,6 +254,12 @@ class _Layouts:
             ahead.append(v.node)
 
 
+def _is_of_group(i: Expr, alone: Set[Var], known: Set[Var]) -> bool:
+    """Whether an index is a channel among those of a group, of which there are enough, or of all; which group it is, a constant knows."""
+    own = i.free & alone
+    return len(own) == 1 and i.free <= known and (i in own or all(_size(v.extent) >= IN_GROUP for v in own))
+
+
 def _is_at(i: Expr, v: Var) -> bool:
     """Whether an index is a variable, or that plus one of a single value: the channel of a group that has no other."""
     if isinstance(i, Apply) and i.op == "add":
@@ -269,7 +278,10 @@ def _counts(v: Value, axis: int) -> bool:
 
 
 def _number(shape: Sequence[Size] | None, axis: int) -> int:
-    n = (shape or ())[axis]
+    return _size((shape or ())[axis])
+
+
+def _size(n: Size) -> int:
     return n if isinstance(n, int) else LANES
 
 

@@ -9,19 +9,35 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from anyshape import dims
 from anyshape.dims import Size
 from anyshape.dtypes import F32, DType
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import contiguous
 from anyshape.lower.analyse.collapse import Rebuild
-from anyshape.lower.ir.dag import Access, Affine, Bound, Dag, DagNode, Load, LoopIndex, LoopVar, Reduction, affine, walk
+from anyshape.lower.ir.dag import (
+    Access,
+    Affine,
+    Bound,
+    Dag,
+    DagNode,
+    Load,
+    LoopIndex,
+    LoopVar,
+    Operation,
+    Reduction,
+    affine,
+    walk,
+)
 from anyshape.lower.ir.padded import padded_load
 from anyshape.lower.ir.stores import Store, below, reductions_of
 
+ROOM = 4096
+"""Elements of all copies of planes together, if that is more than one: with them and the results, a part of the first cache."""
 SLACK = 128
 """Elements past a plane that whole vectors may read or write: several of the longest."""
 ROWS = 8
@@ -48,18 +64,29 @@ class Moving:
         return self.spread * (self.tap.extent - 1)
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The elements where a row of a copy begins: `access` reads the original at `variable`, which is 0, and `value` is made of that."""
+
+    variable: LoopVar
+    access: Access
+    value: DagNode
+
+
 @dataclass(eq=False, kw_only=True)
 class Staged:
     """The copy: [channels][remainders][places], the places being those of windows and their reach beyond the last.
 
     `access` reads the original at `along`, one variable per dim that runs over `lengths`; the copy has `value`, which is made of that, and
-    `outside` where its bounds do not hold. `fixed` are variables that stand for small numbers, so that addresses share their products with
-    sizes.
+    `outside` where its bounds do not hold. `beginning` has the same value where a row begins, at a variable of its own for the last of
+    `along`, so that the masks of the first vectors are computed once for all rows. `fixed` are variables that stand for small numbers, so
+    that addresses share their products with sizes.
     """
 
     tensor: Tensor
     access: Access
     value: DagNode
+    beginning: Beginning
     outside: DagNode | None
     moving: tuple[Moving, ...]
     channels: tuple[LoopVar, ...]
@@ -69,6 +96,9 @@ class Staged:
     plane: Size
     channel_pitches: tuple[Size, ...]
     fixed: dict[int, LoopVar]
+    size: Size
+    slot: LoopVar | None
+    """Which of several copies of `size` elements it is, where planes are copied some ahead of the one that is reduced."""
 
     @property
     def remainder_pitches(self) -> tuple[int, ...]:
@@ -119,7 +149,7 @@ def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | Folde
     (r,) = reds
     if any(s.domain != r.domain or not s.access.is_plain for s in stores) or _has_checks(stores):
         return None
-    staging = _staged(dag, r, stores, spare=ROWS - 1)
+    staging = _staged(dag, r, stores, spare=ROWS - 1, several=True)
     if staging is None or staging[0].channels or _is_open(stores, staging[0]):
         return None
     staged, read = staging
@@ -128,9 +158,32 @@ def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | Folde
     folded = _folded(dag, staged, read, r)
     if folded is not None:
         return folded
+    staged, read = _widened(dag, staged, read, r)
     rows = [_taps(dag, staged, read, r.body, {}, row) for row in range(_rows_at_once(dag, r, read, staged))]
     taps, *below = (tuple(dag.red(r.kind, (), body, r.dtype) for body in bodies) for bodies in rows)
     return Windows(staged, taps, tuple(below))
+
+
+def _widened(dag: Dag, staged: Staged, read: _Read, r: Reduction) -> tuple[Staged, _Read]:
+    """The copy as f32 where the body takes floats of 16 bits as such, so that none is converted at a tap."""
+    users = [n for n in walk([r.body]) if read.node in n.inputs]
+    if not (read.node.dtype.is_float and read.node.dtype.bits == 16):
+        return staged, read
+    match users:
+        case [Operation("cast") as wide] if wide.dtype == F32:
+            return _copied_as(staged, F32, lambda n: dag.op("cast", F32, n)), replace(read, node=wide)
+    return staged, read
+
+
+def _copied_as(staged: Staged, dtype: DType, value_of: Callable[[DagNode], DagNode]) -> Staged:
+    """A copy of what is made of each element."""
+    return replace(
+        staged,
+        tensor=Tensor("staged", dtype, staged.tensor.shape),
+        value=value_of(staged.value),
+        beginning=replace(staged.beginning, value=value_of(staged.beginning.value)),
+        outside=None if staged.outside is None else value_of(staged.outside),
+    )
 
 
 def _rows_at_once(dag: Dag, r: Reduction, read: _Read, staged: Staged) -> int:
@@ -145,9 +198,9 @@ def _folded(dag: Dag, staged: Staged, read: _Read, r: Reduction) -> Folded | Non
     if len(staged.moving) < 2 or r.dtype != r.body.dtype or r.dtype.is_narrow or r.dtype.kind == "bool":
         return None
     dtype = F32 if r.dtype.is_float and r.dtype.bits == 16 else r.dtype
-    value, outside = (None if n is None else _body_of(dag, r, read, n, dtype) for n in (staged.value, staged.outside))
+    copy = _copied_as(staged, dtype, lambda n: _body_of(dag, r, read, n, dtype))
     seen_from = {v for m in staged.moving for v in (m.position, m.tap)}
-    if value is None or value.domain & seen_from or (outside is not None and outside.domain):
+    if copy.value.domain & seen_from or (copy.outside is not None and copy.outside.domain):
         return None
     *others, last = staged.moving
     remainders = list(dict.fromkeys(last.spread * k % last.step for k in _turns(last)))
@@ -156,7 +209,6 @@ def _folded(dag: Dag, staged: Staged, read: _Read, r: Reduction) -> Folded | Non
         for k in (next(k for k in _turns(last) if last.spread * k == remainder) for remainder in remainders)
     ]
     taps = [divmod(last.spread * k, last.step) for k in _turns(last)]
-    copy = replace(staged, tensor=Tensor("staged", dtype, staged.tensor.shape), value=value, outside=outside)
     return Folded(copy, r, tuple(columns), tuple((remainders.index(k), shift) for shift, k in taps))
 
 
@@ -171,7 +223,7 @@ def staged_taps(
 ) -> tuple[Staged, dict[tuple[int, ...], DagNode]] | None:
     """The copy that a summed value is read from, if it is seen through windows and nothing else is summed over; and the value at each
     tap."""
-    staging = _staged(dag, r, stores, value)
+    staging = _staged(dag, r, stores, value, several=True)
     if staging is None or _is_open(stores, staging[0]) or _is_row(staging[0]):
         return None
     staged, read = staging
@@ -226,8 +278,10 @@ def _staged(
     body: DagNode | None = None,
     stored_along: bool = True,
     spare: int = 0,
+    several: bool = False,
 ) -> tuple[Staged, _Read] | None:
-    """The one read of the body that sees windows, and its copy, which has room for `spare` more rows of results."""
+    """The one read of the body that sees windows, and its copy, which has room for `spare` more rows of results; `several`: of planes
+    there are some at a time."""
     over, shared = r.variables, stores[0].variables
     along = {v for v in shared if not stored_along or all(s.access.address.coefficient(v) == 1 for s in stores)}
     body = r.body if body is None else body
@@ -244,7 +298,7 @@ def _staged(
     if math.prod(n for n in taps if isinstance(n, int)) > TAPS or any(v not in access.domain for v in over):
         return None
     channels = tuple(v for v in over if all(v is not m.tap for m in pairs))
-    return _copy(dag, read, pairs, channels, spare), read
+    return _copy(dag, read, pairs, channels, spare, several), read
 
 
 def _moving(
@@ -322,7 +376,9 @@ def _is_bounded(x: Access, m: Moving) -> bool:
     return any(b.index.coefficient(m.tap) != 0 for b in x.bounds)
 
 
-def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[LoopVar, ...], spare: int) -> Staged:
+def _copy(
+    dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[LoopVar, ...], spare: int, several: bool
+) -> Staged:
     access = read.load.access
     lengths = tuple(m.step * (m.position.extent - 1) + m.reach + 1 for m in pairs)
     places = [m.position.extent + m.reach // m.step for m in pairs]
@@ -337,17 +393,19 @@ def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[Loop
         channel_pitches.insert(0, size)
         size = size * v.extent
     along = tuple(dag.variable(n) for n in lengths)
-    moved = _Along(dag, pairs, along)
+    start = dag.variable(lengths[-1])
+    first = _Along(dag, pairs, (*along[:-1], start)).access(access)
     numbers = {k for m in pairs for k in range(max(m.reach // m.step + 1, 1) + spare)} | set(
         range(math.prod(m.step for m in pairs))
     )
     fixed = {k: dag.variable(k + 1) for k in sorted(numbers)}
-    tensor = Tensor("staged", read.node.dtype, (size,))
-    original = moved.access(access)
+    tensor = Tensor("staged", read.node.dtype, (dims.maximum(size, ROOM) if several else size,))
+    original = _Along(dag, pairs, along).access(access)
     return Staged(
         tensor=tensor,
         access=original,
         value=dag.load(original),
+        beginning=Beginning(start, first, dag.load(first)),
         outside=read.outside,
         moving=pairs,
         channels=channels,
@@ -357,6 +415,8 @@ def _copy(dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[Loop
         plane=plane,
         channel_pitches=tuple(channel_pitches),
         fixed=fixed,
+        size=size,
+        slot=dag.variable(ROOM) if several else None,
     )
 
 
@@ -419,6 +479,8 @@ def _turns(m: Moving) -> range:
 
 def _address(staged: Staged, numbers: tuple[int, ...], merged: dict[LoopVar, LoopVar], row: int = 0) -> Affine:
     terms: list[tuple[LoopVar, Size]] = list(zip(staged.channels, staged.channel_pitches, strict=True))
+    if staged.slot is not None:
+        terms.append((staged.slot, staged.size))
     plane, offset, rows = 0, 0, staged.moving[-2] if row else None
     for m, k, pitch, planes in zip(staged.moving, numbers, staged.pitches, staged.remainder_pitches, strict=True):
         shift, remainder = divmod(m.spread * k, m.step)

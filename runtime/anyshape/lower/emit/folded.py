@@ -7,6 +7,7 @@ takes one instruction a tap where the copy, as it was filled, had no NaN; there 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
@@ -14,7 +15,7 @@ from anyshape.lower.analyse.windows import Folded
 from anyshape.lower.emit import elementwise, reduction
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.nest import Sums, nest, nest_carrying
-from anyshape.lower.emit.windows import fill, fill_pads, over_planes, prepare
+from anyshape.lower.emit.windows import fill, fill_pads, over_copied_planes, prepare
 from anyshape.lower.llvm.types import I1, Val
 from anyshape.lower.schedule.tree import Scope
 
@@ -33,23 +34,22 @@ def emit_folded(ctx: KernelContext, scope: Scope) -> None:
     def rows(ignores_nan: bool) -> None:
         nest(ctx, positions[:-1], _Row(ctx, scope, folded, ignores_nan).emit)
 
-    def plane() -> None:
-        if not watched:
-            fill(ctx, staged, pads=False)
+    start: list[Val] = []
+    if watched:
+        outside = None if staged.outside is None else ctx.values.of(staged.outside)
+        start = [f.splat(0 if outside is None else f.fcmp("uno", outside, outside), ctx.lanes, I1)]
+
+    def reduced(seen: Sequence[Val]) -> None:
+        if not seen:
             rows(False)
             return
-        pad = f.splat(0, ctx.lanes, I1)
-        if staged.outside is not None:
-            outside = ctx.values.of(staged.outside)
-            pad = f.splat(f.fcmp("uno", outside, outside), ctx.lanes)
-        (seen,) = fill(ctx, staged, pads=False, seen_nan=[pad])
-        has_nan = f.reduce("or", seen)
+        has_nan = f.reduce("or", seen[0])
         with ctx.levels.when(has_nan):
             rows(False)
         with ctx.levels.when(f.not_(has_nan)):
             rows(True)
 
-    over_planes(ctx, planes, plane)
+    over_copied_planes(ctx, planes, staged, start, lambda seen: fill(ctx, staged, pads=False, seen_nan=seen), reduced)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from anyshape.dims import Size
 from anyshape.dtypes import BOOL
 from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
-from anyshape.lower.emit import elementwise
+from anyshape.lower.emit import byte_tables, elementwise
 from anyshape.lower.emit.bounds import check_access, lanes_inside
 from anyshape.lower.emit.failure_report import ReportedElements
 from anyshape.lower.emit.levels import Buffer, Levels
@@ -154,6 +154,9 @@ class Values:
         padded = padded_load(n)
         if padded is not None:
             return self.padded_value(n, padded, copy)
+        looked_up = self._looked_up(n, copy) if self.f.target.permutes_bytes else None
+        if looked_up is not None:
+            return looked_up
         wide = n.dtype.is_float and n.dtype.bits >= 32
         if n.name == "div" and wide and self._by_reduction(n):
             return self.f.mul(*self._level(self.of(n.args[0], copy), self.reciprocal(n.args[1], copy)))
@@ -174,6 +177,19 @@ class Values:
         if lanes:
             value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)
         return self.f.select(inside, value, other)
+
+    def _looked_up(self, n: Operation, copy: int) -> Val | None:
+        """The value from a table of all bytes, if it is a function of one."""
+        function = byte_tables.byte_function(n)
+        if function is None or any(self.levels.depth(m) > 0 for m in function.fixed):
+            return None
+        keys = [("byte table", n, k) for k in range(byte_tables.PARTS)]
+        table = [part for k in keys if (part := self.levels.find(k)) is not None]
+        if not table:
+            with self.levels.at(0):
+                parts = byte_tables.fill(self.f, function, self.of)
+                table = [self.levels.remember(k, part) for k, part in zip(keys, parts, strict=True)]
+        return byte_tables.look_up(self.f, table, self.of(function.of, copy))
 
     def _by_reduction(self, n: Operation) -> bool:
         """Whether the divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.
@@ -218,18 +234,22 @@ class Values:
         """The address for the first lane of the first copy, summed level by level, outermost first.
 
         Terms along the lanes that are not contiguous, and computed indices that vary along them, are left to the caller.
-        Variables that are not bound yet are left out, which gives the part of an address that can be made early.
+        Variables that are not bound yet are left out, which gives the part of an address that can be made early. Those of variables that
+        are numbers come last: the taps of a window have all else in common.
         """
         vector = None if self.vector is None else self.vector.variable
         byterm: dict[int, list[tuple[DagNode | LoopVar | Val, Size]]] = {}
         fixed_part, steps = self.sizes.stepped(address.offset)
         if steps:
             byterm[self.levels.step_depth((address.offset,))] = [*steps]
+        numbers: list[tuple[Val, Size]] = []
         for v, c in address.terms:
             c = self.sizes.coefficient(c)
             if (v is vector and c != 1) or v not in self.levels.level_of:
                 continue
-            if c != 0:
+            if self.levels.indices[v].number is not None and not isinstance(c, int):
+                numbers.append((self.levels.indices[v], c))
+            elif c != 0:
                 byterm.setdefault(self.levels.level_of[v], []).append((v, c))
         for n, c in address.lets:
             if not self.varies(n) and all(v in self.levels.level_of for v in n.domain):
@@ -239,6 +259,10 @@ class Values:
         key: tuple[Any, ...] = ("address", t, vector)
         if not isinstance(fixed_part, int):
             byterm.setdefault(0, [])
+        row = max(
+            (self.levels.level_of[v] for v, _ in address.terms if v in self.levels.level_of and v is not vector),
+            default=0,
+        )
         for depth in sorted(byterm):
             fixed = fixed_part if depth == min(byterm) and not isinstance(fixed_part, int) else 0
             key = (*key, depth, fixed, tuple((x, c) for x, c in byterm[depth]))
@@ -246,9 +270,23 @@ class Values:
             if known is None:
                 with self.levels.at(depth):
                     parts = [(self.term(x), c) for x, c in byterm[depth]]
-                    known = self.levels.remember(key, self.f.gep(pointer, self.sizes.offset(parts, fixed), element))
+                    known = self.f.gep(pointer, self.sizes.offset(parts, fixed), element)
+                    if depth == row and self.memory.is_padded(t):
+                        known = self.f.opaque(known)
+                    self.levels.remember(key, known)
             pointer = known
+        if numbers:
+            pointer = self.f.gep(pointer, self._offset_of(numbers), element)
         return self.f.gep(pointer, fixed_part, element) if isinstance(fixed_part, int) else pointer
+
+    def _offset_of(self, numbers: Sequence[tuple[Val, Size]]) -> Val:
+        """A sum of numbers times sizes, as far out as the sizes are known."""
+        key = ("offset", *((n.number, c) for n, c in numbers))
+        known = self.levels.find(key)
+        if known is None:
+            with self.levels.at(self.levels.step_depth([c for _, c in numbers])):
+                known = self.levels.remember(key, self.sizes.offset([*numbers]))
+        return known
 
     def term(self, x: DagNode | LoopVar | Val) -> Val:
         return x if isinstance(x, Val) else self.levels.indices[x] if isinstance(x, LoopVar) else self.of(x)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial, reduce
 
-from anyshape.lower.analyse.windows import Staged
+from anyshape.lower.analyse.windows import ROOM, Staged
 from anyshape.lower.emit import elementwise
-from anyshape.lower.emit.context import KernelContext
+from anyshape.lower.emit.context import KernelContext, Range
 from anyshape.lower.emit.inner_loop import accumulate
 from anyshape.lower.emit.nest import Sums, nest, nest_carrying
 from anyshape.lower.emit.value import Vector
-from anyshape.lower.ir.dag import Bound, LoopVar, Reduction
+from anyshape.lower.ir.dag import Access, Bound, DagNode, LoopVar, Reduction
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.interleaving import separated
 from anyshape.lower.llvm.types import I32, I64, Val, const
@@ -43,8 +43,11 @@ def emit_windows(ctx: KernelContext, scope: Scope) -> None:
     taps = () if red is None else (windows.taps, *windows.below)
     last = ctx.f.sub(ctx.sizes.of(positions[-2].extent), 1) if len(taps) > 1 else const(I64, 0)
 
-    def plane() -> None:
+    def copied(carried: Sequence[Val]) -> list[Val]:
         fill(ctx, windows.staged, pads=False)
+        return [*carried]
+
+    def reduced(_: Sequence[Val]) -> None:
         if len(taps) < 2:
             nest(ctx, positions, partial(results, None), vector=positions[-1], tiers=(VECTORS,) if taps else ())
         else:
@@ -88,7 +91,7 @@ def emit_windows(ctx: KernelContext, scope: Scope) -> None:
                     for copy, value in enumerate(values):
                         ctx.values.store(s.access, value, copy)
 
-    over_planes(ctx, planes, plane)
+    over_copied_planes(ctx, planes, windows.staged, [], copied, reduced)
 
 
 @contextmanager
@@ -116,23 +119,59 @@ def _totals(
 
 def over_planes(ctx: KernelContext, variables: Sequence[LoopVar], body: Callable[[], None]) -> None:
     """Loops over all planes, shared out over the parts."""
-    f = ctx.f
+    first, last = _share_of_planes(ctx, variables)
+    with ctx.levels.loop(first, last, 1) as iteration:
+        _bind_plane(ctx, variables, iteration.index)
+        body()
+
+
+def _share_of_planes(ctx: KernelContext, variables: Sequence[LoopVar]) -> Range:
     count = const(I64, 1)
     for v in variables:
-        count = f.mul(count, ctx.sizes.of(v.extent))
-    first, last = ctx.parts.share(count)
-    with ctx.levels.loop(first, last, 1) as iteration:
-        number = iteration.index
-        for v in reversed(variables):
-            quotient = f.binary("udiv", number, ctx.sizes.of(v.extent))
-            ctx.levels.bind(v, f.sub(number, f.mul(quotient, ctx.sizes.of(v.extent))))
-            number = quotient
-        body()
+        count = ctx.f.mul(count, ctx.sizes.of(v.extent))
+    return ctx.parts.share(count)
+
+
+def _bind_plane(ctx: KernelContext, variables: Sequence[LoopVar], number: Val) -> None:
+    f = ctx.f
+    for v in reversed(variables):
+        quotient = f.binary("udiv", number, ctx.sizes.of(v.extent))
+        ctx.levels.bind(v, f.sub(number, f.mul(quotient, ctx.sizes.of(v.extent))))
+        number = quotient
+
+
+def over_copied_planes(
+    ctx: KernelContext,
+    variables: Sequence[LoopVar],
+    staged: Staged,
+    start: Sequence[Val],
+    copy: Callable[[Sequence[Val]], list[Val]],
+    body: Callable[[Sequence[Val]], None],
+) -> None:
+    """Loops over all planes, shared out over the parts: some are copied one after the other, then they are reduced. What has just been
+    stored in pieces would be waited for by the vectors that read it across these. `copy` carries values on from `start`; `body` gets
+    them."""
+    f, levels, slot = ctx.f, ctx.levels, staged.slot
+    assert slot is not None
+    first, last = _share_of_planes(ctx, variables)
+    size = ctx.sizes.of(staged.size)
+    count = f.smax(f.binary("udiv", const(I64, ROOM), size), 1)
+    with levels.loop(first, last, count) as several:
+        stop = f.smin(f.add(several.index, count), last)
+        with levels.loop(several.index, stop, 1, start) as iteration:
+            _bind_plane(ctx, variables, iteration.index)
+            levels.bind(slot, f.sub(iteration.index, several.index))
+            iteration.next(copy(iteration.carried))
+        with levels.loop(several.index, stop, 1) as reduced:
+            _bind_plane(ctx, variables, reduced.index)
+            levels.bind(slot, f.sub(reduced.index, several.index))
+            body(iteration.results)
 
 
 def prepare(ctx: KernelContext, staged: Staged) -> None:
     """Reserves scratch for the copy, and binds the numbers that addresses are made of."""
     ctx.memory.place(staged.tensor, padded=True)
+    ctx.levels.bind(staged.beginning.variable, const(I64, 0))
     for number, v in staged.fixed.items():
         ctx.levels.bind(v, const(I64, number))
 
@@ -162,8 +201,10 @@ def fill(ctx: KernelContext, staged: Staged, pads: bool = True, seen_nan: Sequen
     """Writes the copy, the variables outside of it being bound; without `pads`, rows of nothing but pads are left as they are. Returns
     `seen_nan`, if there is one, with the lanes that have met NaN."""
 
+    slot = const(I64, 0) if staged.slot is None else ctx.levels.indices[staged.slot]
+
     def rows(sums: Sums) -> Sums:
-        return [_rows(ctx, staged, 0, const(I64, 0), pads, sums[0])]
+        return [_rows(ctx, staged, 0, ctx.f.mul(slot, ctx.sizes.of(staged.size)), pads, sums[0])]
 
     return nest_carrying(ctx, staged.channels, [[*seen_nan]], rows)[0]
 
@@ -205,25 +246,48 @@ class _Row:
         self.element = elementwise.memory_type(staged.tensor.dtype)
 
     def emit(self, seen_nan: Sequence[Val]) -> list[Val]:
-        ctx, f, step, lanes = self.ctx, self.ctx.f, self.step, self.lanes
-        copies = step
-        with ctx.levels.loop(0, self.length, copies * lanes, seen_nan) as iteration:
-            ctx.levels.bind(self.staged.along[-1], iteration.index)
-            left = f.convert("trunc", f.smin(f.sub(self.length, iteration.index), copies * lanes), I32)
-            masks = tuple(f.tail_mask(left, lanes, copy * lanes) for copy in range(copies))
-            with ctx.values.along(Vector(self.staged.along[-1], lanes, masks)):
-                values = [self.value(copy) for copy in range(copies)]
-                self.store(values, iteration.index)
-            iteration.next([reduce(self.watched, values, seen) for seen in iteration.carried])
+        """Emits the first vectors, and a loop over those of rows that are longer."""
+        levels, staged, count = self.ctx.levels, self.staged, self.step * self.lanes
+        start = staged.beginning
+        seen = self.vectors(start.variable, const(I64, 0), start.access, start.value, self.first_masks(), seen_nan)
+        with levels.loop(count, self.length, count, seen) as iteration:
+            levels.bind(staged.along[-1], iteration.index)
+            masks = self.masks(self.ctx.f.sub(self.length, iteration.index))
+            carried = iteration.carried
+            iteration.next(self.vectors(staged.along[-1], iteration.index, staged.access, staged.value, masks, carried))
         return [*iteration.results]
+
+    def masks(self, left: Val) -> list[Val]:
+        """Which lanes exist of as many vectors as the step has remainders, where so many elements are left."""
+        f, lanes = self.ctx.f, self.lanes
+        count = f.convert("trunc", f.smin(left, self.step * lanes), I32)
+        return [f.tail_mask(count, lanes, copy * lanes) for copy in range(self.step)]
+
+    def first_masks(self) -> list[Val]:
+        """Those of the beginning of a row, the same for all rows."""
+        levels, keys = self.ctx.levels, [("beginning", self.staged.tensor, copy) for copy in range(self.step)]
+        known = [mask for k in keys if (mask := levels.find(k)) is not None]
+        if known:
+            return known
+        with levels.at(levels.step_depth((self.staged.lengths[-1],))):
+            return [levels.remember(k, mask) for k, mask in zip(keys, self.masks(self.length), strict=True)]
+
+    def vectors(
+        self, along: LoopVar, index: Val, access: Access, value: DagNode, masks: Sequence[Val], seen_nan: Sequence[Val]
+    ) -> list[Val]:
+        """Stores vectors of the copy from an index on; returns `seen_nan` with what is NaN among them."""
+        with self.ctx.values.along(Vector(along, self.lanes, tuple(masks))):
+            values = [self.value(value, access, copy) for copy in range(self.step)]
+            self.store(values, index)
+        return [reduce(self.watched, values, seen) for seen in seen_nan]
 
     def watched(self, seen_nan: Val, value: Val) -> Val:
         return self.ctx.f.or_(seen_nan, self.ctx.f.fcmp("uno", value, value))
 
-    def value(self, copy: int) -> Val:
+    def value(self, element: DagNode, access: Access, copy: int) -> Val:
         ctx, f, staged = self.ctx, self.ctx.f, self.staged
-        value = f.splat(ctx.values.of(staged.value, copy), self.lanes)
-        asked = [b for b in staged.access.bounds if b not in ctx.values.holding]
+        value = f.splat(ctx.values.of(element, copy), self.lanes)
+        asked = [b for b in access.bounds if b not in ctx.values.holding]
         inside = ctx.values.conjunction(ctx.values.inside(asked, copy), ctx.values.mask(copy))
         if staged.outside is not None and inside is not None:
             value = f.select(f.splat(inside, self.lanes), value, f.splat(ctx.values.of(staged.outside), self.lanes))

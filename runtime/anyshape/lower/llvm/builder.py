@@ -349,6 +349,11 @@ class FunctionBuilder(Emitter):
         result = PTR.vector(i.type.lanes)
         return self.emit(result, f"getelementptr {element.scalar}, {base}, {i}")
 
+    def opaque(self, pointer: Val) -> Val:
+        """The same pointer, of which LLVM does not know how it changes in loops around: it would keep an address for each of many places
+        beside it up to date, in memory."""
+        return self.emit(pointer.type, f"freeze {pointer}")
+
     def load(self, base: Val, type_: Type, index: Operand = 0, align: int = 0, again: bool = False) -> Val:
         """Loads `type_` (a vector takes its lanes from consecutive elements) at element `index`.
 
