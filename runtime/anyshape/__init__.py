@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from anyshape.expansion.gradient import gradients
     from anyshape.frontends.onnx.simplified import simplify
     from anyshape.frontends.onnxruntime_api import InferenceSession
+    from anyshape.frontends.symbolic_shapes import shapes
     from anyshape.graph.building import function, input
     from anyshape.graph.function import Function
     from anyshape.graph.parse import parse
@@ -35,7 +36,7 @@ _MODULES = {
     "gradients": "anyshape.expansion.gradient",
     "einsum": "anyshape.subscripts", "load": "anyshape.vm.executable.saved", "parse": "anyshape.graph.parse",
     "profile": "anyshape.vm.executable.profile", "seed": "anyshape.equations.entropy",
-    "simplify": "anyshape.frontends.onnx.simplified",
+    "shapes": "anyshape.frontends.symbolic_shapes", "simplify": "anyshape.frontends.onnx.simplified",
 }  # fmt: skip
 _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
@@ -67,6 +68,7 @@ __all__ = [
     "policies",
     "profile",
     "seed",
+    "shapes",
     "simplify",
 ]
 

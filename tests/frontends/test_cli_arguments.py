@@ -69,6 +69,15 @@ REFUSED = [
     (["bench", "gone.onnx"], "gone.onnx"), (["bench", "m.onnx", "--shape", "z=2x4"], "has no input 'z'"),
     (["profile", "m.anyshape"], "is a saved model"), (["diff", "m.anyshape"], "is a saved model"),
     (["run", "m.onnx", "--dim=--"], "--dim has no value"), (["run", "m.onnx", "--output-dir=--"], "--output-dir has no value"),
+    (["simplify", "m.onnx"], "the file to write as its second argument"), (["simplify", "m.onnx", "o", "p", "--check"], "unrecognized"),
+    (["simplify", "m.onnx", "--shapes-only", "--check"], "does not simplify"),
+    (["simplify", "m.onnx", "o", "--failures"], "--failures asks about shapes: pass --shapes-only too"),
+    (["simplify", "m.onnx", "--shapes-only", "--solve", "y=1xx2"], "--solve must be NAME=1x512"),
+    (["simplify", "m.onnx", "--shapes-only", "--solve", "z=1x4"], "has no value 'z'"),
+    (["simplify", "m.onnx", "--shapes-only", "--solve", "y=1"], "of 2 dims"),
+    (["simplify", "m.onnx", "--shapes-only", "--up-to", "-1"], "from 0 to 1000000"),
+    (["simplify", "m.onnx", "--shapes-only", "--solve=--"], "--solve has no value"),
+    (["simplify", "m.anyshape", "--shapes-only"], "it is a saved model"),
     (["show", "m.anyshape"], "`anyshape explain m.anyshape` describes a model"),
 ]  # fmt: skip
 
@@ -86,7 +95,8 @@ def test_what_is_refused(words: list[str], said: str, path: str, capsys: pytest.
 @pytest.mark.parametrize("words", [
     ["run", "m.onnx", "--seed", "9223372036854775807"], ["run", "m.onnx", "--repeat", "0"], ["run", "m.onnx", "--ints=-5:5"],
     ["diff", "m.onnx", "--tolerance", "0"], ["diff", "m.onnx", "--tolerance", "inf"], ["run", "m.onnx", "--dim", "batch=1:"],
-    ["run", "m.anyshape", "--threads", "1"], ["explain", "m.anyshape"],
+    ["run", "m.anyshape", "--threads", "1"], ["explain", "m.anyshape"], ["simplify", "m.onnx", "--shapes-only", "--up-to", "0"],
+    ["simplify", "m.onnx", "--shapes-only", "--solve", "y=?x4", "s.onnx"], ["simplify", "m.onnx", "--failures", "--shapes-only"],
 ])  # fmt: skip
 def test_what_is_taken(words: list[str], path: str) -> None:
     if words[0] == "diff":
@@ -158,6 +168,20 @@ JSON = {
     "diff": (["m.onnx"], {"inputs", "chosen", "tolerance", "outputs", "agree"}),
     "show": (["exp", "--stage", "relation"], {"op", "stages"}),
 }
+SHAPES = {
+    "changes",
+    "model",
+    "inputs",
+    "outputs",
+    "values",
+    "dims",
+    "data",
+    "conditions",
+    "unsupported",
+    "solved",
+    "failures",
+    "written",
+}
 
 
 def test_every_command_answers_in_json(path: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,6 +193,8 @@ def test_every_command_answers_in_json(path: str, capsys: pytest.CaptureFixture[
         assert set(json.loads(out)) == keys and not err, name
     assert main(["explain", "m.onnx", "--memory", "--timings", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"memory", "timings"}
+    assert main(["simplify", "m.onnx", "--shapes-only", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == SHAPES
     assert main(["run", "gone.onnx", "--json"]) == 2
     out, err = capsys.readouterr()
     assert json.loads(out)["error"] == "ModelError" and json.loads(out)["message"] in err
@@ -238,7 +264,7 @@ def test_output_that_cannot_be_written(path: str) -> None:
 VALUES = (
     "", "0", "1", "2", "-1", "3:1", "1:3", "0:", "²", "٣", "9" * 30, "1" * 5000, "nan", "inf", "-inf", "1e-3", "x", "x=",
     "=x", "x=3", "x=²x4",
-    "x=2x4",
+    "x=2x4", "y=2x4", "y=?x4",
     "x=scalar", "x=[1, 2]", "x=[[1.0]", "x=[null]", "x={}", 'x="a"', "x=m.onnx", "x=a.npy", "x=a.npz", "x=bad.npz", "x=none.npy", "batch=3",
     "batch=0:", "batch=5:2", "batch=²", "m.onnx", "m.anyshape", "nothing", "/dev/null", "/dev/full", "fifo", ".", "a\0b", "\udcff", "exp",
     "relation", "all", "axis=0", "axis=[", "x=" + "[" * 3000, "=", "--", "-",

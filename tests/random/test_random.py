@@ -121,3 +121,16 @@ def test_onnx_draws_the_same_with_a_seed_and_not_without():
     seeded, other, free = model(seed=4.0), model(seed=5.0), model()
     assert np.array_equal(seeded(), seeded()) and not np.array_equal(seeded(), other())
     assert not np.array_equal(free(), free())
+
+
+@pytest.mark.parametrize("operator", ["RandomUniformLike", "RandomNormalLike", "Bernoulli"])
+@pytest.mark.parametrize("number", [None, TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16])
+def test_what_is_drawn_like_an_input_has_its_dtype_or_another(operator, number):
+    said = {} if number is None else {"dtype": number}
+    node, x = helper.make_node(operator, ["x"], ["y"], **said), np.full((4, 3), 0.5, np.float32)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])]
+    y = helper.make_tensor_value_info("y", number or TensorProto.FLOAT, ["n", 3])
+    f = anyshape.compile(
+        helper.make_model(helper.make_graph([node], "g", inputs, [y]), opset_imports=[helper.make_opsetid("", 17)])
+    )
+    assert f(x).shape == (4, 3) and f(x).dtype == helper.tensor_dtype_to_np_dtype(number or TensorProto.FLOAT)

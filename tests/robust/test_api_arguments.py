@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
+import onnx
 import pytest
 
 import anyshape
@@ -52,11 +53,15 @@ RIGHT: dict[str, Any] = {
     anyshape.constant(1.0).type.dtype, "shape": (3,), "path_or_bytes": FUNCTION, "device": "CPU", "node": None,
 }  # fmt: skip
 MODEL = exp_model()
+SHAPES = anyshape.shapes(onnx.parser.parse_model(
+    """<ir_version: 8, opset_import: ["" : 17]> g (float[n] x, float[3] w) => (float[k] y) { y = Add(x, w) }"""
+))  # fmt: skip
 SAVED = Path(tempfile.mkdtemp()) / "model"
 EXE.save(SAVED)
 RIGHT_OF: dict[str, dict[str, Any]] = {
     "Function": {"params": [X], "results": [ops.exp(X)]}, "Value": {"type": X.type}, "function": {"inputs": [X]}, "load": {"path": SAVED},
     "control.loop": {"body": lambda k, *v: v, "carried": [X]}, "control.function": {"results": ["f32[n]"]}, "simplify": {"model": MODEL},
+    "shapes": {"model": MODEL}, "Shapes.solve": {"shapes": {"y": (3,)}}, "Shapes.smallest_failure": {"condition": SHAPES.conditions[0]},
     "gradients": {"of": ops.sum(ops.exp(X)), "by": [X]}, "lists.optional": {"value": X}, "Executable.save": {"path": SAVED},
     "onnx_backend.is_compatible": {"model": MODEL}, "onnx_backend.run_node": {"node": MODEL.graph.node[0], "inputs": [FEED["x"]]},
     "einsum": {"equation": "i->"}, "Executable.__call__": {"x": FEED["x"]},
@@ -77,7 +82,7 @@ def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
         else:
             yield name, found
     session = InferenceSession(FUNCTION)
-    for what, instance in (("Executable", EXE), ("InferenceSession", session)):
+    for what, instance in (("Executable", EXE), ("InferenceSession", session), ("Shapes", SHAPES)):
         yield from (
             (f"{what}.{n}", f) for n, f in inspect.getmembers(instance, inspect.ismethod) if not n.startswith("_")
         )

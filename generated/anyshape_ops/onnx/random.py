@@ -43,7 +43,7 @@ def random_uniform_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/random.yaml:70
 def random_uniform_like_1(n: OnnxNode) -> Sequence[Value]:
-    dtype_ = n.attr("dtype", dtype_of(n, n.input(0)))
+    dtype_ = n.attr_dtype("dtype", dtype_of(n, n.input(0)))
     return [
         api.random_uniform(
             _own_seed(n),
@@ -71,7 +71,7 @@ def random_normal_1(n: OnnxNode) -> Sequence[Value]:
 
 # specs/random.yaml:100
 def random_normal_like_1(n: OnnxNode) -> Sequence[Value]:
-    dtype_ = n.attr("dtype", dtype_of(n, n.input(0)))
+    dtype_ = n.attr_dtype("dtype", dtype_of(n, n.input(0)))
     return [
         api.random_normal(
             _own_seed(n),

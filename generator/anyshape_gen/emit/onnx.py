@@ -304,7 +304,7 @@ class _Terms:
 
     def _attr(self, e: AttrRead, dtype: bool = False) -> str:
         """Emits the read of an attribute: as a dtype where one is required, or where its default is one."""
-        dtype = dtype or (isinstance(e.default, Name) and e.default.id in (*DTYPES, *OTHER_DTYPES))
+        dtype = dtype or _is_dtype(e.default)
         default = f", {self.text(e.default)}" if e.default is not None else ""
         read = f"n.attr{'_dtype' if dtype else ''}({quoted(e.name)}{default})"
         if isinstance(e.default, Str) and e.default.value and not self.verbatim:
@@ -448,3 +448,10 @@ class _Terms:
             for p in message.parts
         )
         return f'f"{words}"'
+
+
+def _is_dtype(default: Node | None) -> bool:
+    """Whether the default of an attribute is a dtype: one of the language, or that of a value."""
+    if isinstance(default, Call):
+        return default.func == "dtype_of"
+    return isinstance(default, Name) and default.id in (*DTYPES, *OTHER_DTYPES)

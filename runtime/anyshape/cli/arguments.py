@@ -74,6 +74,18 @@ def shapes(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return sizes
 
 
+def partial_shapes(words: Sequence[str]) -> dict[str, tuple[int | None, ...]]:
+    """Parses shapes that values are to have: `y=1x512`, `y=?x512` with any first dim, or `y=scalar`."""
+    form = "NAME=1x512, with ? for any size (or NAME=scalar)"
+    sizes: dict[str, tuple[int | None, ...]] = {}
+    for name, text in named(words, "--solve", form).items():
+        pieces = [] if text == "scalar" else text.split("x")
+        sizes[name] = tuple(None if p == "?" else whole(p) for p in pieces)
+        if any(n is None and p != "?" for n, p in zip(sizes[name], pieces)):
+            raise ArgumentError(f"--solve must be {form} of 64 bits, got {name}={text}")
+    return sizes
+
+
 def dims(words: Sequence[str]) -> dict[str, int | tuple[int, int | None]]:
     """Parses sizes and bounds of named dims: `batch=8`, `seq=1:512`, or `seq=1:` for no upper bound."""
     form = "NAME=8, NAME=1:512 or NAME=1:"

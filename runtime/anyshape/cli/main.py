@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
 Command = Callable[["Executable", argparse.Namespace], Answer]
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-_REPEATED = ("at", "dim", "input", "param", "shape", "stage")
+_REPEATED = ("at", "dim", "input", "param", "shape", "solve", "stage")
 """Options that may be passed more than once"""
 MOST_CALLS = 1_000_000
 """The most calls that --repeat may ask for"""
+MOST_SIZE = 1_000_000
+"""The largest number that --up-to may ask for"""
 
 _DESCRIPTION = "Compile ONNX models with unknown shapes once, and run them at any shape."
 _EXAMPLES = """\
@@ -48,6 +50,8 @@ _EXAMPLES = """\
   anyshape compile bert.onnx --dim batch=1:64 --dim seq=1:512 --timings
   anyshape compile bert.onnx -o bert.anyshape            save it, to be run by: anyshape run bert.anyshape
   anyshape simplify bert.onnx small.onnx --check         an equal model with fewer nodes, for any runtime
+  anyshape simplify bert.onnx --shapes-only --failures   symbolic shapes, what must hold of dims, and the smallest inputs that fail
+  anyshape simplify bert.onnx --shapes-only --solve last_hidden_state=1x512x256
   anyshape diff model.onnx --shape x=4x128               the first node that differs from onnxruntime, with a script that reproduces it
   anyshape show softmax                                  its spec, equations, loops, machine code and speed
   anyshape show dyn.reshape --shape x=4x6 --param newshape='[3, -1]' --stage program
@@ -63,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal of few characters still gets a text
             stream.reconfigure(errors="backslashreplace")
-    args = parser().parse_args(argv)
+    args = _parsed(argv)
     try:
         try:
             _demand_values(args)
@@ -86,6 +90,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         with suppress(OSError):
             print(f"anyshape: standard output cannot be written: {e}", file=sys.stderr, flush=True)
         return 2
+
+
+def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parses the words. The second file of simplify may be left out, and may stand behind options, where argparse does not look for it."""
+    known = parser()
+    args, rest = known.parse_known_args(argv)
+    if len(rest) == 1 and not rest[0].startswith("-") and args.command is _simplify and args.output is None:
+        args.output = rest[0]
+    elif rest:
+        known.error(f"unrecognized arguments: {' '.join(rest)}")
+    return args
 
 
 def _demand_values(args: argparse.Namespace) -> None:
@@ -241,7 +256,7 @@ def _add_simplify(commands: Commands) -> None:
     text = "write an equal ONNX model with constants folded, shapes inferred and equal nodes merged, for any runtime"
     simplify = _parser(commands, "simplify", text)
     simplify.add_argument("model", metavar="IN", help="an ONNX file")
-    simplify.add_argument("output", metavar="OUT", help="the file to write")
+    simplify.add_argument("output", metavar="OUT", nargs="?", help="the file to write; not required with --shapes-only")
     _add_dim(simplify)
     _add_repair(simplify)
     simplify.add_argument(
@@ -253,13 +268,38 @@ def _add_simplify(commands: Commands) -> None:
     simplify.add_argument(
         "--ints", default="0:2", metavar="LOW:HIGH", help="with --check: range of random integers, HIGH excluded (0:2)"
     )
+    _add_shapes(simplify)
     simplify.set_defaults(command=_simplify)
 
 
+def _add_shapes(simplify: argparse.ArgumentParser) -> None:
+    """Adds the options about symbolic shapes."""
+    only = "print the symbolic shape of each value and the conditions on dims; OUT gets the model with these shapes, not simplified"
+    simplify.add_argument("--shapes-only", action="store_true", help=only)
+    simplify.add_argument(
+        "--solve",
+        action="append",
+        default=[],
+        metavar="NAME=1x512",
+        help="with --shapes-only: for which inputs a value has this shape; ? is any size",
+    )
+    simplify.add_argument(
+        "--failures", action="store_true", help="with --shapes-only: the smallest input that fails each condition"
+    )
+    simplify.add_argument(
+        "--up-to",
+        type=arguments.count(0, MOST_SIZE),
+        default=None,
+        metavar="N",
+        help="with --solve or --failures: the largest number to try for a dim (1024)",
+    )
+
+
 def _simplify(args: argparse.Namespace) -> Answer:
+    from anyshape.cli.shapes import shapes_only
     from anyshape.cli.simplify import simplify
 
-    return simplify(args)
+    return shapes_only(args) if args.shapes_only else simplify(args)
 
 
 def _add_diff(commands: Commands) -> None:

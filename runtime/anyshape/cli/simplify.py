@@ -32,7 +32,13 @@ SIZES = ((2, 5, 3), (1, 8, 4), (3, 1, 2), (1, 1, 1))
 
 
 def simplify(args: argparse.Namespace) -> Answer:
-    """Runs the command."""
+    """Runs the command. Raises ArgumentError without a file to write, and for options of --shapes-only."""
+    if args.output is None:
+        raise ArgumentError("simplify takes the file to write as its second argument: anyshape simplify IN OUT")
+    asked = {"--solve": args.solve, "--failures": args.failures, "--up-to": args.up_to is not None}
+    stray = [option for option, is_passed in asked.items() if is_passed]
+    if stray:
+        raise ArgumentError(f"{', '.join(stray)} asks about shapes: pass --shapes-only too")
     dims = arguments.dims(args.dim)
     with progress(f"simplifying {args.model}"):
         before = read_model(args.model)

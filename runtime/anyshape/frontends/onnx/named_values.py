@@ -47,6 +47,8 @@ class NamedValues:
     look: Callable[[str, Any], NamedValues | None]
     rebuild: Callable[[Any, Operands], Sequence[Value] | None]
     """Builds a node with other operands; None where it is refused, or its operator is not known"""
+    function: Function
+    """The optimised function of which the values are the results; its parameters are inputs, and what nodes that are not supported give"""
     inside: str = ""
     """Where the graph is; empty for the model's own"""
 
@@ -55,8 +57,18 @@ class NamedValues:
         return self.look(f" in {attribute} of {spell_node(node)}{self.inside}", graph)
 
 
-def named_values(read: Source, dims: Mapping[str, DimBinding] | None = None) -> NamedValues:
-    """Imports a model and returns the values of its names. Raises ModelError for a damaged model, and no error but an AnyshapeError."""
+def named_values(read: Source, dims: Mapping[str, DimBinding] | None = None, as_compiled: bool = False) -> NamedValues:
+    """Imports a model and returns the values of its names. Raises ModelError for a damaged model, and no error but an AnyshapeError.
+
+    `as_compiled`: the model is taken as `compile` takes it. Initializers that are defaults of inputs are constants, and a node whose
+    operands cannot fit is a TypeRelationError instead of a node of which nothing is known.
+    """
+    with model_errors(read.name):
+        return _NamingImport(read, dims, as_compiled).named_values()
+
+
+def check_mergeable(read: Source) -> None:
+    """Raises UnsupportedError for a model in which equal values may not be merged."""
     if read.model.training_info:
         raise UnsupportedError(
             f"{read.name}: it has training information, and which parts of the graph that needs is not known"
@@ -65,17 +77,19 @@ def named_values(read: Source, dims: Mapping[str, DimBinding] | None = None) -> 
         raise UnsupportedError(
             f"{read.name}: attributes name tensors to differentiate by, and merging equal values would change these"
         )
-    with model_errors(read.name):
-        return _NamingImport(read, dims, all_mappings()).named_values()
 
 
 class _NamingImport(Import):
     """An import that keeps the names, and continues after nodes that are not supported."""
 
+    def __init__(self, read: Source, dims: Mapping[str, DimBinding] | None, as_compiled: bool) -> None:
+        super().__init__(read, dims, all_mappings())
+        self.as_compiled = as_compiled
+
     def named_values(self) -> NamedValues:
         values = self._initializers(self.graph, self.where)
         inputs = {info.name: info for info in self.graph.input}
-        for name in overridable(self.read.model):
+        for name in overridable(self.read.model) if not self.as_compiled else ():
             check_default(inputs[name], values.pop(name), self.where)
         params = self._parameters(values)
         check_names(self.graph.output, "output", self.where)
@@ -84,7 +98,7 @@ class _NamingImport(Import):
             self.graph.output,
         )
         self._check_results(self.graph, self.graph.node, values, self.where)
-        self.tolerant = True
+        self.tolerant = not self.as_compiled
         self.opaque: list[Value] = []
         self.stated: Mapping[str, TensorType] | None = None
         self.within: dict[str, tuple[Sequence[Any], Mapping[str, Value | None]]] = {}
@@ -94,7 +108,8 @@ class _NamingImport(Import):
         self._translate(nodes, scope)
         self.dims.check_used(self.where)
         known = {name: v for name, v in scope.values.items() if v is not None}
-        best = _best(Function([*params, *self.opaque], list(known.values()), "main", list(known)))
+        f = Function([*params, *self.opaque], list(known.values()), "main", list(known))
+        best = _optimised(f) if self.as_compiled else _best(f)
         final: dict[str, Value | None] = dict.fromkeys(scope.values)
         final.update(zip(known, best.results, strict=True))
         return NamedValues(
@@ -106,6 +121,7 @@ class _NamingImport(Import):
             named=self.dims.sizes,
             look=self.look,
             rebuild=self.rebuild,
+            function=best,
         )
 
     def look(self, inside: str, graph: Any) -> NamedValues | None:
@@ -133,6 +149,7 @@ class _NamingImport(Import):
             named=self.dims.sizes,
             look=self.look,
             rebuild=self.rebuild,
+            function=best,
             inside=inside,
         )
 
@@ -186,12 +203,16 @@ def _spelled(nodes: Iterable[Any]) -> list[bytes]:
     return sorted(n.SerializeToString(deterministic=True) for n in nodes)
 
 
-def _best(f: Function) -> Function:
+def _optimised(f: Function) -> Function:
     """Optimises twice: what the first run learns of entry dims holds for nodes before the one it was learned from, too."""
     from anyshape.passes import infer_types, optimise
 
+    return optimise(infer_types(optimise(f)))
+
+
+def _best(f: Function) -> Function:
     try:
-        return optimise(infer_types(optimise(f)))
+        return _optimised(f)
     except ShapeError:  # a model that fails for all inputs; a run of it has the better message
         return f
 

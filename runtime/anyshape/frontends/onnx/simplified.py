@@ -19,9 +19,9 @@ from anyshape.frontends.onnx.control import GRAPH, captured_names, subgraphs
 from anyshape.frontends.onnx.dtypes import NUMBER_OF, STRING, declared_dims
 from anyshape.frontends.onnx.inputs import DimBinding
 from anyshape.frontends.onnx.loading import read_source
-from anyshape.frontends.onnx.named_values import SINCE_DEFAULTS, NamedValues, named_values, overridable
+from anyshape.frontends.onnx.named_values import SINCE_DEFAULTS, NamedValues, check_mergeable, named_values, overridable
 from anyshape.frontends.onnx.representatives import OperandAt, Representatives, operands
-from anyshape.frontends.onnx.tensors import EXTERNAL, tensor_array
+from anyshape.frontends.onnx.tensors import whole_tensor
 from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
 from anyshape.public import edge
@@ -39,7 +39,9 @@ def simplify(
     `repair`: what the standard refuses is written as what it most likely means; `notes` receives these changes. Raises a subclass of
     AnyshapeError for a model that is damaged. Nodes that are not supported stay unchanged.
     """
-    known = named_values(read_source(model, dims, repair, notes if notes is not None else []), dims)
+    read = read_source(model, dims, repair, notes if notes is not None else [])
+    check_mergeable(read)
+    known = named_values(read, dims)
     return _Writer(known, {*known.values, *_names(known.graph)}).model()
 
 
@@ -104,7 +106,7 @@ class _Writer:
         graph.input.extend(self.old.input if self.known.inside else self._inputs())
         for k, t in enumerate(self.old.initializer):
             if t.name in needed or t.name in self.defaults:
-                graph.initializer.append(_whole(t, self.known.source, -1 if self.known.inside else k))
+                graph.initializer.append(self._whole(t, k))
         graph.sparse_initializer.extend(
             s for s in self.old.sparse_initializer if s.values.name in needed or s.values.name in self.defaults
         )
@@ -115,6 +117,11 @@ class _Writer:
             if any(name in needed and name not in self.same.constants for name in node.output):
                 graph.node.append(self._node(node))
         self._results(graph)
+
+    def _whole(self, t: Any, k: int) -> Any:
+        """Copies an initializer with its data in it."""
+        source = self.known.source
+        return whole_tensor(t, None if self.known.inside else source.weights.get(k), source.folder, source.name)
 
     def graphs(self, node: Any) -> list[Any]:
         """Simplifies the graphs within a node."""
@@ -306,20 +313,6 @@ def _keep_functions(old: Any, new: Any) -> None:
             kept.add(key)
             waiting += by_key[key].node
     new.functions.extend(f for f in old.functions if (f.domain, f.name) in kept)
-
-
-def _whole(t: Any, source: Any, k: int) -> Any:
-    """Copies a tensor with its data in it."""
-    copy = type(t)()
-    copy.CopyFrom(t)
-    if k in source.weights:
-        copy.raw_data = bytes(source.weights[k])
-    elif t.data_location == EXTERNAL and source.folder is not None:
-        a = tensor_array(t, source.folder, f"{source.name}: initializer {t.name!r}")
-        copy.ClearField("data_location")
-        del copy.external_data[:]
-        copy.raw_data = a.tobytes()
-    return copy
 
 
 def _tensor(name: str, v: Value) -> Any:

@@ -206,3 +206,18 @@ def _number(said: dict[str, str], key: str, default: int, where: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise ModelError(f"{where}: external data needs {key}, a number of bytes, got {text!r}")
     return int(text)
+
+
+def whole_tensor(t: Any, raw: memoryview | None, folder: Path | None, name: str) -> Any:
+    """Copies a tensor of the model called `name` with its data in it: `raw`, if the data stayed in the mapped file, or that of an external
+    file in `folder`. Raises ModelError where the file does not have it."""
+    copy = type(t)()
+    copy.CopyFrom(t)
+    if raw is not None:
+        copy.raw_data = bytes(raw)
+    elif t.data_location == EXTERNAL and folder is not None:
+        a = tensor_array(t, folder, f"{name}: initializer {t.name!r}")
+        copy.ClearField("data_location")
+        del copy.external_data[:]
+        copy.raw_data = a.tobytes()
+    return copy

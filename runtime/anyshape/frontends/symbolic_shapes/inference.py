@@ -1,0 +1,157 @@
+"""Infers the symbolic shapes of a model: types of its values over dims that have names, and what must hold for the model to be valid.
+
+In: an ONNX model. Out: `Shapes`. Types, facts and checks are those of `compile`, of a function whose results are all values of the graph.
+Here each size gets a name that people can use in questions: the one in the file, `x.shape[1]` for an unnamed dim of an input, `s[0]` for an
+element of one, and `places.shape[1]` for a size that data decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from operator import attrgetter
+from typing import Any
+
+from anyshape.dims import Dim, Size, anonymous_names, bounds, free_symbols, substitute, symbol
+from anyshape.frontends.onnx.dtypes import declared_dims
+from anyshape.frontends.onnx.inputs import DimBinding
+from anyshape.frontends.onnx.loading import read_source
+from anyshape.frontends.onnx.named_values import NamedValues, named_values
+from anyshape.frontends.onnx.reader import Source
+from anyshape.frontends.symbolic_shapes.result import Condition, DataSize, NamedDim, NamedType, Shapes
+from anyshape.graph.function import Function
+from anyshape.graph.origins import Names, origins
+from anyshape.graph.text import is_anonymous
+from anyshape.graph.unused_names import unused
+from anyshape.graph.value import Value
+from anyshape.public import edge
+from anyshape.rules import Check
+from anyshape.types import ListType, TensorType
+from anyshape.vm.report.causes import Causes
+
+
+@edge
+def shapes(
+    model: Any, dims: Mapping[str, DimBinding] | None = None, *, repair: bool = False, notes: list[str] | None = None
+) -> Shapes:
+    """Infers the shapes of an ONNX model (a path, its bytes, an onnx.ModelProto or what has one as `model_proto`).
+
+    `dims` binds or bounds named dims of the inputs, {"batch": 8, "length": (1, 512)}. `repair`: what the standard refuses is taken for what
+    it most likely means; `notes` receives these changes. Raises a subclass of AnyshapeError for a model that is damaged, and ShapeError or
+    DtypeError for one that fails for all inputs. Of what a node gives that is not supported, the type is known that ONNX's inference says.
+    """
+    return shapes_of(read_source(model, dims, repair, notes if notes is not None else []), dims)
+
+
+def shapes_of(read: Source, dims: Mapping[str, DimBinding] | None) -> Shapes:
+    """Infers the shapes of a model that is parsed."""
+    return _Reading(named_values(read, dims, as_compiled=True)).shapes()
+
+
+class _Reading:
+    """Reads one model's shapes off its optimised function."""
+
+    def __init__(self, known: NamedValues) -> None:
+        self.known, self.f = known, known.function
+        inputs = {i.name for i in known.graph.input}
+        self.params = [p for p in self.f.params if p.name in inputs]
+        self.opaque = {p.name: p for p in self.f.params if p.name not in inputs}
+        self.shown = self._names()
+
+    def shapes(self) -> Shapes:
+        typed = {name: self._typed(name, v) for name, v in self.known.values.items()}
+        sizes = [(n, f"{p.name}.shape[{k}]") for p in self.params for k, n in enumerate(declared_dims(p.type) or ())]
+        elements = [(e, f"{p.name}[{k}]" if p.type.rank else p.name) for p in self.params for k, e in self._elements(p)]
+        entry: dict[Dim, NamedDim] = {}
+        for n, place in (*sizes, *elements):
+            if isinstance(n, Dim):
+                for s in free_symbols(n):
+                    entry.setdefault(s, NamedDim(self.shown[s], ()))
+                if n.is_symbol:
+                    entry[n] = NamedDim(self.shown[n], (*entry[n].places, place))
+        conditions = tuple(self._conditions())
+        return Shapes(
+            name=self.known.source.name,
+            values=typed,
+            inputs=tuple(p.name for p in self.params),
+            outputs=tuple(o.name for o in self.known.graph.output),
+            dims={d.name: d for d in entry.values()},
+            data={d.name: d for d in self._decided_by_data(set(entry), typed, conditions)},
+            conditions=conditions,
+            limits=dict(self._limits()),
+            unsupported={name: self._unsupported(name) for name, v in typed.items() if self._is_opaque(name, v)},
+        )
+
+    def _names(self) -> dict[Dim, Dim]:
+        """A symbol for each one of the function: that of the file, or one with the name of where it stands."""
+        values = [(p.name, p) for p in self.f.params]
+        values += [(name, v) for name, v in self.known.values.items() if v is not None and not v.is_param]
+        places, others = origins(values), Names(self.f)
+        symbols: dict[Dim, None] = {}
+        for _, v in values:
+            symbols.update(dict.fromkeys(sorted(v.type.symbols() | _in_elements(v), key=attrgetter("name"))))
+        for c, _ in _checks(self.f):
+            symbols.update(dict.fromkeys(sorted(free_symbols(c.cond), key=attrgetter("name"))))
+        shown: dict[Dim, Dim] = {}
+        taken = {s.name for s in symbols if not is_anonymous(s)}
+        for s in symbols:
+            name = unused(places.get(s) or others[s], taken) if is_anonymous(s) else s.name
+            shown[s] = symbol(name, *bounds(s))
+        return shown
+
+    def _elements(self, p: Value) -> Iterator[tuple[int, Any]]:
+        """Elements of an input that a type or a condition mentions."""
+        return ((k, e) for k, e in enumerate(p.contents or ()) if e in self.shown)
+
+    def _typed(self, name: str, v: Value | None) -> NamedType:
+        if v is None:
+            return NamedType(name, None)
+        if isinstance(v.type, ListType):
+            return NamedType(name, v.type.substitute(self.shown))
+        t = TensorType(v.type.dtype, declared_dims(v.type)).substitute(self.shown)
+        elements = tuple(substitute(e, self.shown) for e in v.contents) if v.contents else None
+        return NamedType(name, t, elements, v.is_constant)
+
+    def _conditions(self) -> Iterator[Condition]:
+        for c, is_inside in _checks(self.f):
+            with anonymous_names():
+                said = "".join(p if isinstance(p, str) else str(substitute(p, self.shown)) for p in c.parts)
+            cond = substitute(c.cond, self.shown)
+            if not isinstance(cond, bool):
+                yield Condition(cond=cond, node=c.where, op=c.op, message=said, is_inside=is_inside)
+
+    def _limits(self) -> Iterator[tuple[Dim, Size]]:
+        """Upper bounds of sizes that data decides."""
+        for node in self.f.nodes:
+            for s, high in (node.bound.upper_bounds if node.bound is not None else {}).items():
+                if s in self.shown and free_symbols(high) <= self.shown.keys():
+                    yield self.shown[s], substitute(high, self.shown)
+
+    def _decided_by_data(
+        self, entry: set[Dim], typed: Mapping[str, NamedType], conditions: tuple[Condition, ...]
+    ) -> Iterator[DataSize]:
+        used = {s for t in typed.values() if t.type is not None for s in t.type.symbols()}
+        used |= {s for c in conditions for s in free_symbols(c.cond)}
+        causes = Causes(self.f)
+        for s, name in self.shown.items():
+            if s not in entry and name in used:
+                yield DataSize(name, causes.of_dim(s))
+
+    def _is_opaque(self, name: str, t: NamedType) -> bool:
+        return name in self.opaque or t.type is None
+
+    def _unsupported(self, name: str) -> str:
+        node = next(n for n in self.known.nodes if name in n.output)
+        return f"{node.op_type} {node.name!r}".removesuffix(" ''")
+
+
+def _checks(f: Function) -> Iterator[tuple[Check, bool]]:
+    """The checks of a function in the order in which a run makes them, and whether each is within a branch or a loop's body."""
+    yield from ((c, False) for c in f.checks)
+    for node in f.nodes:
+        yield from ((c, False) for c in node.checks)
+        for region in node.regions:
+            yield from ((c, True) for c, _ in _checks(region))
+
+
+def _in_elements(v: Value) -> set[Dim]:
+    return {s for e in v.contents or () for s in free_symbols(e)}
