@@ -11,6 +11,7 @@ In: a function, a name, a target. Out: an `Export`, with the content of its file
 """
 
 from anyshape.vm.export.exporting import Export, export
+from anyshape.vm.export.interface import name_from
 from anyshape.vm.export.targets import TARGETS, ExportTarget, export_target
 
-__all__ = ["TARGETS", "Export", "ExportTarget", "export", "export_target"]
+__all__ = ["TARGETS", "Export", "ExportTarget", "export", "export_target", "name_from"]

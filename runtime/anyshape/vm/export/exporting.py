@@ -11,8 +11,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
-from anyshape.dims import Size, free_symbols, substitute, symbol
 from anyshape.equations import entropy
 from anyshape.errors import ArgumentError, UnsupportedError
 from anyshape.files import PathLike, replacing
@@ -20,11 +20,12 @@ from anyshape.graph.function import Function
 from anyshape.lower.llvm import polling
 from anyshape.lower.llvm.builder import Module
 from anyshape.vm.compiling.folding import folding
-from anyshape.vm.compiling.kernels import THREADS, KernelText
+from anyshape.vm.compiling.kernels import KernelText
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.plans import Compiler
 from anyshape.vm.export.entry_code import Entries, Variant
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, analyse
+from anyshape.vm.export.formula import arena_formula
 from anyshape.vm.export.header import Description, header
 from anyshape.vm.export.interface import Interface, checked_name, interface
 from anyshape.vm.export.linking import archive, link
@@ -80,15 +81,17 @@ class Export:
         return paths
 
 
-def export(f: Function, name: str, target: ExportTarget, options: Options, weights: bool | None = None) -> Export:
-    """Exports a function under a name. `weights`: whether they are a file; None: where they are large.
+def export(
+    f: Function, name: str, target: ExportTarget, options: Options, weights: Literal["inside", "file"] | None = None
+) -> Export:
+    """Exports a function under a name. `weights`: where they are; None lets their size decide.
 
     Raises UnsupportedError for what cannot be exported, and what compiling raises."""
     described = interface(f, checked_name(name))
     programs = list(_programs(f, target, options))
     for p in programs:
         _refuse(p)
-    stored, constants = collect(programs, weights)
+    stored, constants = collect(programs, None if weights is None else weights == "file")
     module = Module(target.processor)
     messages = Messages(module)
     define_growth(module)
@@ -101,7 +104,7 @@ def export(f: Function, name: str, target: ExportTarget, options: Options, weigh
         variants.append(variant)
     Entries(module, messages, described, variants, stored).define()
     code = link(module, _kernels(programs), target)
-    formulas = tuple(_formulas(programs, described))
+    formulas = tuple(_formulas(knowledge, described))
     description = Description(
         made_for=target.name,
         formulas=formulas,
@@ -151,25 +154,11 @@ def _refuse(program: Program) -> None:
             )
 
 
-def _formulas(programs: Sequence[Program], m: Interface) -> Iterator[str]:
+def _formulas(knowledge: Sequence[EntryKnowledge], m: Interface) -> Iterator[str]:
     """The bytes of the arena by dims, of each variant."""
-    for k, p in enumerate(programs):
-        assert p.memory is not None
-        areas = [area for area in p.memory.areas if not _data_dependent(area.tenants, m)]
-        terms = [str(area.places([_named(t.bytes, m) for t in area.tenants])[1]) for area in areas]
+    for k, known in enumerate(knowledge):
         title = "arena" if k == 0 else "arena, where a dim is 0"
-        yield f"{title} = {' + '.join(f'align64({t})' for t in terms) or '0'}"
-
-
-def _data_dependent(tenants: Sequence[object], m: Interface) -> bool:
-    known = {d.symbol.name for d in m.dims} | {THREADS.name}
-    return any(s.name not in known for t in tenants for s in free_symbols(t.bytes))  # type: ignore[attr-defined]
-
-
-def _named(n: Size, m: Interface) -> Size:
-    names = {d.symbol.name: symbol(d.c_name) for d in m.dims}
-    known = {s: 1 if s.name == THREADS.name else names[s.name] for s in free_symbols(n)}
-    return substitute(n, known)
+        yield f"{title} = {arena_formula(known, m)}"
 
 
 def _unknown(known: EntryKnowledge, m: Interface) -> list[str]:

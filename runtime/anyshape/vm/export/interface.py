@@ -117,9 +117,16 @@ def unique(labels: Sequence[str]) -> list[str]:
 
 def checked_name(name: str) -> str:
     """The name of a model, if it can begin names in C. Raises ArgumentError."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in _RESERVED or name.startswith("anyshape_"):
-        raise ArgumentError(f"name must be letters, digits and _, a letter first, and no word of C or C++, got {name!r}")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name) or name in _RESERVED or name.startswith("anyshape_"):
+        raise ArgumentError(f"name must be at most 100 letters, digits and _, a letter first, and no word of C or C++, got {name!r}")
     return name
+
+
+def name_from(text: str) -> str:
+    """A name of a model made of any text, as that of a file."""
+    plain = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
+    plain = plain[:90]
+    return plain if plain[:1].isalpha() and plain not in _RESERVED and not plain.startswith("anyshape_") else f"model_{plain}".strip("_")
 
 
 def bounds_text(s: Dim) -> str:

@@ -53,7 +53,10 @@ def link(around: Module, kernels: Iterable[KernelText], target: ExportTarget) ->
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
     passes.run(whole, llvm.create_pass_builder(_machine(target), llvm.create_pipeline_tuning_options(speed_level=_LEVEL)))
-    whole.verify()
+    try:
+        whole.verify()
+    except RuntimeError as error:
+        raise CodegenError(f"LLVM does not accept the code of {target.name}: {error}") from error
     return bytes(_machine(target).emit_object(whole))
 
 
