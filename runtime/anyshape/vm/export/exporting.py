@@ -88,7 +88,7 @@ def export(
 
     Raises UnsupportedError for what cannot be exported, and what compiling raises."""
     described = interface(f, checked_name(name))
-    programs = list(_programs(f, target, options))
+    programs = list(compiled_programs(f, target, options))
     for p in programs:
         _refuse(p)
     stored, constants = collect(programs, None if weights is None else weights == "file")
@@ -115,7 +115,7 @@ def export(
     return Export(described, target, code, header(described, description), stored, formulas)
 
 
-def _programs(f: Function, target: ExportTarget, options: Options) -> Iterator[Program]:
+def compiled_programs(f: Function, target: ExportTarget, options: Options) -> Iterator[Program]:
     """The program for sizes of at least 1, and where that assumes anything the one for all sizes."""
     plain = replace(options, recorder=None, kernels="native", target="host", threads=1)
     compiler = Compiler(plain, Report(), threading.RLock(), None, folding(plain), target.processor)
