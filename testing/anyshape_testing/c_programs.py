@@ -44,11 +44,14 @@ def toolchain(target: str) -> Toolchain | None:
     own = shutil.which("cc")
     if target in ("x86-64-v2", "x86-64-v3", "x86-64-v4") and own is not None:
         return Toolchain(target, (own, "-O1", "-Wall", "-Wextra", "-Werror", "-std=c11"))
-    emulators = {"aarch64-linux-gnu": ("qemu-aarch64", "aarch64-linux-musl"), "riscv64-linux-gnu": ("qemu-riscv64", "riscv64-linux-musl")}
+    emulators = {
+        "aarch64-linux-gnu": ("qemu-aarch64", "aarch64-linux-musl"),
+        "riscv64-linux-gnu": ("qemu-riscv64", "riscv64-linux-musl"),
+    }
     if target in emulators and has_zig and (emulator := shutil.which(emulators[target][0])):
         return Toolchain(target, (*zig(emulators[target][1]), "-static"), (emulator,))
     if target == "wasm32" and has_zig and importlib.util.find_spec("wasmtime") is not None:
-        return Toolchain(target, zig("wasm32-wasi"), (sys.executable, "-m", "anyshape_testing.wasm"))
+        return Toolchain(target, zig("wasm32-wasi"), (sys.executable, str(Path(__file__).with_name("wasm.py"))))
     return None
 
 
@@ -60,7 +63,7 @@ def source(export: Export) -> str:
     ranks = ", ".join(str(t.rank) for t in m.outputs)
     sizes_of = ", ".join(str(t.dtype.itemsize) for t in m.outputs)
     weights = "weights, " if export.weights.is_file else ""
-    read_weights = f"void *weights = of_file(\"{m.name}.weights\");" if export.weights.is_file else ""
+    read_weights = f'void *weights = of_file("{m.name}.weights");' if export.weights.is_file else ""
     return f"""\
 #include "{m.name}.h"
 #include <stdio.h>

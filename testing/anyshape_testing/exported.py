@@ -1,7 +1,7 @@
 """Exported models, loaded into this process and called as C calls them.
 
-In: an `Export` for a processor like this one. Out: `Exported`, called with arrays; what the header's functions return, as Python has it. The
-arena ends where it should: a page behind it may not be touched, nor one behind the outputs.
+In: an `Export` for a processor like this one. Out: `Exported`, called with arrays; what the header's functions return, as Python has it.
+Around the arena and the outputs lie bytes that must stay as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dims import Dim, definitions
+from anyshape.dims import Dim, definitions, evaluate
 from anyshape.errors import AnyshapeError, OverflowedError, ShapeError
 from anyshape.lower.llvm.jit import load_object
 from anyshape.vm.export import Export
@@ -66,7 +66,12 @@ class Exported:
         self.interface, self.export = export.interface, export
         self._loaded = load_object(export.object, export.functions)
         name = self.interface.name
-        results = {"arena_bytes": ctypes.c_uint64, "check": ctypes.c_int32, "output_shape": ctypes.c_int32, "run": ctypes.c_int32}
+        results = {
+            "arena_bytes": ctypes.c_uint64,
+            "check": ctypes.c_int32,
+            "output_shape": ctypes.c_int32,
+            "run": ctypes.c_int32,
+        }
         self._functions = {
             what: ctypes.CFUNCTYPE(result)(self._loaded.address(f"{name}_{what}")) for what, result in results.items()
         }
@@ -133,7 +138,10 @@ class Exported:
         memory = [Guarded(n) for n in room]
         shapes = [(ctypes.c_int64 * max(t.rank, 1))() for t in tensors]
         outputs = (Output * max(len(tensors), 1))(
-            *(Output(m.address, m.bytes, ctypes.cast(s, ctypes.POINTER(ctypes.c_int64))) for m, s in zip(memory, shapes))
+            *(
+                Output(m.address, m.bytes, ctypes.cast(s, ctypes.POINTER(ctypes.c_int64)))
+                for m, s in zip(memory, shapes)
+            )
         )
         dense = [np.ascontiguousarray(a) for a in inputs]
         addresses = (ctypes.c_void_p * max(len(dense), 1))(*(a.ctypes.data for a in dense))
@@ -145,9 +153,7 @@ class Exported:
         for m in (arena, *memory):
             m.demand_whole()
         demand(code, status)
-        return [
-            m.array(t.dtype.numpy, tuple(s[: t.rank])) for m, s, t in zip(memory, shapes, tensors, strict=True)
-        ]
+        return [m.array(t.dtype.numpy, tuple(s[: t.rank])) for m, s, t in zip(memory, shapes, tensors, strict=True)]
 
 
 def sizes(m: Interface, inputs: Sequence[Array]) -> list[int]:
@@ -159,8 +165,6 @@ def sizes(m: Interface, inputs: Sequence[Array]) -> list[int]:
         n = d.of(inputs[k].shape[axis])
         assert isinstance(n, int)
         known[s] = n
-    from anyshape.dims import evaluate
-
     for t, a in zip(m.inputs, inputs, strict=True):
         if tuple(evaluate(n, known) if isinstance(n, Dim) else n for n in t.shape) != a.shape:
             raise ShapeError(f"input {t.name}: {a.shape} is no shape of sizes {known}")

@@ -1,4 +1,4 @@
-"""`python -m anyshape_testing.wasm FILE`: runs a WebAssembly program (WASI) with the standard streams of this process, in the folder at hand."""
+"""`python wasm.py FILE`: runs a WebAssembly program (WASI) with the standard streams of this process, in the folder at hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ import sys
 
 def main(path: str) -> int:
     """Runs the program; its exit code."""
-    from wasmtime import Engine, ExitTrap, Linker, Module, Store, WasiConfig
+    from wasmtime import (  # type: ignore[import-not-found, unused-ignore]
+        Engine,
+        ExitTrap,
+        Linker,
+        Module,
+        Store,
+        WasiConfig,
+    )
 
     engine = Engine()
     linker, store, wasi = Linker(engine), Store(engine), WasiConfig()

@@ -87,7 +87,9 @@ def test_the_arena_is_exactly_large_enough(both: tuple[Exported, anyshape.Execut
 def test_an_output_that_is_too_small_is_named(both: tuple[Exported, anyshape.Executable]) -> None:
     c, _ = both
     inputs, sizes = arrays(2, 3, 5), (2, 3, 5)
-    with pytest.raises(StatusError, match=r"output output0: f32\[2, 5\] takes 40 bytes, and its memory has 39") as raised:
+    with pytest.raises(
+        StatusError, match=r"output output0: f32\[2, 5\] takes 40 bytes, and its memory has 39"
+    ) as raised:
         c.run(inputs, sizes, c.arena_bytes(sizes), [39])
     assert (raised.value.code, raised.value.status.output, raised.value.status.needed) == (Code.OUTPUT, 0, 40)
 
@@ -139,7 +141,9 @@ def test_null_pointers_get_a_status() -> None:
     ):  # fmt: skip
         with pytest.raises(StatusError, match=said):
             demand(run(none, ctypes.c_uint64(0), *words, four, ctypes.byref(status)), status)
-    assert run(none, ctypes.c_uint64(0), nothing, empty, ctypes.c_int64(0), none) == 0  # nothing is read, and nobody asks for a status
+    assert (
+        run(none, ctypes.c_uint64(0), nothing, empty, ctypes.c_int64(0), none) == 0
+    )  # nothing is read, and nobody asks for a status
     skew = ctypes.c_void_p(some.ctypes.data + (4 if some.ctypes.data % 64 == 0 else 0))
     with pytest.raises(StatusError, match="the arena must begin at a multiple of 64 bytes"):
         demand(run(skew, ctypes.c_uint64(0), inputs, outputs, four, ctypes.byref(status)), status)

@@ -12,11 +12,11 @@ from anyshape.cli.answer import Answer
 from anyshape.cli.progress import progress
 from anyshape.cli.show import variant
 from anyshape.errors import ArgumentError
+from anyshape.graph.building import input as named_input
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.graph.opdef import OpDef
-from anyshape.graph.building import input as named_input
-from anyshape.vm.compiling.options import Options
+from anyshape.vm.compiling.options import ExecutorName, Options
 from anyshape.vm.executable.executable import function_of
 from anyshape.vm.export import export, export_target, name_from
 
@@ -33,7 +33,10 @@ def export_command(args: argparse.Namespace) -> Answer:
         paths = exported.write(args.out)
     sizes = {str(path): path.stat().st_size for path in paths}
     width = max(map(len, sizes))
-    lines = [f"{name} for {target.name}, {target.what}", *(f"  {path:<{width}}  {n:>12,} bytes" for path, n in sizes.items())]
+    lines = [
+        f"{name} for {target.name}, {target.what}",
+        *(f"  {path:<{width}}  {n:>12,} bytes" for path, n in sizes.items()),
+    ]
     dims = {d.c_name: d.label for d in exported.interface.dims}
     lines += [f"  {c} is {label}" for c, label in dims.items() if c != label]
     return Answer(
@@ -43,7 +46,7 @@ def export_command(args: argparse.Namespace) -> Answer:
 
 
 def _function(args: argparse.Namespace) -> tuple[Function, Options]:
-    executor = "graph" if args.static else None
+    executor: ExecutorName | None = "graph" if args.static else None
     dims = arguments.dims(args.dim)
     if args.op is None:
         if args.input or args.param:
@@ -64,9 +67,13 @@ def of_op(op: OpDef, types: Mapping[str, str], params: Mapping[str, Any]) -> Fun
         takes = ", ".join([*(f"{i.name}.0" if i.variadic else i.name for i in op.inputs), *sorted(operands)])
         raise ArgumentError(f"{op.full_name} has no input {', '.join(wrong)}; it takes {takes}")
     if wrong := sorted(set(params) - {p.name for p in op.params} | set(params) & set(values)):
-        raise ArgumentError(f"{op.full_name} has no parameter {', '.join(wrong)}; it has {', '.join(p.name for p in op.params) or 'none'}")
+        raise ArgumentError(
+            f"{op.full_name} has no parameter {', '.join(wrong)}; it has {', '.join(p.name for p in op.params) or 'none'}"
+        )
     if missing := [i.name for i in op.inputs if not (i.optional or rows.get(i.name) or i.name in values)]:
-        raise ArgumentError(f"{op.full_name}: --input must say the type of {', '.join(missing)}, as {missing[0]}='f32[n, 8]'")
+        raise ArgumentError(
+            f"{op.full_name}: --input must say the type of {', '.join(missing)}, as {missing[0]}='f32[n, 8]'"
+        )
     data = [[values[n] for n in rows[i.name]] if i.variadic else values.get(i.name) for i in op.inputs]
     arguments_of: dict[str, Any] = {**params, **{n: v for n, v in values.items() if n in operands}}
     results = call(op, data, arguments_of)

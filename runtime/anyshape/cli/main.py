@@ -296,9 +296,13 @@ def _add_export(commands: Commands) -> None:
     one = _parser(commands, "export", text, *more)
     one.add_argument("model", metavar="MODEL", nargs="?", help="an ONNX file or a saved model; none with --op")
     one.add_argument("--out", required=True, metavar="FOLDER", help="the folder for the files")
-    one.add_argument("--name", metavar="NAME", help="what names of files and functions begin with (default: as the model)")
+    one.add_argument(
+        "--name", metavar="NAME", help="what names of files and functions begin with (default: as the model)"
+    )
     one.add_argument("--target", choices=TARGET_NAMES, metavar="TARGET", help="the processor (default: like this one)")
-    one.add_argument("--weights", choices=("inside", "file"), help="where weights are (default: inside the object if small)")
+    one.add_argument(
+        "--weights", choices=("inside", "file"), help="where weights are (default: inside the object if small)"
+    )
     one.add_argument("--static", action="store_true", help="refuse a model in which any size is not a number")
     bounds = "set a named dim of the inputs, or bound it: seq=1:512"
     one.add_argument("--dim", "--bounds", action="append", default=[], metavar="NAME=8", help=bounds)
@@ -306,7 +310,9 @@ def _add_export(commands: Commands) -> None:
     one.add_argument("--op", metavar="OP", help="in place of a model: the name of an op, like softmax or dyn.reshape")
     types = "with --op: the type of an input, as x=f32[n, 8]; the same name is the same size"
     one.add_argument("--input", action="append", default=[], metavar="NAME=TYPE", help=types)
-    one.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="with --op: a parameter, like axis=0")
+    one.add_argument(
+        "--param", action="append", default=[], metavar="NAME=VALUE", help="with --op: a parameter, like axis=0"
+    )
     one.set_defaults(command=_export)
 
 

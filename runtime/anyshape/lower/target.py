@@ -156,7 +156,9 @@ def dot_products(vector_bytes: int, features: dict[str, bool]) -> bool:
     return features.get("avx512vnni" if vector_bytes == 64 else "avxvnni", False)
 
 
-def processor(triple: str, cpu: str, features: str, caches: tuple[int, int, int] = (32 << 10, 512 << 10, 4 << 20)) -> Target:
+def processor(
+    triple: str, cpu: str, features: str, caches: tuple[int, int, int] = (32 << 10, 512 << 10, 4 << 20)
+) -> Target:
     """A processor described by LLVM's names and the bytes of its caches, whatever this machine is."""
     names = {f.removeprefix("+"): True for f in features.split(",")}
     width, registers, fma, masks, scalef = vector_unit(triple, names)

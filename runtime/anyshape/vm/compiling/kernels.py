@@ -91,7 +91,9 @@ class KernelMaker(Protocol):
 
 
 def kernel_maker(options: Options, report: Report) -> KernelMaker:
-    return InterpretedKernels() if options.kernels == "interpret" else NativeKernels(report, target_called(options.target))
+    return (
+        InterpretedKernels() if options.kernels == "interpret" else NativeKernels(report, target_called(options.target))
+    )
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)

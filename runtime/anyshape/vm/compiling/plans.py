@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
@@ -92,6 +92,7 @@ class Compiler:
     """Background packing of large constants; once it is over, each plan has one of its own."""
     compute: Compute | None = None
     """Folding by kernels, for calls on constants that would take the interpreter long."""
+    _: KW_ONLY
     target: Target | None = None
     """The processor of programs that are exported, whose kernels stay text; None for the one that the options name."""
 
@@ -182,7 +183,9 @@ class Compiler:
 
             verify(f)
         functions = callees_of([f])
-        maker = kernel_maker(options, report) if self.target is None else NativeKernels(report, self.target, loads=False)
+        maker = (
+            kernel_maker(options, report) if self.target is None else NativeKernels(report, self.target, loads=False)
+        )
         schedule = self._schedule(f)
         with report.phase("generate"):
             program = generate(schedule, maker, assumed, functions, options.recorder is not None)

@@ -100,7 +100,9 @@ def _loaded(path: PathLike, chosen: Options, options: CompileOptions) -> Executa
     return executable.by(loop=options["loop"], threads=chosen.threads) if "loop" in asked else executable
 
 
-def function_of(model: Any, dims: Mapping[str, Any] | None = None, **options: Unpack[CompileOptions]) -> tuple[Function, Options]:
+def function_of(
+    model: Any, dims: Mapping[str, Any] | None = None, **options: Unpack[CompileOptions]
+) -> tuple[Function, Options]:
     """The function of a model as `compile` takes it, a saved one included, and the options; nothing is compiled. Raises what `compile`
     raises."""
     chosen = make_options({**options, "dims": dims or {}})
@@ -243,7 +245,12 @@ class Executable:
 
     @public
     def export(
-        self, folder: PathLike, *, name: str | None = None, target: str | None = None, weights: Literal["inside", "file"] | None = None
+        self,
+        folder: PathLike,
+        *,
+        name: str | None = None,
+        target: str | None = None,
+        weights: Literal["inside", "file"] | None = None,
     ) -> list[Path]:
         """Writes an object file, an archive of it, a C header and, where they are large or `weights="file"`, the weights into a folder; the
         paths. They need neither Python nor anyshape (docs/export.md). `name` begins the names of files and functions; `target` is one of

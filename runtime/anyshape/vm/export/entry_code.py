@@ -1,7 +1,7 @@
-"""Code of the functions that C callers see: they put dims in order, refuse what no program takes, and call the variant that takes the sizes.
+"""Code of the functions that C callers see: they put dims in order, refuse what no program takes, and call a variant that takes the sizes.
 
-In: the interface, and the variants of a program that are defined. Out: `NAME_arena_bytes`, `NAME_check`, `NAME_output_shape`, `NAME_run`, as
-`header.py` declares them. `demand(dims, status)` is shared by all: no axis is negative, and no input has more bytes than 63 bits count.
+In: the interface, and the variants of a program that are defined. Out: `NAME_arena_bytes`, `NAME_check`, `NAME_output_shape`, `NAME_run`,
+as `header.py` declares them. `demand(dims, status)` is shared by all: no axis is negative, and no input has more bytes than 63 bits count.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ class Entries:
         symbols = {d.symbol: k for k, d in enumerate(self.interface.dims)}
         for t in self.interface.inputs:
             for axis, (n, k) in enumerate(zip(t.shape, registers.sizes(symbols, t.shape), strict=True)):
-                words = template(f"input {t.name}: dim {axis} ({self._spelled(n)}) does not fit a signed 64-bit integer")
+                words = template(
+                    f"input {t.name}: dim {axis} ({self._spelled(n)}) does not fit a signed 64-bit integer"
+                )
                 failures.end_if(registers.lost(k), Code.OVERFLOW, words)
                 f.store(registers.read(k), row, t.first + axis)
         return row
@@ -87,7 +89,9 @@ class Entries:
             sizes = [f.load(dims, I64, t.first + axis) for axis in range(t.rank)]
             for axis, (n, size) in enumerate(zip(t.shape, sizes, strict=True)):
                 if not isinstance(n, int):
-                    text = template(f"input {t.name}: dim {axis} ({self._spelled(n)}) must be at least 0, got ") + NUMBER
+                    text = (
+                        template(f"input {t.name}: dim {axis} ({self._spelled(n)}) must be at least 0, got ") + NUMBER
+                    )
                     failures.end_if(f.compare("lt", size, 0), Code.SHAPE, text, [exact(size)])
             _, beyond = byte_count(f, sizes, t.dtype)
             words = template(f"input {t.name}: its size in bytes does not fit a signed 64-bit integer")
@@ -106,7 +110,9 @@ class Entries:
         self._undecided(f, status)
 
     def _undecided(self, f: FunctionBuilder, status: Val) -> None:
-        Failures(f, self.messages, status).end(Code.DEFECT, f"{self.interface.name}: no variant of the program takes these sizes")
+        Failures(f, self.messages, status).end(
+            Code.DEFECT, f"{self.interface.name}: no variant of the program takes these sizes"
+        )
 
     def _planned(self, f: FunctionBuilder, status: Val, dims: Val, demand: bool, shapes: Val) -> tuple[Val, Val]:
         """Refuses wrong dims, and plans; the address of the total, and the code."""
@@ -180,7 +186,10 @@ class Entries:
         with f.if_(f.compare("ne", refused, 0)):
             f.ret(refused)
         inputs, outputs = f.arg("inputs"), f.arg("outputs")
-        for what, table, tensors in (("inputs", inputs, self.interface.inputs), ("outputs", outputs, self.interface.outputs)):
+        for what, table, tensors in (
+            ("inputs", inputs, self.interface.inputs),
+            ("outputs", outputs, self.interface.outputs),
+        ):
             if tensors:
                 failures.end_if(_is_null(f, table), Code.NULL, f"{what} is NULL")
         for k, t in enumerate(self.interface.inputs):
@@ -214,7 +223,9 @@ class Entries:
         for k in range(0, DIGEST, 8):
             expected = int.from_bytes(self.weights.digest[k : k + 8], "little", signed=True)
             differs = f.or_(differs, f.compare("ne", f.load(weights, I64, k // 8), expected))
-        failures.end_if(differs, Code.WEIGHTS, template(f"the weights are not those of this model, {self.interface.name}"))
+        failures.end_if(
+            differs, Code.WEIGHTS, template(f"the weights are not those of this model, {self.interface.name}")
+        )
         return weights
 
 

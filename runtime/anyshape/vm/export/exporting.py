@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -43,6 +43,7 @@ from anyshape.vm.report.summary import Report
 class Export:
     """An exported model. `object` is the code, `formulas` what the arena's bytes are made of."""
 
+    _: KW_ONLY
     interface: Interface
     target: ExportTarget
     object: bytes
@@ -112,13 +113,20 @@ def export(
         unknown=_unknown(knowledge[0], described),
         weight_bytes=len(stored.content()) if stored.is_file else 0,
     )
-    return Export(described, target, code, header(described, description), stored, formulas)
+    return Export(
+        interface=described,
+        target=target,
+        object=code,
+        header=header(described, description),
+        weights=stored,
+        formulas=formulas,
+    )
 
 
 def compiled_programs(f: Function, target: ExportTarget, options: Options) -> Iterator[Program]:
     """The program for sizes of at least 1, and where that assumes anything the one for all sizes."""
     plain = replace(options, recorder=None, kernels="native", target="host", threads=1)
-    compiler = Compiler(plain, Report(), threading.RLock(), None, folding(plain), target.processor)
+    compiler = Compiler(plain, Report(), threading.RLock(), None, folding(plain), target=target.processor)
     program, assumes = compiler.program(f)
     yield program
     if assumes:
@@ -133,10 +141,12 @@ def _kernels(programs: Sequence[Program]) -> Iterator[KernelText]:
             yield code
 
 
-_REASONS: dict[Op, str] = {
-    op: "lists of tensors: they grow as elements decide, and would need an allocator"
-    for op in (Op.LIST, Op.BLOCK, Op.RETAIN, Op.RELEASE, Op.OWN, Op.LENGTH, Op.INSERT, Op.ERASE, Op.ELEMENT)
-} | {op: "a call of a function that cannot be inlined" for op in (Op.CALL, Op.GIVE, Op.TAKEN)}
+_OF_LISTS = (Op.LIST, Op.BLOCK, Op.RETAIN, Op.RELEASE, Op.OWN, Op.LENGTH, Op.INSERT, Op.ERASE, Op.ELEMENT)
+_OF_CALLS = (Op.CALL, Op.GIVE, Op.TAKEN)
+_REASONS = {
+    **dict.fromkeys(_OF_LISTS, "lists of tensors: they grow as elements decide, and would need an allocator"),
+    **dict.fromkeys(_OF_CALLS, "a call of a function that cannot be inlined"),
+}
 
 
 def _refuse(program: Program) -> None:
@@ -172,4 +182,3 @@ def _unknown(known: EntryKnowledge, m: Interface) -> list[str]:
             if axes:
                 notes.append(f"  {m.outputs[step['result']].name}: only a run tells dim {', '.join(axes)}.")
     return notes
-

@@ -35,7 +35,9 @@ class Failures:
     def __post_init__(self) -> None:
         self.values = self.f.alloca(I64, 2 * MOST_VALUES, 8)
 
-    def end(self, code: Code, text: str, pairs: Sequence[Pair] = (), needed: Val | None = None, output: int = -1) -> None:
+    def end(
+        self, code: Code, text: str, pairs: Sequence[Pair] = (), needed: Val | None = None, output: int = -1
+    ) -> None:
         """Ends the function; `text` is a template for the pairs."""
         f = self.f
         self.messages.begin(f, self.status, code)
@@ -92,7 +94,9 @@ def define_refusal(module: Module, messages: Messages, name: str, kernel: Any) -
             _Refusal(failures, scalars, error).emit()
         f.start(other)
         number = f.convert("sext", result, I64)
-        failures.end(Code.DEFECT, template(f"kernel {kernel.name} ended with the unknown status ") + NUMBER, [exact(number)])
+        failures.end(
+            Code.DEFECT, template(f"kernel {kernel.name} ended with the unknown status ") + NUMBER, [exact(number)]
+        )
 
     module.define(name, I32, [("status", PTR), ("scalars", PTR), ("result", I32)], write, inline=False)
 

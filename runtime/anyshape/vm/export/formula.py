@@ -9,7 +9,26 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from anyshape.dims import Dim, Size, and_, eq, floordiv, ge, gt, le, lt, maximum, minimum, mod, ne, not_, or_, select, substitute, symbol
+from anyshape.dims import (
+    Dim,
+    Size,
+    and_,
+    eq,
+    floordiv,
+    ge,
+    gt,
+    le,
+    lt,
+    maximum,
+    minimum,
+    mod,
+    ne,
+    not_,
+    or_,
+    select,
+    substitute,
+    symbol,
+)
 from anyshape.vm.compiling.emission import aligned
 from anyshape.vm.export.entry_knowledge import EntryKnowledge
 from anyshape.vm.export.interface import Interface

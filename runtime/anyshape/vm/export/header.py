@@ -53,8 +53,8 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Description:
-    """What a header says beside the interface: the bytes of the arena as a formula where only dims decide them, notes on memory that they do
-    not decide, the bytes of a file of weights, or 0."""
+    """What a header says beside the interface: the bytes of the arena as a formula where only dims decide them, notes on memory that
+    they do not decide, the bytes of a file of weights, or 0."""
 
     made_for: str
     formulas: Sequence[str]
@@ -66,7 +66,11 @@ class Description:
 def header(m: Interface, d: Description) -> str:
     """The text of `NAME.h`."""
     upper, dims = m.name.upper(), "".join(f"int64_t {dim.c_name}, " for dim in m.dims)
-    codes = ",\n".join(f"  ANYSHAPE_{c.name} = {c.value} /* {_MEANINGS[c]} */" for c in Code).replace(" /*", ", /*").replace("*/,", "*/")
+    codes = (
+        ",\n".join(f"  ANYSHAPE_{c.name} = {c.value} /* {_MEANINGS[c]} */" for c in Code)
+        .replace(" /*", ", /*")
+        .replace("*/,", "*/")
+    )
     shared = _SHARED.replace("{codes}", codes)
     alone = dims.removesuffix(", ") or "void"
     weights = "const void *weights, " if d.weight_bytes else ""
@@ -85,7 +89,11 @@ def header(m: Interface, d: Description) -> str:
         else "/* All dims are numbers. */",
         _comment(["Inputs, dense and in this order:", *_tensors(m, m.inputs)]) if m.inputs else "/* No inputs. */",
         _comment(["Outputs:", *_tensors(m, m.outputs), *d.unknown]),
-        *(f"#define {upper}_{what}_{t.c_name.upper()} {k}" for what, ts in (("INPUT", m.inputs), ("OUTPUT", m.outputs)) for k, t in enumerate(ts)),
+        *(
+            f"#define {upper}_{what}_{t.c_name.upper()} {k}"
+            for what, ts in (("INPUT", m.inputs), ("OUTPUT", m.outputs))
+            for k, t in enumerate(ts)
+        ),
         f"#define {upper}_INPUTS {len(m.inputs)}",
         f"#define {upper}_OUTPUTS {len(m.outputs)}",
         *(f"#define {upper}_RANK_{t.c_name.upper()} {t.rank}" for t in m.outputs),
@@ -118,7 +126,10 @@ def _comment(lines: Sequence[str]) -> str:
 
 
 def _tensors(m: Interface, tensors: Sequence[Tensor]) -> list[str]:
-    return [f"  {k}: {t.name.replace('*/', '* /')}: {t.dtype}[{', '.join(_spelled(m, n) for n in t.shape)}]" for k, t in enumerate(tensors)]
+    return [
+        f"  {k}: {t.name.replace('*/', '* /')}: {t.dtype}[{', '.join(_spelled(m, n) for n in t.shape)}]"
+        for k, t in enumerate(tensors)
+    ]
 
 
 def _spelled(m: Interface, n: Size) -> str:
@@ -128,20 +139,27 @@ def _spelled(m: Interface, n: Size) -> str:
 
 
 def _memory(d: Description) -> list[str]:
-    lines = ["Bytes of the arena, which must begin at a multiple of 64 bytes; all bits set where they do not fit 63 bits or where dims are negative."]
+    lines = [
+        "Bytes of the arena, which must begin at a multiple of 64 bytes. All bits are set where they do not fit 63 bits,",
+        "and where a dim is negative.",
+    ]
     lines += [line for formula in d.formulas for line in wrap(formula, 120, break_long_words=False)]
     if d.grows:
-        lines.append("A run may need more, as elements decide: then it ends with ANYSHAPE_ARENA, and may be repeated with more.")
+        lines.append(
+            "A run may need more, as elements decide: then it ends with ANYSHAPE_ARENA, and may be repeated with more."
+        )
     return lines
 
 
 def _running(d: Description) -> list[str]:
     lines = [
-        "Computes the outputs. Nothing is kept between calls, which may be made from several threads at once, each with an arena of its own.",
+        "Computes the outputs. Nothing is kept between calls: several threads may call at once, each with an arena of its own.",
         "Memory of outputs must overlap neither inputs nor other outputs. After a code other than 0, what is in them is not defined.",
     ]
     if d.unknown:
-        lines.append("For a size that only a run tells: ANYSHAPE_OUTPUT tells the bytes that are needed, and the shape; then run again.")
+        lines.append(
+            "For a size that only a run tells: ANYSHAPE_OUTPUT tells the bytes that are needed, and the shape; then run again."
+        )
     if d.weight_bytes:
         lines.append("`weights` is the content of the file of weights, at a multiple of 64 bytes, as a mapped file is.")
     return lines

@@ -19,13 +19,14 @@ from anyshape.graph.value import Value
 from anyshape.types import ListType
 
 # of C11 and C++20, and the parameters that functions of the header have
-_RESERVED = frozenset(
-    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr continue decltype default
-    delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace new
-    noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast restrict return short signed sizeof
-    static static_assert static_cast struct switch template this throw true try typedef typeid typename typeof union unsigned using
-    virtual void volatile wchar_t while xor xor_eq arena arena_bytes weights inputs outputs output shape status pool threads""".split()
-)
+_WORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr continue decltype default delete
+    do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept
+    not not_eq nullptr operator or or_eq private protected public register reinterpret_cast restrict return short signed sizeof static
+    static_assert static_cast struct switch template this throw true try typedef typeid typename typeof union unsigned using virtual void
+    volatile wchar_t while xor xor_eq arena arena_bytes weights inputs outputs output shape status pool threads main
+"""
+_RESERVED = frozenset(_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,13 @@ def _tensors(what: str, values: Sequence[tuple[str, Value]]) -> tuple[Tensor, ..
     tensors, first = list[Tensor](), 0
     for (name, v), c_name in zip(values, unique([name for name, _ in values]), strict=True):
         if isinstance(v.type, ListType):
-            raise UnsupportedError(f"{what} {name}: {v.type}: export takes tensors only, and no lists; pass the elements of the list")
+            raise UnsupportedError(
+                f"{what} {name}: {v.type}: export takes tensors only, and no lists; pass the elements of the list"
+            )
         if v.type.shape is None:
-            raise UnsupportedError(f"{what} {name}: {v.type}: export takes tensors of known rank only; say its rank in the model")
+            raise UnsupportedError(
+                f"{what} {name}: {v.type}: export takes tensors of known rank only; say its rank in the model"
+            )
         tensors.append(Tensor(name, c_name, v.type.dtype, v.type.shape, first))
         first += len(v.type.shape)
     return tuple(tensors)
@@ -118,7 +123,9 @@ def unique(labels: Sequence[str]) -> list[str]:
 def checked_name(name: str) -> str:
     """The name of a model, if it can begin names in C. Raises ArgumentError."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name) or name in _RESERVED or name.startswith("anyshape_"):
-        raise ArgumentError(f"name must be at most 100 letters, digits and _, a letter first, and no word of C or C++, got {name!r}")
+        raise ArgumentError(
+            f"name must be at most 100 letters, digits and _, a letter first, and no word of C or C++, got {name!r}"
+        )
     return name
 
 
@@ -126,7 +133,11 @@ def name_from(text: str) -> str:
     """A name of a model made of any text, as that of a file."""
     plain = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
     plain = plain[:90]
-    return plain if plain[:1].isalpha() and plain not in _RESERVED and not plain.startswith("anyshape_") else f"model_{plain}".strip("_")
+    return (
+        plain
+        if plain[:1].isalpha() and plain not in _RESERVED and not plain.startswith("anyshape_")
+        else f"model_{plain}".strip("_")
+    )
 
 
 def bounds_text(s: Dim) -> str:

@@ -6,7 +6,6 @@ visible; an archive of it.
 
 from __future__ import annotations
 
-
 import struct
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -32,7 +31,13 @@ def _machine(target: ExportTarget) -> Any:
     llvm.initialize_all_asmprinters()
     processor = target.processor
     return llvm.Target.from_triple(processor.triple).create_target_machine(
-        cpu=processor.cpu, features=processor.features, opt=_LEVEL, reloc="pic", codemodel="small", jit=False, abiname=target.abi
+        cpu=processor.cpu,
+        features=processor.features,
+        opt=_LEVEL,
+        reloc="pic",
+        codemodel="small",
+        jit=False,
+        abiname=target.abi,
     )
 
 
@@ -52,7 +57,9 @@ def link(around: Module, kernels: Iterable[KernelText], target: ExportTarget) ->
             value.linkage = "internal"
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
-    passes.run(whole, llvm.create_pass_builder(_machine(target), llvm.create_pipeline_tuning_options(speed_level=_LEVEL)))
+    passes.run(
+        whole, llvm.create_pass_builder(_machine(target), llvm.create_pipeline_tuning_options(speed_level=_LEVEL))
+    )
     try:
         whole.verify()
     except RuntimeError as error:
@@ -80,7 +87,9 @@ def _optimise(module: Any, target: ExportTarget) -> None:
     passes.add_new_gvn_pass()
     passes.add_dead_code_elimination_pass()
     passes.add_simplify_cfg_pass()
-    passes.run(module, llvm.create_pass_builder(_machine(target), llvm.create_pipeline_tuning_options(speed_level=_LEVEL)))
+    passes.run(
+        module, llvm.create_pass_builder(_machine(target), llvm.create_pipeline_tuning_options(speed_level=_LEVEL))
+    )
 
 
 def archive(name: str, content: bytes, symbols: Sequence[str]) -> bytes:
@@ -96,5 +105,3 @@ def archive(name: str, content: bytes, symbols: Sequence[str]) -> bytes:
     first = 8 + 60 + index_size + index_size % 2 + 60 + len(long_names) + len(long_names) % 2
     index = struct.pack(f">{1 + len(symbols)}I", len(symbols), *([first] * len(symbols))) + index_names
     return b"!<arch>\n" + member("/", index) + member("//", long_names) + member("/0", content)
-
-

@@ -1,15 +1,16 @@
 """Code that answers before anything runs: which variant of a program takes these sizes, what memory it needs, whether it refuses them.
 
-In: a program, and what is known of it. Out: `plan_N(dims, threads, demand, reserved, shapes, status) -> code`. It writes the bytes that
-each region has to have to `reserved`, and behind them their sum, with all bits set where that does not fit 63 bits; the dims of results to
-`shapes`, -1 where only a run tells them. With `demand` it refuses what checks on sizes refuse. `DECLINED`: another variant takes these sizes.
+In: a program, and what is known of it. Out: `plan_N(dims, threads, demand, reserved, shapes, status) -> code`.
+It writes the bytes that each region has to have to `reserved`, and behind them their sum, with all bits set where that does not fit 63
+bits; the dims of results to `shapes`, -1 where only a run tells them. With `demand` it refuses what checks on sizes refuse. `DECLINED`:
+another variant takes these sizes.
 """
 
 from __future__ import annotations
 
 from anyshape.dims import INT64_MAX
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
-from anyshape.lower.llvm.types import I1, I32, I64, PTR, Val, const
+from anyshape.lower.llvm.types import I1, I32, I64, PTR, const
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, Step
 from anyshape.vm.export.failures import Failures
 from anyshape.vm.export.interface import Interface
@@ -47,7 +48,9 @@ class _Plan:
             if step.word in scalars:
                 self.scalar(step)
             elif step.op is Op.GUARD and self.known.is_known(step):
-                refused = f.or_(f.compare("eq", self.registers.read(step["cond"]), 0), self.registers.lost(step["cond"]))
+                refused = f.or_(
+                    f.compare("eq", self.registers.read(step["cond"]), 0), self.registers.lost(step["cond"])
+                )
                 with f.if_(refused):
                     f.ret(const(I32, DECLINED))
             elif step.op is Op.CHECK and step.always and self.known.is_known(step):
@@ -70,7 +73,9 @@ class _Plan:
         f, registers = self.f, self.registers
         lost, holds = registers.lost(step["cond"]), f.compare("ne", registers.read(step["cond"]), 0)
         with f.if_(f.and_(self.demand, f.or_(lost, f.not_(holds)))):
-            self.failures.end_if(lost, Code.OVERFLOW, template(overflow_text(self.program, step.op.named(step.operands))))
+            self.failures.end_if(
+                lost, Code.OVERFLOW, template(overflow_text(self.program, step.op.named(step.operands)))
+            )
             self.failures.check(registers, self.program.checks[step["check"]])
 
     def shape(self, step: Step) -> None:
@@ -101,4 +106,3 @@ class _Plan:
         f.store(f.select(beyond, const(I64, -1), total), self.reserved, self.program.regions)
         words = f"{template(self.program.name)}: the size of its memory does not fit a signed 64-bit integer"
         self.failures.end_if(f.and_(self.demand, beyond), Code.OVERFLOW, words)
-

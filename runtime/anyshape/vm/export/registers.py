@@ -97,4 +97,3 @@ class _Frame:
         spreading = [self.operands[p.name] for p in self.op.parameters if p.mode is Mode.SPREADING]
         gone = self.registers.any_lost(spreading)
         self.registers.write(self.operands["d"], value, gone if lost is None else self.f.or_(gone, lost))
-

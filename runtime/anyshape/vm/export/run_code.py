@@ -28,7 +28,8 @@ RUN_ARGUMENTS = [
     ("dims", PTR), ("inputs", PTR), ("outputs", PTR), ("arena", PTR), ("arena_bytes", I64), ("weights", PTR), ("status", PTR)
 ]  # fmt: skip
 OUTPUT_BYTES, OUTPUT_SHAPE, OUTPUT_STRIDE = 8, 16, 24
-"""Places in the header's `anyshape_output`, in bytes: after the address of its memory, the bytes there, the address for its shape; its size."""
+"""Places in the header's `anyshape_output`, in bytes: after the address of its memory the bytes there, and the address for its shape; its
+size."""
 
 
 def define_run(

@@ -64,9 +64,12 @@ class Messages:
         module.define("status_put", VOID, [("status", PTR), ("character", I8)], _put, inline=False)
         module.define("status_say_number", VOID, [("status", PTR), ("number", I64)], _say_number, inline=False)
         module.define("status_scaled", F64, [("number", F64), ("power", I64)], _scaled, inline=False)
-        module.define("status_say_point", VOID, [("status", PTR), *((n, I64) for n in ("digits", "count", "before"))], _say_point, inline=False)  # fmt: skip
-        module.define("status_say_digits", VOID, [("status", PTR), *((n, I64) for n in ("digits", "count", "exponent"))], self._say_digits, inline=False)  # fmt: skip
-        module.define("status_say_float", VOID, [("status", PTR), ("bits", I64), ("single", I1)], self._say_float, inline=False)
+        digits = [("status", PTR), ("digits", I64), ("count", I64)]
+        module.define("status_say_point", VOID, [*digits, ("before", I64)], _say_point, inline=False)
+        module.define("status_say_digits", VOID, [*digits, ("exponent", I64)], self._say_digits, inline=False)
+        module.define(
+            "status_say_float", VOID, [("status", PTR), ("bits", I64), ("single", I1)], self._say_float, inline=False
+        )
         module.define("status_say_character", VOID, [("status", PTR), ("character", I64)], _say_character, inline=False)
         module.define("status_say", VOID, [("status", PTR), ("text", PTR), ("values", PTR)], self._say, inline=False)
 
@@ -99,21 +102,26 @@ class Messages:
         one beyond 1e-22 to 1e22, the last of 17 digits may be another one, for it is found by arithmetic on f64."""
         status, bits, single = f.args
         x = f.bitcast(bits, F64)
-        for test, text in ((f.fcmp("uno", x, x), "nan"), (f.compare("eq", x, math.inf), "inf"), (f.compare("eq", x, -math.inf), "-inf"), (f.compare("eq", x, 0.0), "")):  # fmt: skip
+        nan, above, below = f.fcmp("uno", x, x), f.compare("eq", x, math.inf), f.compare("eq", x, -math.inf)
+        for test, text in ((nan, "nan"), (above, "inf"), (below, "-inf")):
             with f.if_(test):
-                if text:
-                    self.say(f, status, text)
-                else:
-                    zero = f.select(f.compare("lt", bits, 0), self.text("-0.0"), self.text("0.0"))
-                    f.call("status_say", VOID, [status, zero, status])
+                self.say(f, status, text)
                 f.ret()
+        with f.if_(f.compare("eq", x, 0.0)):
+            zero = f.select(f.compare("lt", bits, 0), self.text("-0.0"), self.text("0.0"))
+            f.call("status_say", VOID, [status, zero, status])
+            f.ret()
         with f.if_(f.compare("lt", x, 0.0)):
             f.call("status_put", VOID, [status, const(I8, ord("-"))])
         size = f.unary("fabs", x)
         exponent, digits, mantissa = f.alloca(I64, 1, 8), f.alloca(I64, 1, 8), f.alloca(I64, 1, 8)
         f.store(const(I64, 0), exponent)
-        self._while(f, lambda: f.compare("ge", f.call("status_scaled", F64, [size, f.load(exponent, I64)]), 10.0), exponent, 1)
-        self._while(f, lambda: f.compare("lt", f.call("status_scaled", F64, [size, f.load(exponent, I64)]), 1.0), exponent, -1)
+        self._while(
+            f, lambda: f.compare("ge", f.call("status_scaled", F64, [size, f.load(exponent, I64)]), 10.0), exponent, 1
+        )
+        self._while(
+            f, lambda: f.compare("lt", f.call("status_scaled", F64, [size, f.load(exponent, I64)]), 1.0), exponent, -1
+        )
         f.store(const(I64, 0), digits)
         most = f.select(single, const(I64, 9), const(I64, 17))
         top, again, done = f.new_block(), f.new_block(), f.new_block()
@@ -161,17 +169,16 @@ class Messages:
                 with f.if_(f.compare("lt", power, 10)):
                     self.say(f, status, "0")
                 f.call("status_say_number", VOID, [status, power])
-            with form.otherwise():
-                with f.if_else(f.compare("lt", exponent, 0)) as below:
-                    with below.then():
-                        self.say(f, status, "0.")
-                        with f.for_range(f.add(exponent, 1), 0):
-                            self.say(f, status, "0")
-                        f.call("status_say_number", VOID, [status, mantissa])
-                    with below.otherwise():
-                        f.call("status_say_point", VOID, [status, mantissa, digits, f.add(exponent, 1)])
-                        with f.if_(f.compare("ge", f.add(exponent, 1), digits)):
-                            self.say(f, status, ".0")
+            with form.otherwise(), f.if_else(f.compare("lt", exponent, 0)) as below:
+                with below.then():
+                    self.say(f, status, "0.")
+                    with f.for_range(f.add(exponent, 1), 0):
+                        self.say(f, status, "0")
+                    f.call("status_say_number", VOID, [status, mantissa])
+                with below.otherwise():
+                    f.call("status_say_point", VOID, [status, mantissa, digits, f.add(exponent, 1)])
+                    with f.if_(f.compare("ge", f.add(exponent, 1), digits)):
+                        self.say(f, status, ".0")
         f.ret()
 
     def _say(self, f: FunctionBuilder) -> None:
@@ -308,7 +315,8 @@ def _say_character(f: FunctionBuilder) -> None:
     put(const(I64, ord("'")))
     with f.if_(f.compare("lt", character, 1 << 7)):
         put(character)
-    for low, high, head, shifts in ((1 << 7, 1 << 11, 0xC0, (0,)), (1 << 11, 1 << 16, 0xE0, (6, 0)), (1 << 16, 1 << 21, 0xF0, (12, 6, 0))):  # fmt: skip
+    forms = ((1 << 7, 1 << 11, 0xC0, (0,)), (1 << 11, 1 << 16, 0xE0, (6, 0)), (1 << 16, 1 << 21, 0xF0, (12, 6, 0)))
+    for low, high, head, shifts in forms:
         with f.if_(f.and_(f.compare("ge", character, low), f.compare("lt", character, high))):
             put(f.or_(f.binary("lshr", character, shifts[0] + 6), const(I64, head)))
             for shift in shifts:
