@@ -14,36 +14,15 @@ from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.call import call_node
 from anyshape.lower import Group, Lowering
 from anyshape.lower.llvm.jit import compile_object
-from anyshape.lower.target import Target, dot_products, vector_unit
+from anyshape.lower.target import Target, processor
 from anyshape_testing.accounting import LEAST
 from anyshape_testing.calls import Call, Symbols, equations, valid_node
 from anyshape_testing.execution import program_key
 from anyshape_testing.profile import WIDE
 from anyshape_testing.running import on_random_calls
 
-_CACHES = {"l1_bytes": 32 << 10, "l2_bytes": 512 << 10, "l3_bytes": 4 << 20}
 _SECTION, _SYMBOL = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE = 2
-
-
-def processor(triple: str, cpu: str, features: str) -> Target:
-    """Describes a processor by LLVM's names."""
-    names = {f.removeprefix("+"): True for f in features.split(",")}
-    width, registers, fma, masks, scalef = vector_unit(triple, names)
-    f16 = triple.startswith("aarch64") or "f16c" in names
-    return Target(
-        triple=triple,
-        cpu=cpu,
-        features=features,
-        vector_bytes=width,
-        vector_registers=registers,
-        **_CACHES,
-        fma=fma,
-        masks=masks,
-        scalef=scalef,
-        f16=f16,
-        dots=dot_products(width, names),
-    )
 
 
 NEON = processor("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon")

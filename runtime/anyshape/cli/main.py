@@ -1,4 +1,4 @@
-"""`anyshape run|compile|explain|profile|bench|simplify|diff MODEL`, `anyshape show OP`.
+"""`anyshape run|compile|explain|profile|bench|simplify|diff|export MODEL`, `anyshape show OP`.
 
 In: words. Out: text, or JSON with `--json`; for anything wrong one message and exit code 2.
 """
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Command = Callable[["Executable", argparse.Namespace], Answer]
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+TARGET_NAMES = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64-linux-gnu", "riscv64-linux-gnu", "wasm32")
+"""Targets of an export (`vm.export.targets`), which need not be loaded for a help text"""
 _REPEATED = ("at", "dim", "input", "param", "shape", "solve", "stage")
 """Options that may be passed more than once"""
 MOST_CALLS = 1_000_000
@@ -53,6 +55,9 @@ _EXAMPLES = """\
   anyshape simplify bert.onnx --shapes-only --failures   symbolic shapes, what must hold of dims, and the smallest inputs that fail
   anyshape simplify bert.onnx --shapes-only --solve last_hidden_state=1x512x256
   anyshape diff model.onnx --shape x=4x128               the first node that differs from onnxruntime, with a script that reproduces it
+  anyshape export bert.onnx --out bert --bounds seq=1:512                an object file and a C header, without Python
+  anyshape export bert.onnx --out bert --target aarch64-linux-gnu --weights file
+  anyshape export --op softmax --input x='f32[n, m]' --param axis=0 --out softmax
   anyshape show softmax                                  its spec, equations, loops, machine code and speed
   anyshape show dyn.reshape --shape x=4x6 --param newshape='[3, -1]' --stage program
 """
@@ -175,6 +180,7 @@ def parser() -> argparse.ArgumentParser:
     _add_bench(commands)
     _add_simplify(commands)
     _add_diff(commands)
+    _add_export(commands)
     _add_show(commands)
     parser.set_defaults(threads=None)
     return parser
@@ -322,6 +328,38 @@ def _diff(args: argparse.Namespace) -> Answer:
     from anyshape.cli.diff import diff
 
     return diff(args)
+
+
+def _add_export(commands: Commands) -> None:
+    text = "write a model, or an op, as an object file with a C header, which need neither Python nor a library"
+    more = ("Targets: " + ", ".join(TARGET_NAMES) + ".", "docs/export.md says how to call what is written.")
+    one = _parser(commands, "export", text, *more)
+    one.add_argument("model", metavar="MODEL", nargs="?", help="an ONNX file or a saved model; none with --op")
+    one.add_argument("--out", required=True, metavar="FOLDER", help="the folder for the files")
+    one.add_argument(
+        "--name", metavar="NAME", help="what names of files and functions begin with (default: as the model)"
+    )
+    one.add_argument("--target", choices=TARGET_NAMES, metavar="TARGET", help="the processor (default: like this one)")
+    one.add_argument(
+        "--weights", choices=("inside", "file"), help="where weights are (default: inside the object if small)"
+    )
+    one.add_argument("--static", action="store_true", help="refuse a model in which any size is not a number")
+    bounds = "set a named dim of the inputs, or bound it: seq=1:512"
+    one.add_argument("--dim", "--bounds", action="append", default=[], metavar="NAME=8", help=bounds)
+    _add_repair(one)
+    one.add_argument("--op", metavar="OP", help="in place of a model: the name of an op, like softmax or dyn.reshape")
+    types = "with --op: the type of an input, as x=f32[n, 8]; the same name is the same size"
+    one.add_argument("--input", action="append", default=[], metavar="NAME=TYPE", help=types)
+    one.add_argument(
+        "--param", action="append", default=[], metavar="NAME=VALUE", help="with --op: a parameter, like axis=0"
+    )
+    one.set_defaults(command=_export)
+
+
+def _export(args: argparse.Namespace) -> Answer:
+    from anyshape.cli.export import export_command
+
+    return export_command(args)
 
 
 def _add_inputs(one: argparse.ArgumentParser) -> None:

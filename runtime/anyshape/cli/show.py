@@ -52,7 +52,7 @@ USUAL: tuple[Shape, ...] = ((512, 768), (768, 512), (768,), (512, 512), ())
 
 def show(name: str, shapes: Mapping[str, Shape], params: Mapping[str, Any], stages: Sequence[str]) -> Answer:
     """Spells the chosen stages of an op. Raises ArgumentError if no shapes are given and no usual ones fit."""
-    op = _variant(name)
+    op = variant(name)
     example = _example(op, shapes, params)
     if op.composition is not None:
         example = replace(example, function=optimise(example.function))
@@ -154,7 +154,7 @@ def _kernels_of(schedule: Schedule) -> Iterator[KernelStep]:
                 yield from _kernels_of(inner)
 
 
-def _variant(name: str) -> OpDef:
+def variant(name: str) -> OpDef:
     """Finds the op of that name; of its two variants, the static one."""
     return find_op(f"static.{name}" if f"static.{name}" in all_ops() else name)
 

@@ -7,7 +7,7 @@ of one processor.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -53,6 +53,8 @@ class Target:
     dots: bool = False
     permutes_bytes: bool = False
     line_bytes: int = _LINE
+    foreign: bool = field(default=False, repr=False)
+    """Whether its code is for another machine than this one, and never runs here; caches are for the code, which is the same."""
 
     @property
     def extremes_u64(self) -> bool:
@@ -159,6 +161,31 @@ def vector_unit(triple: str, features: dict[str, bool]) -> tuple[int, int, bool,
 def dot_products(vector_bytes: int, features: dict[str, bool]) -> bool:
     """Whether there is an instruction that adds up products of four bytes, for the vectors that are used."""
     return features.get("avx512vnni" if vector_bytes == 64 else "avxvnni", False)
+
+
+def processor(
+    triple: str, cpu: str, features: str, caches: tuple[int, int, int] = (32 << 10, 512 << 10, 4 << 20)
+) -> Target:
+    """A processor described by LLVM's names and the bytes of its caches, whatever this machine is."""
+    names = {f.removeprefix("+"): True for f in features.split(",")}
+    width, registers, fma, masks, scalef = vector_unit(triple, names)
+    l1, l2, l3 = caches
+    return Target(
+        triple=triple,
+        cpu=cpu,
+        features=features,
+        vector_bytes=width,
+        vector_registers=registers,
+        l1_bytes=l1,
+        l2_bytes=l2,
+        l3_bytes=l3,
+        fma=fma,
+        masks=masks,
+        scalef=scalef,
+        f16=triple.startswith("aarch64") or "f16c" in names,
+        dots=dot_products(width, names),
+        foreign=True,
+    )
 
 
 def initialize() -> None:

@@ -109,9 +109,10 @@ _BY_DTYPE = {"float32": F32, "float64": F64, "int32": I32, "int64": I64, "float1
 
 
 def packer_of(dtype: np.dtype[Any], tiles: Tiles, target: Target) -> int | None:
-    """The address of the `pack_all` of operands of a dtype, for products of these tiles; None if they have none of their own."""
+    """The address of the `pack_all` of operands of a dtype, for products of these tiles; None if they have none of their own, or
+    none that runs here."""
     element = _BY_DTYPE.get(dtype.name)
-    if element is None or tiles.element != (F32 if element in STORED else element):
+    if target.foreign or element is None or tiles.element != (F32 if element in STORED else element):
         return None
     return load_library(target, element).address(pack_all_name(element))
 

@@ -26,6 +26,8 @@ _FLOAT_NAME = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "rem"
 _SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 _UNSIGNED = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "eq": "eq", "ne": "ne"}
 _ORDERED = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
+_SPELLED = [chr(b) if 32 <= b < 127 and chr(b) not in '"\\' else f"\\{b:02X}" for b in range(256)]
+"""A byte as strings of LLVM's text have it."""
 VALUE_AND_OVERFLOW = Type("{ i64, i1 }")
 
 KERNEL_ARGS = [("scalars", PTR), ("buffers", PTR), ("scratch", PTR), ("part", I64), ("nparts", I64)]
@@ -106,6 +108,16 @@ class Module:
         body = ", ".join(f"ptr @{symbol}" if symbol else "ptr null" for symbol in symbols)
         self._globals.append(f"@{name} = constant [{len(symbols)} x ptr] [{body}], align 8")
         self.symbols.append(name)
+
+    def data(self, name: str, content: bytes, align: int = 1) -> Val:
+        """Defines bytes that are read only, of this module alone; returns their address."""
+        text = "".join(map(_SPELLED.__getitem__, content))
+        self._globals.append(f'@{name} = internal constant [{len(content)} x i8] c"{text}", align {align}')
+        return Val(f"@{name}", PTR)
+
+    def word(self, name: str) -> None:
+        """Defines an i64 that is 0 and that modules linked to this one may declare."""
+        self._globals.append(f"@{name} = global i64 0, align 8")
 
     def declare_table(self, name: str) -> Val:
         """Declares an array of addresses that another module exports."""

@@ -19,7 +19,7 @@ from anyshape.equations import Equation, Tensor
 from anyshape.equations.dependencies import symbols
 from anyshape.equations.interpret import interpret
 from anyshape.equations.refusing import Refused
-from anyshape.errors import AnyshapeError, ShapeError
+from anyshape.errors import AnyshapeError, ShapeError, VerifyError
 from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep, step_name
 from anyshape.rules.checks import located
@@ -91,7 +91,9 @@ class KernelMaker(Protocol):
 
 
 def kernel_maker(options: Options, report: Report) -> KernelMaker:
-    return InterpretedKernels() if options.kernels == "interpret" else NativeKernels(report, options.target)
+    return (
+        InterpretedKernels() if options.kernels == "interpret" else NativeKernels(report, target_called(options.target))
+    )
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -106,13 +108,26 @@ class MachineCode:
     imports: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """A kernel as LLVM text, of a target whose code is linked elsewhere (`vm.export`) and cannot be called here."""
+
+    symbol: str
+    text: str
+    imports: tuple[str, ...]
+
+    @property
+    def entry(self) -> Any:
+        raise VerifyError(f"the kernel {self.symbol} was compiled to be exported, and is not loaded")
+
+
 @dataclass(eq=False, slots=True)
 class NativeKernel:
     """Machine code with the texts of its errors at one place of a model; steps of equal text share the code."""
 
     name: str
     errors: tuple[str, ...]
-    code: MachineCode
+    code: MachineCode | KernelText
 
     @property
     def entry(self) -> Any:
@@ -130,15 +145,15 @@ def target_called(name: str) -> Target:
 
 
 class NativeKernels:
-    """Maker of machine code for a target."""
+    """Maker of machine code for a target; `loads`: whether it is loaded into this process, and not kept as text."""
 
-    def __init__(self, report: Report, target: str = "host") -> None:
-        self.target = target_called(target)
+    def __init__(self, report: Report, target: Target, loads: bool = True) -> None:
+        self.target, self.loads = target, loads
         from anyshape.lower import Lowering
 
         self.report = report
         self._lowering = Lowering(self.target)
-        self._codes: dict[str, MachineCode] = {}
+        self._codes: dict[str, MachineCode | KernelText] = {}
         self._kernels: dict[tuple[str, tuple[str, ...]], NativeKernel] = {}
 
     @property
@@ -180,8 +195,11 @@ class NativeKernels:
                 native = self._kernels[key] = NativeKernel(step_name(step), errors, self._load(kernel))
         return native
 
-    def _load(self, kernel: Any) -> MachineCode:
+    def _load(self, kernel: Any) -> MachineCode | KernelText:
         """Loads machine code by its text; all programs of the process share it."""
+        if not self.loads:
+            text = self._codes[kernel.text] = KernelText(kernel.symbol, kernel.text, kernel.imports)
+            return text
         from anyshape.lower.gemm.library import resolve
         from anyshape.lower.llvm.jit import load_object, object_for
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
+from anyshape.dims import Dim
 from anyshape.dtypes import F32
 from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.graph.callee import Callee, callees_of
@@ -26,7 +27,7 @@ from anyshape.passes.steps import Schedule
 from anyshape.types import FunctionType, ListType, TensorType
 from anyshape.vm.compiling.executors import expect_results, make_executor
 from anyshape.vm.compiling.generate import generate, generate_function
-from anyshape.vm.compiling.kernels import KernelMaker, kernel_maker, target_called
+from anyshape.vm.compiling.kernels import KernelMaker, NativeKernels, kernel_maker, target_called
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.unfused import one_step_per_node
 from anyshape.vm.native import usable_threads
@@ -40,6 +41,7 @@ from anyshape.vm.run.arena import ContextPool
 
 if TYPE_CHECKING:
     from anyshape.lower.gemm.background_packing import BackgroundPacking
+    from anyshape.lower.target import Target
     from anyshape.passes.folding import Compute
 
 Array = NDArray[Any]
@@ -90,6 +92,9 @@ class Compiler:
     """Background packing of large constants; once it is over, each plan has one of its own."""
     compute: Compute | None = None
     """Folding by kernels, for calls on constants that would take the interpreter long."""
+    _: KW_ONLY
+    target: Target | None = None
+    """The processor of programs that are exported, whose kernels stay text; None for the one that the options name."""
 
     def plan(self, f: Function, low: int = 1) -> Plan:
         """Compiles a function. Entry symbols are assumed to be at least `low`; a function that is right for empty dims alone assumes
@@ -97,15 +102,7 @@ class Compiler:
         _refuse_functions(f)
         with self.lock, self._packing() as packing:
             expect(packing, bytes_of_factors(f), self.options)
-            try:
-                with self.report.phase("optimise"):
-                    typed, assumed = retype(f, low)
-                    expect_results([v.type for v in typed.results], self.options)  # beside what follows
-                    optimised = self._optimise(typed)
-            except ShapeError:
-                if low == 0:
-                    raise
-                return self.plan(f, 0)
+            optimised, assumed = self._typed(f, low)
             if not self.report.nodes:
                 self.report.count_variants(f, optimised)
             if self.options.executor == "graph":
@@ -121,6 +118,34 @@ class Compiler:
             general = (lambda: self.plan(f, 0)) if assumed else None
             types = ([p.type for p in optimised.params], [v.type for v in optimised.results])
             return Straight(program, general, self.options, types=types, lock=self.lock, ready=packing.wait)
+
+    def program(self, f: Function, low: int = 1) -> tuple[Program, bool]:
+        """Compiles a function whose ranks are known; its program, and whether that assumes anything, so that calls with an empty dim may
+        need the one for `low=0`. Raises UnsupportedError where a rank is known at run time only."""
+        _refuse_functions(f)
+        with self.lock, self._packing():
+            optimised, assumed = self._typed(f, low)
+            if self.options.executor == "graph":
+                refuse_dynamic(optimised)
+            if undetermined(optimised):
+                open_nodes = unlike_ranks(optimised.nodes) or ", ".join(named(n) for n in optimised.nodes if n.is_open)
+                ranks = open_nodes or ", ".join(f"input {p.name}" for p in optimised.params if p.type.shape is None)
+                raise UnsupportedError(f"{f.name}: the rank of a value is known at run time only, by {ranks}")
+            return self._program(optimised, assumed), bool(assumed)
+
+    def _typed(self, f: Function, low: int) -> tuple[Function, frozenset[Dim]]:
+        """Optimises a function for entry symbols of at least `low`; the symbols of which that is assumed. A function that is right for
+        empty dims alone assumes nothing."""
+        try:
+            with self.report.phase("optimise"):
+                typed, assumed = retype(f, low)
+                if self.target is None:
+                    expect_results([v.type for v in typed.results], self.options)  # beside what follows
+                return self._optimise(typed), assumed
+        except ShapeError:
+            if low == 0:
+                raise
+            return self._typed(f, 0)
 
     @contextmanager
     def _packing(self) -> Iterator[BackgroundPacking]:
@@ -147,7 +172,7 @@ class Compiler:
         from anyshape.passes import optimise
         from anyshape.passes.algorithms import by_size
 
-        lanes = target_called(self.options.target).lanes(F32.itemsize)
+        lanes = (self.target or target_called(self.options.target)).lanes(F32.itemsize)
         return by_size(f, lambda g, chosen: optimise(g, self.compute, chosen), lanes, self.options.growth)
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
@@ -158,7 +183,9 @@ class Compiler:
 
             verify(f)
         functions = callees_of([f])
-        maker = kernel_maker(options, report)
+        maker = (
+            kernel_maker(options, report) if self.target is None else NativeKernels(report, self.target, loads=False)
+        )
         schedule = self._schedule(f)
         with report.phase("generate"):
             program = generate(schedule, maker, assumed, functions, options.recorder is not None)

@@ -9,7 +9,8 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, Unpack
+from pathlib import Path
+from typing import Any, Literal, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +98,18 @@ def _loaded(path: PathLike, chosen: Options, options: CompileOptions) -> Executa
         if getattr(executable.options, name) != getattr(chosen, name):
             raise ArgumentError(f"{os.fspath(path)} is a saved model; pass {name} when you compile the ONNX model")
     return executable.by(loop=options["loop"], threads=chosen.threads) if "loop" in asked else executable
+
+
+def function_of(
+    model: Any, dims: Mapping[str, Any] | None = None, **options: Unpack[CompileOptions]
+) -> tuple[Function, Options]:
+    """The function of a model as `compile` takes it, a saved one included, and the options; nothing is compiled. Raises what `compile`
+    raises."""
+    chosen = make_options({**options, "dims": dims or {}})
+    if isinstance(model, (str, os.PathLike)) and is_saved(model):
+        return _loaded(model, chosen, options).function, chosen
+    load_modules(reads_a_model=not isinstance(model, Function))
+    return _function(model, chosen, Report()), chosen
 
 
 def _size_of_file(model: Any) -> int:
@@ -229,6 +242,26 @@ class Executable:
         from anyshape.vm.executable.saved import save
 
         save(self, path)
+
+    @public
+    def export(
+        self,
+        folder: PathLike,
+        *,
+        name: str | None = None,
+        target: str | None = None,
+        weights: Literal["inside", "file"] | None = None,
+    ) -> list[Path]:
+        """Writes an object file, an archive of it, a C header and, where they are large or `weights="file"`, the weights into a folder; the
+        paths. They need neither Python nor anyshape (docs/export.md). `name` begins the names of files and functions; `target` is one of
+        `anyshape export --help`, by default of machines like this one. What is compiled here is for sizes as `compile` was told them.
+
+        Raises UnsupportedError for a model that cannot be exported, and ArgumentError for other arguments or a folder that cannot be
+        written."""
+        from anyshape.vm.export import export, export_target, name_from
+
+        chosen = name_from(self._head.name) if name is None else name
+        return export(self.function, chosen, export_target(target), self.options, weights).write(folder)
 
     @public
     def by(self, **options: Unpack[RunOptions]) -> Executable:

@@ -1,6 +1,6 @@
 """The loop's handlers of scalar instructions: arithmetic that notices overflow, comparisons, choice.
 
-In: the open loop, at the block of an opcode. Out: the code of its handler. Every register has a word beside it that
+In: a frame at an instruction. Out: the code of its handler. Every register has a word beside it that
 says whether its value was lost to an overflow; a lost value spreads through arithmetic, but not out of a side that `select`, `and` and
 `or` do not need.
 """
@@ -8,10 +8,22 @@ says whether its value was lost to an overflow; a lost value spreads through ari
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from anyshape.dims import INT64_MIN
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I1, I64, Val, const
-from anyshape.vm.native.frame import Frame
+
+
+class Frame(Protocol):
+    """What the handlers need of a frame: that of the loop (`frame.py`), or of one instruction of a program that is exported."""
+
+    f: FunctionBuilder
+
+    def register(self, name: str) -> Val: ...
+    def lost(self, name: str) -> Val: ...
+    def write(self, value: Val, lost: Val | None = None) -> None: ...
+
 
 Handler = Callable[[Frame], None]
 

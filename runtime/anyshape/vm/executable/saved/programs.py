@@ -51,7 +51,7 @@ class ProgramWriter:
         }
 
     def _code(self, kernel: Any) -> int:
-        assert isinstance(kernel, NativeKernel)
+        assert isinstance(kernel, NativeKernel) and isinstance(kernel.code, MachineCode)
         self.codes.setdefault(kernel.code.symbol, kernel.code)
         return list(self.codes).index(kernel.code.symbol)
 

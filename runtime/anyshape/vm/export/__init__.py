@@ -1,0 +1,17 @@
+"""Export of compiled models for C: an object file for any of several processors, one header, and weights. docs/export.md is its page.
+
+In: a function, a name, a target. Out: an `Export`, with the content of its files. In the order of the work:
+
+    interface         what C callers see: dims, inputs, outputs
+    entry_knowledge   what follows of a program from dims alone
+    plan_code         a function that plans: bytes of the arena, shapes, checks
+    run_code          a function that runs: the table as machine code
+    entry_code        the functions of the header, over both
+    header, weights, linking
+"""
+
+from anyshape.vm.export.exporting import Export, export
+from anyshape.vm.export.interface import name_from
+from anyshape.vm.export.targets import TARGETS, ExportTarget, export_target
+
+__all__ = ["TARGETS", "Export", "ExportTarget", "export", "export_target", "name_from"]

@@ -1,0 +1,240 @@
+"""Code of the functions that C callers see: they put dims in order, refuse what no program takes, and call a variant that takes the sizes.
+
+In: the interface, and the variants of a program that are defined. Out: `NAME_arena_bytes`, `NAME_check`, `NAME_output_shape`, `NAME_run`,
+as `header.py` declares them. `demand(dims, status)` is shared by all: no axis is negative, and no input has more bytes than 63 bits count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
+from anyshape.lower.llvm.types import I1, I32, I64, PTR, Type, Val, const
+from anyshape.vm.export.failures import Failures, exact
+from anyshape.vm.export.interface import Interface, Tensor
+from anyshape.vm.export.memory_code import byte_count
+from anyshape.vm.export.registers import Registers
+from anyshape.vm.export.status_code import BYTES, DECLINED, NUMBER, Code, Messages, template
+from anyshape.vm.export.weights import DIGEST, Weights
+from anyshape.vm.run.arena import ALIGNMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The functions of one program (`plan_code`, `run_code`), and how many regions it has."""
+
+    plan: str
+    run: str
+    regions: int
+
+
+@dataclass(frozen=True)
+class Entries:
+    module: Module
+    messages: Messages
+    interface: Interface
+    variants: Sequence[Variant]
+    weights: Weights
+
+    def define(self) -> None:
+        self.module.define("demand", I32, [("dims", PTR), ("status", PTR)], self._demand, inline=False)
+        planned = [("dims", PTR), ("demand", I1), ("total", PTR), ("shapes", PTR), ("status", PTR)]
+        self.module.define("plan", I32, planned, self._plan, inline=False)
+        name, dims = self.interface.name, [(f"dim{k}", I64) for k, _ in enumerate(self.interface.dims)]
+        status = [("status", PTR)]
+        self._public(f"{name}_arena_bytes", I64, dims, self._arena_bytes)
+        self._public(f"{name}_check", I32, [*dims, *status], self._check)
+        self._public(f"{name}_output_shape", I32, [("output", I32), *dims, ("shape", PTR), *status], self._output_shape)
+        weights = [("weights", PTR)] if self.weights.is_file else []
+        memory = [("arena", PTR), ("arena_bytes", I64), *weights]
+        self._public(f"{name}_run", I32, [*memory, ("inputs", PTR), ("outputs", PTR), *dims, *status], self._run)
+
+    def _public(
+        self, name: str, result: Type, arguments: Sequence[tuple[str, Type]], write: Callable[[FunctionBuilder], None]
+    ) -> None:
+        self.module.define(name, result, arguments, write, internal=False)
+
+    # --- what all share ---
+
+    def _status(self, f: FunctionBuilder) -> Val:
+        """The caller's status, or one of this call where it is NULL."""
+        status, own = f.arg("status"), f.alloca(I64, BYTES // 8, 8)
+        return f.select(f.compare("eq", f.convert("ptrtoint", status, I64), 0), own, status)
+
+    def _dims(self, f: FunctionBuilder, failures: Failures) -> Val:
+        """The row of the dims of all inputs, from the caller's."""
+        row = f.alloca(I64, self.interface.input_words + 1, 8)
+        registers = Registers(f, len(self.interface.dims))
+        for k, _ in enumerate(self.interface.dims):
+            registers.write(k, f.arg(f"dim{k}"))
+        symbols = {d.symbol: k for k, d in enumerate(self.interface.dims)}
+        for t in self.interface.inputs:
+            for axis, (n, k) in enumerate(zip(t.shape, registers.sizes(symbols, t.shape), strict=True)):
+                words = template(
+                    f"input {t.name}: dim {axis} ({self._spelled(n)}) does not fit a signed 64-bit integer"
+                )
+                failures.end_if(registers.lost(k), Code.OVERFLOW, words)
+                f.store(registers.read(k), row, t.first + axis)
+        return row
+
+    def _spelled(self, n: object) -> str:
+        labels = {str(d.symbol): d.label for d in self.interface.dims}
+        return labels.get(str(n), str(n))
+
+    def _demand(self, f: FunctionBuilder) -> None:
+        dims, status = f.args
+        failures = Failures(f, self.messages, status)
+        for t in self.interface.inputs:
+            sizes = [f.load(dims, I64, t.first + axis) for axis in range(t.rank)]
+            for axis, (n, size) in enumerate(zip(t.shape, sizes, strict=True)):
+                if not isinstance(n, int):
+                    text = (
+                        template(f"input {t.name}: dim {axis} ({self._spelled(n)}) must be at least 0, got ") + NUMBER
+                    )
+                    failures.end_if(f.compare("lt", size, 0), Code.SHAPE, text, [exact(size)])
+            _, beyond = byte_count(f, sizes, t.dtype)
+            words = template(f"input {t.name}: its size in bytes does not fit a signed 64-bit integer")
+            failures.end_if(beyond, Code.OVERFLOW, words)
+        f.ret(const(I32, Code.OK))
+
+    def _plan(self, f: FunctionBuilder) -> None:
+        """Plans by the first variant that takes the sizes."""
+        dims, demand, total, shapes, status = f.args
+        reserved = f.alloca(I64, max(v.regions for v in self.variants) + 1, 8)
+        for v in self.variants:
+            code = f.call(v.plan, I32, [dims, const(I64, 1), demand, reserved, shapes, status])
+            with f.if_(f.compare("ne", code, DECLINED)):
+                f.store(f.load(reserved, I64, v.regions), total)
+                f.ret(code)
+        self._undecided(f, status)
+
+    def _undecided(self, f: FunctionBuilder, status: Val) -> None:
+        Failures(f, self.messages, status).end(
+            Code.DEFECT, f"{self.interface.name}: no variant of the program takes these sizes"
+        )
+
+    def _planned(self, f: FunctionBuilder, status: Val, dims: Val, demand: bool, shapes: Val) -> tuple[Val, Val]:
+        """Refuses wrong dims, and plans; the address of the total, and the code."""
+        total = f.alloca(I64, 1, 8)
+        f.store(const(I64, -1), total)
+        refused = f.call("demand", I32, [dims, status])
+        with f.if_else(f.compare("ne", refused, 0)) as branch:
+            with branch.then():
+                branch.give(refused)
+            with branch.otherwise():
+                branch.give(f.call("plan", I32, [dims, const(I1, int(demand)), total, shapes, status]))
+        return total, branch.results[0]
+
+    def _shapes(self, f: FunctionBuilder) -> Val:
+        return f.alloca(I64, self.interface.output_words + 1, 8)
+
+    # --- functions of the header ---
+
+    def _arena_bytes(self, f: FunctionBuilder) -> None:
+        status = f.alloca(I64, BYTES // 8, 8)
+        unfit = f.new_block()
+        dims = self._dims(f, _Saturating(f, self.messages, status))
+        total, code = self._planned(f, status, dims, False, self._shapes(f))
+        known = f.new_block()
+        f.branch(f.compare("eq", code, 0), known, unfit)
+        f.start(known)
+        f.ret(f.load(total, I64))
+        f.start(unfit)
+        f.ret(const(I64, -1))
+
+    def _check(self, f: FunctionBuilder) -> None:
+        status = self._status(f)
+        dims = self._dims(f, Failures(f, self.messages, status))
+        _, code = self._planned(f, status, dims, True, self._shapes(f))
+        self._finish(f, status, code)
+
+    def _finish(self, f: FunctionBuilder, status: Val, code: Val) -> None:
+        with f.if_(f.compare("eq", code, 0)):
+            self.messages.begin(f, status, Code.OK)
+        f.ret(code)
+
+    def _output_shape(self, f: FunctionBuilder) -> None:
+        status, output, shape = self._status(f), f.arg("output"), f.arg("shape")
+        failures = Failures(f, self.messages, status)
+        dims, shapes = self._dims(f, failures), self._shapes(f)
+        count = len(self.interface.outputs)
+        text = f"there is no output {NUMBER}; the model has {count}"
+        beyond = f.compare("ge", output, const(I32, count), unsigned=True)
+        failures.end_if(beyond, Code.SHAPE, text, [exact(f.convert("sext", output, I64))])
+        _, code = self._planned(f, status, dims, True, shapes)
+        with f.if_(f.compare("ne", code, 0)):
+            f.ret(code)
+        other = f.new_block()
+        blocks = [(k, f.new_block()) for k in range(count)]
+        f.switch(output, other, blocks)
+        for (_, block), t in zip(blocks, self.interface.outputs, strict=True):
+            f.start(block)
+            if t.rank:
+                failures.end_if(f.compare("eq", f.convert("ptrtoint", shape, I64), 0), Code.NULL, "shape is NULL")
+            for axis in range(t.rank):
+                f.store(f.load(shapes, I64, t.first + axis), shape, axis)
+            f.jump(other)
+        f.start(other)
+        self._finish(f, status, const(I32, Code.OK))
+
+    def _run(self, f: FunctionBuilder) -> None:
+        status = self._status(f)
+        failures = Failures(f, self.messages, status)
+        dims = self._dims(f, failures)
+        refused = f.call("demand", I32, [dims, status])
+        with f.if_(f.compare("ne", refused, 0)):
+            f.ret(refused)
+        inputs, outputs = f.arg("inputs"), f.arg("outputs")
+        for what, table, tensors in (
+            ("inputs", inputs, self.interface.inputs),
+            ("outputs", outputs, self.interface.outputs),
+        ):
+            if tensors:
+                failures.end_if(_is_null(f, table), Code.NULL, f"{what} is NULL")
+        for k, t in enumerate(self.interface.inputs):
+            self._demand_input(f, failures, t, f.load(inputs, PTR, k), dims)
+        arena = f.arg("arena")
+        address = f.convert("ptrtoint", arena, I64)
+        skew = f.compare("ne", f.and_(address, const(I64, ALIGNMENT - 1)), 0)
+        failures.end_if(skew, Code.ARENA, f"the arena must begin at a multiple of {ALIGNMENT} bytes")
+        room = f.select(f.compare("eq", address, 0), const(I64, 0), f.arg("arena_bytes"))
+        weights = self._weights(f, failures)
+        for v in self.variants:
+            code = f.call(v.run, I32, [dims, inputs, outputs, arena, room, weights, status])
+            with f.if_(f.compare("ne", code, DECLINED)):
+                self._finish(f, status, code)
+        self._undecided(f, status)
+
+    def _demand_input(self, f: FunctionBuilder, failures: Failures, t: Tensor, address: Val, dims: Val) -> None:
+        size, _ = byte_count(f, [f.load(dims, I64, t.first + axis) for axis in range(t.rank)], t.dtype)
+        null = f.and_(_is_null(f, address), f.compare("gt", size, 0))
+        failures.end_if(null, Code.NULL, template(f"input {t.name} is NULL"))
+
+    def _weights(self, f: FunctionBuilder, failures: Failures) -> Val:
+        """The address of the weights; those of a file begin with a digest."""
+        if not self.weights.is_file:
+            return self.module.data("weights", self.weights.content(), ALIGNMENT)
+        weights = f.arg("weights")
+        failures.end_if(_is_null(f, weights), Code.NULL, "weights is NULL")
+        skew = f.compare("ne", f.and_(f.convert("ptrtoint", weights, I64), const(I64, ALIGNMENT - 1)), 0)
+        failures.end_if(skew, Code.WEIGHTS, f"the weights must begin at a multiple of {ALIGNMENT} bytes")
+        differs = const(I1, 0)
+        for k in range(0, DIGEST, 8):
+            expected = int.from_bytes(self.weights.digest[k : k + 8], "little", signed=True)
+            differs = f.or_(differs, f.compare("ne", f.load(weights, I64, k // 8), expected))
+        failures.end_if(
+            differs, Code.WEIGHTS, template(f"the weights are not those of this model, {self.interface.name}")
+        )
+        return weights
+
+
+class _Saturating(Failures):
+    """Ends of a function that returns bytes: more than there can be."""
+
+    def end(self, *_: object, **__: object) -> None:
+        self.f.ret(const(I64, -1))
+
+
+def _is_null(f: FunctionBuilder, address: Val) -> Val:
+    return f.compare("eq", f.convert("ptrtoint", address, I64), 0)

@@ -1,0 +1,92 @@
+"""Knowledge of a program before it runs: which registers follow from the dims of its arguments alone, and what always runs.
+
+In: a program. Out: `EntryKnowledge`, from which the functions that run no kernel are made: the arena's bytes, checks, shapes of results.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from anyshape.vm.export.registers import SCALAR_OPS
+from anyshape.vm.program.table import Mode, Op, Operand, Program
+
+_SOURCES = frozenset({Op.CONST, Op.DIM, Op.THREADS})
+GROWING = frozenset({Op.REGION, Op.EXTEND, Op.STACK})
+"""Instructions that demand memory of a region."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An instruction. `always`: no jump leaves it out, and it runs once."""
+
+    word: int
+    op: Op
+    operands: tuple[Operand, ...]
+    always: bool
+
+    def __getitem__(self, name: str) -> int:
+        """The operand of that name, which is no list."""
+        operand = self.op.named(self.operands)[name]
+        assert isinstance(operand, int)
+        return operand
+
+    def registers(self) -> Iterator[int]:
+        """The registers that are read."""
+        for p, o in zip(self.op.parameters, self.operands):
+            if p.mode not in (Mode.WRITTEN, Mode.NUMBER):
+                yield from o if isinstance(o, tuple) else (o,)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryKnowledge:
+    """`known`: registers that dims alone decide."""
+
+    program: Program
+    steps: tuple[Step, ...]
+    known: frozenset[int]
+
+    def scalars(self) -> Iterator[Step]:
+        """The instructions that give known registers their numbers."""
+        for step in self.steps:
+            if step.op in _SOURCES | SCALAR_OPS and step["d"] in self.known:
+                yield step
+
+    def is_known(self, step: Step) -> bool:
+        """Tests whether all that an instruction reads is known."""
+        return self.known.issuperset(step.registers())
+
+    def regions(self) -> dict[int, list[int]]:
+        """For each region, the known sizes that it has to have at some time, as registers. Regions that are swapped have the
+        same."""
+        same = list(range(self.program.regions))
+        for step in self.steps:
+            if step.op is Op.SWAP:
+                a, b = same[step["one"]], same[step["other"]]
+                same = [a if s == b else s for s in same]
+        sizes: dict[int, list[int]] = {s: [] for s in same}
+        for step in self.steps:
+            if step.op in GROWING and step["size"] in self.known and step["size"] not in sizes[same[step["region"]]]:
+                sizes[same[step["region"]]].append(step["size"])
+        return {region: sizes[s] for region, s in enumerate(same)}
+
+    def varying(self) -> list[Step]:
+        """The instructions whose demand of memory only a run tells."""
+        return [step for step in self.steps if step.op in GROWING and step["size"] not in self.known]
+
+
+def analyse(program: Program) -> EntryKnowledge:
+    """Finds what the dims of the arguments decide: a register that one instruction writes, of registers that they decide."""
+    listed = list(program.instructions())
+    spans = [(at, o) for at, op, operands in listed for p, o in zip(op.parameters, operands) if p.of == "word"]
+    jumps = [(min(at, to), max(at, to)) for at, to in spans if isinstance(to, int)]
+    steps = tuple(
+        Step(at, op, operands, not any(first < at < last for first, last in jumps)) for at, op, operands in listed
+    )
+    writers = Counter(step["d"] for step in steps if step.op.writes)
+    known: set[int] = set()
+    for step in steps:
+        if step.op in _SOURCES | SCALAR_OPS and writers[step["d"]] == 1 and known.issuperset(step.registers()):
+            known.add(step["d"])
+    return EntryKnowledge(program, steps, frozenset(known))

@@ -1,0 +1,184 @@
+"""Export of a model: an object file, a C header and weights, which need neither Python nor a library to run.
+
+In: a function. Out: an `Export`, whose files `write` puts into a folder. What cannot be exported is refused by an UnsupportedError that
+names it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from anyshape.equations import entropy
+from anyshape.errors import ArgumentError, UnsupportedError
+from anyshape.files import PathLike, replacing
+from anyshape.graph.function import Function
+from anyshape.lower.llvm import polling
+from anyshape.lower.llvm.builder import Module
+from anyshape.vm.compiling.folding import folding
+from anyshape.vm.compiling.kernels import KernelText
+from anyshape.vm.compiling.options import Options
+from anyshape.vm.compiling.plans import Compiler
+from anyshape.vm.export.entry_code import Entries, Variant
+from anyshape.vm.export.entry_knowledge import EntryKnowledge, analyse
+from anyshape.vm.export.formula import arena_formula
+from anyshape.vm.export.header import Description, header
+from anyshape.vm.export.interface import Interface, checked_name, interface
+from anyshape.vm.export.linking import archive, link
+from anyshape.vm.export.memory_code import define_growth
+from anyshape.vm.export.plan_code import define_plan
+from anyshape.vm.export.run_code import define_run, untranslated
+from anyshape.vm.export.status_code import Messages
+from anyshape.vm.export.targets import ExportTarget
+from anyshape.vm.export.weights import Weights, collect
+from anyshape.vm.program.table import Op, Program
+from anyshape.vm.report.summary import Report
+
+
+@dataclass(frozen=True)
+class Export:
+    """An exported model. `object` is the code, `formulas` what the arena's bytes are made of."""
+
+    _: KW_ONLY
+    interface: Interface
+    target: ExportTarget
+    object: bytes
+    header: str
+    weights: Weights
+    formulas: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.interface.name
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The functions that the object defines."""
+        return tuple(f"{self.name}_{what}" for what in ("arena_bytes", "check", "output_shape", "run"))
+
+    def files(self) -> dict[str, bytes]:
+        """The content of each file, by its name."""
+        files = {
+            f"{self.name}.h": self.header.encode(),
+            f"{self.name}.o": self.object,
+            f"lib{self.name}.a": archive(f"{self.name}.o", self.object, self.functions),
+        }
+        return {**files, f"{self.name}.weights": self.weights.content()} if self.weights.is_file else files
+
+    def write(self, folder: PathLike) -> list[Path]:
+        """Writes the files; their paths. Raises ArgumentError where that is not possible."""
+        paths = [Path(folder) / name for name in self.files()]
+        try:
+            os.makedirs(folder, exist_ok=True)
+            for path, content in zip(paths, self.files().values(), strict=True):
+                with replacing(path) as file:
+                    file.write(content)
+        except (OSError, ValueError) as e:
+            raise ArgumentError(f"cannot write to {os.fspath(folder)}: {getattr(e, 'strerror', None) or e}") from None
+        return paths
+
+
+def export(
+    f: Function, name: str, target: ExportTarget, options: Options, weights: Literal["inside", "file"] | None = None
+) -> Export:
+    """Exports a function under a name. `weights`: where they are; None lets their size decide.
+
+    Raises UnsupportedError for what cannot be exported, and what compiling raises."""
+    described = interface(f, checked_name(name))
+    programs = list(compiled_programs(f, target, options))
+    for p in programs:
+        _refuse(p)
+    stored, constants = collect(programs, None if weights is None else weights == "file")
+    module = Module(target.processor)
+    messages = Messages(module)
+    define_growth(module)
+    module.word(polling.SYMBOL)
+    variants, knowledge = list[Variant](), [analyse(p) for p in programs]
+    for k, (known, offsets) in enumerate(zip(knowledge, constants, strict=True)):
+        variant = Variant(f"plan_{k}", f"run_{k}", known.program.regions)
+        define_plan(module, messages, variant.plan, described, known)
+        define_run(module, messages, (variant.run, variant.plan), described, known, offsets)
+        variants.append(variant)
+    Entries(module, messages, described, variants, stored).define()
+    code = link(module, _kernels(programs), target)
+    formulas = tuple(_formulas(knowledge, described))
+    description = Description(
+        made_for=target.name,
+        formulas=formulas,
+        grows=any(k.varying() for k in knowledge),
+        unknown=_unknown(knowledge[0], described),
+        weight_bytes=len(stored.content()) if stored.is_file else 0,
+    )
+    return Export(
+        interface=described,
+        target=target,
+        object=code,
+        header=header(described, description),
+        weights=stored,
+        formulas=formulas,
+    )
+
+
+def compiled_programs(f: Function, target: ExportTarget, options: Options) -> Iterator[Program]:
+    """The program for sizes of at least 1, and where that assumes anything the one for all sizes."""
+    plain = replace(options, recorder=None, kernels="native", target="host", threads=1)
+    compiler = Compiler(plain, Report(), threading.RLock(), None, folding(plain), target=target.processor)
+    program, assumes = compiler.program(f)
+    yield program
+    if assumes:
+        yield compiler.program(f, 0)[0]
+
+
+def _kernels(programs: Sequence[Program]) -> Iterator[KernelText]:
+    for p in programs:
+        for kernel in p.kernels:
+            code = kernel.code  # type: ignore[attr-defined]
+            assert isinstance(code, KernelText)
+            yield code
+
+
+_OF_LISTS = (Op.LIST, Op.BLOCK, Op.RETAIN, Op.RELEASE, Op.OWN, Op.LENGTH, Op.INSERT, Op.ERASE, Op.ELEMENT)
+_OF_CALLS = (Op.CALL, Op.GIVE, Op.TAKEN)
+_REASONS = {
+    **dict.fromkeys(_OF_LISTS, "lists of tensors: they grow as elements decide, and would need an allocator"),
+    **dict.fromkeys(_OF_CALLS, "a call of a function that cannot be inlined"),
+}
+
+
+def _refuse(program: Program) -> None:
+    """Raises UnsupportedError for what has no code in C."""
+    for op in untranslated(program):
+        raise UnsupportedError(
+            f"{program.name}: export does not support {_REASONS[op]} (instruction {op.name.lower()}); "
+            "run the model with anyshape.compile, or rewrite that part of it with tensors"
+        )
+    for kernel in program.kernels:
+        code = kernel.code  # type: ignore[attr-defined]
+        if entropy.SYMBOL in code.imports:
+            raise UnsupportedError(
+                f"{program.name}: {kernel.name} draws random numbers without a seed, and an exported model keeps no state; give it a seed"
+            )
+
+
+def _formulas(knowledge: Sequence[EntryKnowledge], m: Interface) -> Iterator[str]:
+    """The bytes of the arena by dims, of each variant."""
+    for k, known in enumerate(knowledge):
+        title = "arena" if k == 0 else "arena, where a dim is 0"
+        yield f"{title} = {arena_formula(known, m)}"
+
+
+def _unknown(known: EntryKnowledge, m: Interface) -> list[str]:
+    """Notes on dims of outputs that only a run tells."""
+    notes = []
+    for step in known.steps:
+        if step.op is Op.OUTPUT:
+            dims = step.operands[2]
+            assert isinstance(dims, tuple)
+            axes = [str(axis) for axis, k in enumerate(dims) if k not in known.known]
+            if axes:
+                notes.append(f"  {m.outputs[step['result']].name}: only a run tells dim {', '.join(axes)}.")
+    return notes

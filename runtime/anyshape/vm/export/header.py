@@ -1,0 +1,165 @@
+"""The C header of an exported model.
+
+In: the interface, and what is known of the programs. Out: text. Types that all models share are in each header, once where several are
+included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import indent, wrap
+
+from anyshape.dims import Size
+from anyshape.vm.export.interface import Interface, Tensor, bounds_text
+from anyshape.vm.export.status_code import BYTES, TEXT, Code
+
+_SHARED = f"""\
+#ifndef ANYSHAPE_STATUS
+#define ANYSHAPE_STATUS
+enum {{
+{{codes}}
+}};
+
+/* What became of a call. `text` says it in words, cut after {BYTES - TEXT - 1} bytes; `length` are its bytes. */
+typedef struct anyshape_status {{
+  int32_t code;
+  int32_t output;  /* ANYSHAPE_OUTPUT: the number of the output, else -1 */
+  uint64_t needed; /* ANYSHAPE_ARENA, ANYSHAPE_OUTPUT: bytes that are needed */
+  uint64_t length;
+  char text[{BYTES - TEXT}];
+}} anyshape_status;
+
+/* Memory for an output. `shape` may be NULL; else it takes its dims, also where the memory is too small. */
+typedef struct anyshape_output {{
+  void *data;
+  uint64_t bytes;
+  int64_t *shape;
+}} anyshape_output;
+#endif
+"""
+_MEANINGS = {
+    Code.OK: "the outputs are computed",
+    Code.SHAPE: "a size or an element is refused",
+    Code.OVERFLOW: "a size does not fit 64 bits",
+    Code.ARENA: "the arena is too small, or not at a multiple of 64 bytes",
+    Code.OUTPUT: "the memory of an output is too small",
+    Code.NULL: "a pointer is NULL that may not be",
+    Code.WEIGHTS: "the weights are not those of this model",
+    Code.TENSOR: "a tensor has another dtype, rank or layout than the model takes",
+    Code.DEFECT: "a defect of the exported code",
+}
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a header says beside the interface: the bytes of the arena as a formula where only dims decide them, notes on memory that
+    they do not decide, the bytes of a file of weights, or 0."""
+
+    made_for: str
+    formulas: Sequence[str]
+    grows: bool
+    unknown: Sequence[str]
+    weight_bytes: int = 0
+
+
+def header(m: Interface, d: Description) -> str:
+    """The text of `NAME.h`."""
+    upper, dims = m.name.upper(), "".join(f"int64_t {dim.c_name}, " for dim in m.dims)
+    codes = (
+        ",\n".join(f"  ANYSHAPE_{c.name} = {c.value} /* {_MEANINGS[c]} */" for c in Code)
+        .replace(" /*", ", /*")
+        .replace("*/,", "*/")
+    )
+    shared = _SHARED.replace("{codes}", codes)
+    alone = dims.removesuffix(", ") or "void"
+    weights = "const void *weights, " if d.weight_bytes else ""
+    lines = [
+        f"/* {m.name}, exported by anyshape for {d.made_for}. Do not edit. */",
+        f"#ifndef {upper}_H",
+        f"#define {upper}_H",
+        "#include <stdint.h>",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        shared,
+        _comment(["Dims, which callers pass:", *(f"  {x.c_name}: {x.label}, {bounds_text(x.symbol)}" for x in m.dims)])
+        if m.dims
+        else "/* All dims are numbers. */",
+        _comment(["Inputs, dense and in this order:", *_tensors(m, m.inputs)]) if m.inputs else "/* No inputs. */",
+        _comment(["Outputs:", *_tensors(m, m.outputs), *d.unknown]),
+        *(
+            f"#define {upper}_{what}_{t.c_name.upper()} {k}"
+            for what, ts in (("INPUT", m.inputs), ("OUTPUT", m.outputs))
+            for k, t in enumerate(ts)
+        ),
+        f"#define {upper}_INPUTS {len(m.inputs)}",
+        f"#define {upper}_OUTPUTS {len(m.outputs)}",
+        *(f"#define {upper}_RANK_{t.c_name.upper()} {t.rank}" for t in m.outputs),
+        *([f"#define {upper}_WEIGHT_BYTES {d.weight_bytes}"] if d.weight_bytes else []),
+        "",
+        _comment(_memory(d)),
+        f"uint64_t {m.name}_arena_bytes({alone});",
+        "",
+        "/* Whether the model takes these sizes, as far as sizes decide. `status` may be NULL, here and below. */",
+        f"int32_t {m.name}_check({dims}anyshape_status *status);",
+        "",
+        "/* The shape of an output; -1 for a dim that only a run tells. */",
+        f"int32_t {m.name}_output_shape(int32_t output, {dims}int64_t *shape, anyshape_status *status);",
+        "",
+        _comment(_running(d)),
+        f"int32_t {m.name}_run(void *arena, uint64_t arena_bytes, {weights}const void *const *inputs, anyshape_output *outputs,",
+        f"{' ' * (len(m.name) + 13)}{dims}anyshape_status *status);",
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "#endif",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _comment(lines: Sequence[str]) -> str:
+    return f"/* {indent(chr(10).join(lines), '   ').lstrip()} */".replace("*/ */", "*/")
+
+
+def _tensors(m: Interface, tensors: Sequence[Tensor]) -> list[str]:
+    return [
+        f"  {k}: {t.name.replace('*/', '* /')}: {t.dtype}[{', '.join(_spelled(m, n) for n in t.shape)}]"
+        for k, t in enumerate(tensors)
+    ]
+
+
+def _spelled(m: Interface, n: Size) -> str:
+    from anyshape.dims import Dim, substitute, symbol
+
+    return str(substitute(n, {d.symbol: symbol(d.c_name) for d in m.dims}) if isinstance(n, Dim) else n)
+
+
+def _memory(d: Description) -> list[str]:
+    lines = [
+        "Bytes of the arena, which must begin at a multiple of 64 bytes. All bits are set where they do not fit 63 bits,",
+        "and where a dim is negative.",
+    ]
+    lines += [line for formula in d.formulas for line in wrap(formula, 120, break_long_words=False)]
+    if d.grows:
+        lines.append(
+            "A run may need more, as elements decide: then it ends with ANYSHAPE_ARENA, and may be repeated with more."
+        )
+    return lines
+
+
+def _running(d: Description) -> list[str]:
+    lines = [
+        "Computes the outputs. Nothing is kept between calls: several threads may call at once, each with an arena of its own.",
+        "Memory of outputs must overlap neither inputs nor other outputs. After a code other than 0, what is in them is not defined.",
+    ]
+    if d.unknown:
+        lines.append(
+            "For a size that only a run tells: ANYSHAPE_OUTPUT tells the bytes that are needed, and the shape; then run again."
+        )
+    if d.weight_bytes:
+        lines.append("`weights` is the content of the file of weights, at a multiple of 64 bytes, as a mapped file is.")
+    return lines

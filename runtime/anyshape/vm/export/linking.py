@@ -1,0 +1,107 @@
+"""Linking of an exported model: its kernels, the products that they call and the code around them become one object file.
+
+In: the module of the code around, and texts of modules that it calls. Out: an object file, in which only the functions of the header are
+visible; an archive of it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from anyshape.lower.gemm.library import elements_of, library_module
+from anyshape.lower.llvm.builder import Module
+from anyshape.lower.llvm.jit import CodegenError
+from anyshape.lower.target import binding as llvm
+from anyshape.lower.target import initialize
+from anyshape.vm.compiling.kernels import KernelText
+from anyshape.vm.export.targets import ExportTarget
+
+_LEVEL = 1  # as in `lower.llvm.jit`
+LIBRARY = frozenset({"memcpy", "memmove", "memset", "fmod", "fmodf"})
+"""Functions of the C library that an object may call."""
+
+
+@cache
+def _machine(target: ExportTarget) -> Any:
+    initialize()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    processor = target.processor
+    return llvm.Target.from_triple(processor.triple).create_target_machine(
+        cpu=processor.cpu,
+        features=processor.features,
+        opt=_LEVEL,
+        reloc="pic",
+        codemodel="small",
+        jit=False,
+        abiname=target.abi,
+    )
+
+
+def link(around: Module, kernels: Iterable[KernelText], target: ExportTarget) -> bytes:
+    """The object file of a module with its kernels. Its own code is optimised; that of kernels is in final form."""
+    texts = {k.symbol: k for k in kernels}
+    imports = [name for k in texts.values() for name in k.imports]
+    whole = _parsed(around.text(), target)
+    _optimise(whole, target)
+    for k in texts.values():
+        whole.link_in(_parsed(k.text, target))
+    for element in elements_of(imports):
+        whole.link_in(_parsed(library_module(target.processor, element).text(), target))
+    visible = set(around.symbols)
+    for value in (*whole.functions, *whole.global_variables):
+        if not value.is_declaration and value.name not in visible:
+            value.linkage = "internal"
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(
+        whole, llvm.create_pass_builder(_machine(target), llvm.create_pipeline_tuning_options(speed_level=_LEVEL))
+    )
+    try:
+        whole.verify()
+    except RuntimeError as error:
+        raise CodegenError(f"LLVM does not accept the code of {target.name}: {error}") from error
+    return bytes(_machine(target).emit_object(whole))
+
+
+def _parsed(text: str, target: ExportTarget) -> Any:
+    try:
+        parsed = llvm.parse_assembly(text)
+    except RuntimeError as error:
+        raise CodegenError(f"LLVM does not accept the emitted text: {error}") from error
+    parsed.triple = target.processor.triple
+    parsed.data_layout = str(_machine(target).target_data)
+    return parsed
+
+
+def _optimise(module: Any, target: ExportTarget) -> None:
+    """Makes values of the registers, and leaves out what nothing needs."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_sccp_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_new_gvn_pass()
+    passes.add_dead_code_elimination_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(
+        module, llvm.create_pass_builder(_machine(target), llvm.create_pipeline_tuning_options(speed_level=_LEVEL))
+    )
+
+
+def archive(name: str, content: bytes, symbols: Sequence[str]) -> bytes:
+    """A static library of one object file, with an index of its symbols, as GNU's `ar` makes it; no times and no owners."""
+    index_names = b"".join(s.encode() + b"\0" for s in symbols)
+    index_size = 4 + 4 * len(symbols) + len(index_names)
+    long_names = f"{name}/\n".encode()
+
+    def member(title: str, body: bytes) -> bytes:
+        head = f"{title:<16}{0:<12}{0:<6}{0:<6}{0o644:<8o}{len(body):<10}`\n".encode()
+        return head + body + b"\n" * (len(body) % 2)
+
+    first = 8 + 60 + index_size + index_size % 2 + 60 + len(long_names) + len(long_names) % 2
+    index = struct.pack(f">{1 + len(symbols)}I", len(symbols), *([first] * len(symbols))) + index_names
+    return b"!<arch>\n" + member("/", index) + member("//", long_names) + member("/0", content)

@@ -1,0 +1,108 @@
+"""Code that answers before anything runs: which variant of a program takes these sizes, what memory it needs, whether it refuses them.
+
+In: a program, and what is known of it. Out: `plan_N(dims, threads, demand, reserved, shapes, status) -> code`.
+It writes the bytes that each region has to have to `reserved`, and behind them their sum, with all bits set where that does not fit 63
+bits; the dims of results to `shapes`, -1 where only a run tells them. With `demand` it refuses what checks on sizes refuse. `DECLINED`:
+another variant takes these sizes.
+"""
+
+from __future__ import annotations
+
+from anyshape.dims import INT64_MAX
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
+from anyshape.lower.llvm.types import I1, I32, I64, PTR, const
+from anyshape.vm.export.entry_knowledge import EntryKnowledge, Step
+from anyshape.vm.export.failures import Failures
+from anyshape.vm.export.interface import Interface
+from anyshape.vm.export.memory_code import aligned
+from anyshape.vm.export.registers import Registers
+from anyshape.vm.export.status_code import DECLINED, Code, Messages, template
+from anyshape.vm.program.table import Op
+from anyshape.vm.run.interpreter import overflow_text
+
+PLAN_ARGUMENTS = [
+    ("dims", PTR), ("threads", I64), ("demand", I1), ("reserved", PTR), ("shapes", PTR), ("status", PTR)
+]  # fmt: skip
+
+
+def define_plan(module: Module, messages: Messages, name: str, interface: Interface, known: EntryKnowledge) -> None:
+    def write(f: FunctionBuilder) -> None:
+        _Plan(f, messages, interface, known).emit()
+
+    module.define(name, I32, PLAN_ARGUMENTS, write, inline=False)
+
+
+class _Plan:
+    def __init__(self, f: FunctionBuilder, messages: Messages, interface: Interface, known: EntryKnowledge) -> None:
+        self.f, self.interface, self.known, self.program = f, interface, known, known.program
+        self.dims, self.threads, self.demand, self.reserved, self.shapes, status = f.args
+        self.failures = Failures(f, messages, status)
+        self.registers = Registers(f, self.program.registers)
+
+    def emit(self) -> None:
+        f = self.f
+        for k in range(self.interface.output_words):
+            f.store(const(I64, -1), self.shapes, k)
+        scalars = {step.word for step in self.known.scalars()}
+        for step in self.known.steps:
+            if step.word in scalars:
+                self.scalar(step)
+            elif step.op is Op.GUARD and self.known.is_known(step):
+                refused = f.or_(
+                    f.compare("eq", self.registers.read(step["cond"]), 0), self.registers.lost(step["cond"])
+                )
+                with f.if_(refused):
+                    f.ret(const(I32, DECLINED))
+            elif step.op is Op.CHECK and step.always and self.known.is_known(step):
+                self.check(step)
+            elif step.op is Op.OUTPUT:
+                self.shape(step)
+        self.memory()
+        f.ret(const(I32, Code.OK))
+
+    def scalar(self, step: Step) -> None:
+        if step.op is Op.DIM:
+            place = self.interface.inputs[step["argument"]].first + step["axis"]
+            self.registers.write(step["d"], self.f.load(self.dims, I64, place))
+        elif step.op is Op.THREADS:
+            self.registers.write(step["d"], self.threads)
+        else:
+            self.registers.run(step.op, step.operands)
+
+    def check(self, step: Step) -> None:
+        f, registers = self.f, self.registers
+        lost, holds = registers.lost(step["cond"]), f.compare("ne", registers.read(step["cond"]), 0)
+        with f.if_(f.and_(self.demand, f.or_(lost, f.not_(holds)))):
+            self.failures.end_if(
+                lost, Code.OVERFLOW, template(overflow_text(self.program, step.op.named(step.operands)))
+            )
+            self.failures.check(registers, self.program.checks[step["check"]])
+
+    def shape(self, step: Step) -> None:
+        dims = step.operands[2]
+        assert isinstance(dims, tuple)
+        first = self.interface.outputs[step["result"]].first
+        known = [(axis, k) for axis, k in enumerate(dims) if k in self.known.known]
+        lost = self.f.and_(self.demand, self.registers.any_lost(k for _, k in known))
+        words = template(overflow_text(self.program, step.op.named(step.operands)))
+        if step.always:
+            self.failures.end_if(lost, Code.OVERFLOW, words)
+        for axis, k in known:
+            self.f.store(self.registers.read(k), self.shapes, first + axis)
+
+    def memory(self) -> None:
+        """Writes the bytes of regions, each up to a multiple of the alignment, and their sum."""
+        f = self.f
+        total, beyond = const(I64, 0), const(I1, 0)
+        for region, sizes in self.known.regions().items():
+            most = const(I64, 0)
+            for k in sizes:
+                most = f.smax(most, f.select(self.registers.lost(k), const(I64, INT64_MAX), self.registers.read(k)))
+            padded, over = aligned(f, most)
+            size = f.select(over, const(I64, INT64_MAX), padded)
+            f.store(size, self.reserved, region)
+            total, more = f.with_overflow("sadd", total, size)
+            beyond = f.or_(beyond, f.or_(over, more))
+        f.store(f.select(beyond, const(I64, -1), total), self.reserved, self.program.regions)
+        words = f"{template(self.program.name)}: the size of its memory does not fit a signed 64-bit integer"
+        self.failures.end_if(f.and_(self.demand, beyond), Code.OVERFLOW, words)

@@ -1,0 +1,1 @@
+"""Models and ops as C functions: values, memory, refusals, and whole C programs."""

@@ -1,0 +1,237 @@
+"""Values, memory and messages of exported functions, called in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import anyshape
+from anyshape import ops
+from anyshape.dims import evaluate, free_symbols
+from anyshape.errors import AnyshapeError, ArgumentError, OverflowedError, ShapeError, UnsupportedError
+from anyshape.graph.function import Function
+from anyshape.vm.compiling.options import make_options
+from anyshape.vm.export import Export, export, export_target
+from anyshape.vm.export.entry_knowledge import analyse
+from anyshape.vm.export.exporting import compiled_programs
+from anyshape.vm.export.formula import arena_formula
+from anyshape.vm.export.interface import checked_name, name_from, unique
+from anyshape.vm.export.status_code import Code
+from anyshape_testing.export_law import RUNS_HERE
+from anyshape_testing.exported import SATURATED, Exported, StatusError
+
+Array = NDArray[Any]
+pytestmark = pytest.mark.skipif(not RUNS_HERE, reason="there is no target for processors like this one")
+OPTIONS = make_options({"dims": {}})
+
+
+def exported(f: Function, name: str = "model", **options: Any) -> Export:
+    return export(f, name, export_target(None), OPTIONS, **options)
+
+
+def rows() -> Function:
+    """Two kernels and a value between them: `n` rows of `m`."""
+    x, w = anyshape.input("x", "f32[n, m]"), anyshape.input("w", "f32[m, k]")
+    return anyshape.function([x, w], ops.softmax(ops.matmul(ops.exp(x), w)))
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[Exported, anyshape.Executable]:
+    f = rows()
+    return Exported(exported(f)), anyshape.compile(f, threads=1)
+
+
+def arrays(n: int, m: int, k: int) -> list[Array]:
+    rng = np.random.default_rng(n + 10 * m)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in ((n, m), (m, k))]
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 3, 5), (17, 40, 33), (0, 3, 4), (3, 0, 4), (0, 0, 1), (64, 1, 100)])
+def test_values_at_many_sizes(sizes: tuple[int, int, int], both: tuple[Exported, anyshape.Executable]) -> None:
+    c, python = both
+    inputs = arrays(*sizes)
+    (result,) = c(*inputs)
+    np.testing.assert_allclose(result, python(*inputs), rtol=1e-5, atol=1e-6)
+    assert c.output_shape(0, sizes) == result.shape == (sizes[0], sizes[2])
+
+
+def test_the_formula_is_what_the_code_computes(both: tuple[Exported, anyshape.Executable]) -> None:
+    c, _ = both
+    main, general = (analyse(p) for p in compiled_programs(rows(), export_target(None), OPTIONS))
+    names = [d.c_name for d in c.interface.dims]
+    assert names == ["n", "m", "k"]
+    for known, all_sizes in ((main, [(1, 1, 1), (9, 100, 33), (1000, 3, 7)]), (general, [(0, 3, 4), (2, 0, 9)])):
+        formula = arena_formula(known, c.interface)
+        for sizes in all_sizes:
+            values = {s: sizes[names.index(s.name)] for s in free_symbols(formula)}
+            assert evaluate(formula, values) == c.arena_bytes(sizes)
+
+
+def test_the_arena_is_exactly_large_enough(both: tuple[Exported, anyshape.Executable]) -> None:
+    c, _ = both
+    inputs = arrays(9, 70, 33)
+    needed = c.arena_bytes((9, 70, 33))
+    assert needed % 64 == 0 and needed > 0
+    room = [9 * 33 * 4]
+    c.run(inputs, (9, 70, 33), needed, room)
+    for short in (needed - 1, 64, 0):
+        with pytest.raises(StatusError, match=f"the arena has {short} bytes, and {needed} are needed") as raised:
+            c.run(inputs, (9, 70, 33), short, room)
+        assert raised.value.code is Code.ARENA and raised.value.status.needed == needed
+
+
+def test_an_output_that_is_too_small_is_named(both: tuple[Exported, anyshape.Executable]) -> None:
+    c, _ = both
+    inputs, sizes = arrays(2, 3, 5), (2, 3, 5)
+    with pytest.raises(
+        StatusError, match=r"output output0: f32\[2, 5\] takes 40 bytes, and its memory has 39"
+    ) as raised:
+        c.run(inputs, sizes, c.arena_bytes(sizes), [39])
+    assert (raised.value.code, raised.value.status.output, raised.value.status.needed) == (Code.OUTPUT, 0, 40)
+
+
+@pytest.mark.parametrize(("sizes", "kind", "said"), [
+    ((-1, 3, 4), ShapeError, "input x: dim 0 (n) must be at least 0, got -1"),
+    ((2, 1, -(2**63)), ShapeError, "input w: dim 1 (k) must be at least 0, got -9223372036854775808"),
+    ((2**62, 4, 1), OverflowedError, "input x: its size in bytes does not fit a signed 64-bit integer"),
+    ((2**62, 0, 1), OverflowedError, "input x: its size in bytes does not fit a signed 64-bit integer"),
+])  # fmt: skip
+def test_sizes_that_no_tensor_has(
+    sizes: Sequence[int], kind: type[AnyshapeError], said: str, both: tuple[Exported, anyshape.Executable]
+) -> None:
+    c, _ = both
+    for refuse in (lambda: c.check(sizes), lambda: c.output_shape(0, sizes), lambda: c.run([], sizes, 0, [0])):
+        with pytest.raises(kind) as raised:
+            refuse()
+        assert str(raised.value) == said
+    assert c.arena_bytes(sizes) == SATURATED
+
+
+def test_bytes_saturate(both: tuple[Exported, anyshape.Executable]) -> None:
+    """Each input has fewer than 2^63 bytes, and the values between them more."""
+    c, _ = both
+    sizes = (2**40, 1, 2**40)
+    assert c.arena_bytes(sizes) == SATURATED
+    with pytest.raises(OverflowedError, match="does not fit a signed 64-bit integer"):
+        c.check(sizes)
+
+
+def test_null_pointers_get_a_status() -> None:
+    x = anyshape.input("x", "f32[n]")
+    c = Exported(exported(anyshape.function([x], ops.exp(x))))
+    import ctypes
+
+    from anyshape_testing.exported import Output, Status, demand
+
+    run = c._functions["run"]
+    some = np.zeros(64, np.float32)
+    status, address = Status(), ctypes.c_void_p(some.ctypes.data)
+    outputs = (Output * 1)(Output(address, 16, None))
+    nothing = (ctypes.c_void_p * 1)(None)
+    inputs = (ctypes.c_void_p * 1)(address)
+    four, none = ctypes.c_int64(4), ctypes.c_void_p(None)
+    empty = (Output * 1)(Output(None, 16, None))
+    for words, said in (
+        ((none, outputs), "inputs is NULL"), ((inputs, none), "outputs is NULL"), ((nothing, outputs), "input x is NULL"),
+        ((inputs, empty), "the memory of output output0 is NULL"),
+    ):  # fmt: skip
+        with pytest.raises(StatusError, match=said):
+            demand(run(none, ctypes.c_uint64(0), *words, four, ctypes.byref(status)), status)
+    assert (
+        run(none, ctypes.c_uint64(0), nothing, empty, ctypes.c_int64(0), none) == 0
+    )  # nothing is read, and nobody asks for a status
+    skew = ctypes.c_void_p(some.ctypes.data + (4 if some.ctypes.data % 64 == 0 else 0))
+    with pytest.raises(StatusError, match="the arena must begin at a multiple of 64 bytes"):
+        demand(run(skew, ctypes.c_uint64(0), inputs, outputs, four, ctypes.byref(status)), status)
+
+
+def test_checks_between_sizes_are_those_of_python() -> None:
+    x, y = anyshape.input("x", "f32[n, 4]"), anyshape.input("y", "f32[m, 4]")
+    f = anyshape.function([x, y], ops.add(x, y))
+    c, python = Exported(exported(f)), anyshape.compile(f)
+    inputs = [np.zeros((3, 4), np.float32), np.zeros((5, 4), np.float32)]
+    said = []
+    for run in (lambda: python(*inputs), lambda: c.check((3, 5)), lambda: c.run(inputs, (3, 5), 0, [80])):
+        with pytest.raises(ShapeError) as raised:
+            run()
+        said.append(str(raised.value))
+    assert len(set(said)) == 1 and "3" in said[0] and "5" in said[0]
+    assert c.output_shape(0, (1, 5)) == (5, 4)
+
+
+def test_bounds_of_the_caller_are_checked() -> None:
+    x = anyshape.input("x", "f32[seq]")
+    f = anyshape.function([x], ops.exp(x)).specialize(seq=(2, 9))
+    e = exported(f)
+    c = Exported(e)
+    assert "seq: seq, 2 to 9" in e.header
+    c.check((2,))
+    c.check((9,))
+    for wrong, said in ((1, "must be at least 2, got 1"), (10, "must be at most 9, got 10")):
+        with pytest.raises(ShapeError, match=said):
+            c.check((wrong,))
+
+
+def test_dims_that_are_expressions_follow_from_the_callers() -> None:
+    x, y = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[2*n + 1]")
+    f = anyshape.function([x, y], ops.concat([x, y], axis=0))
+    c = Exported(exported(f))
+    (result,) = c(np.arange(3, dtype=np.float32), np.arange(7, dtype=np.float32))
+    assert result.tolist() == [0, 1, 2, 0, 1, 2, 3, 4, 5, 6]
+    with pytest.raises(OverflowedError, match=r"input y: dim 0 \(2\*n \+ 1\) does not fit"):
+        c.check((2**62,))
+
+
+def test_weights_are_inside_or_in_a_file() -> None:
+    x = anyshape.input("x", "f32[n, 8]")
+    w = np.random.default_rng(3).standard_normal((8, 16)).astype(np.float32)
+    f = anyshape.function([x], ops.matmul(x, anyshape.constant(w)))
+    a = np.ones((3, 8), np.float32)
+    expected = anyshape.compile(f)(a)
+    for where in ("inside", "file"):
+        e = exported(f, weights=where)
+        assert (f"{e.name}.weights" in e.files()) == (where == "file")
+        c = Exported(e)
+        np.testing.assert_allclose(c(a)[0], expected, rtol=1e-5, atol=1e-6)
+    assert c._weights is not None
+    c._weights[3] ^= 1
+    with pytest.raises(StatusError, match="the weights are not those of this model"):
+        c(a)
+
+
+def test_what_is_made_is_the_same_each_time() -> None:
+    first, second = exported(rows()), exported(rows())
+    assert first.files() == second.files()
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v4", "aarch64-linux-gnu", "riscv64-linux-gnu", "wasm32"])
+def test_other_targets_are_compiled(target: str) -> None:
+    """The whole of an object: softmax has loops, kernels of several parts, and functions of the mathematics library that are ours."""
+    x = anyshape.input("x", "f32[n, m]")
+    e = export(anyshape.function([x], ops.softmax(x)), "soft", export_target(target), OPTIONS)
+    magic = b"\0asm" if target == "wasm32" else b"\x7fELF"
+    assert e.object.startswith(magic) and e.files()["libsoft.a"].startswith(b"!<arch>\n")
+
+
+def test_what_is_refused() -> None:
+    x = anyshape.input("x", "f32[...]")
+    with pytest.raises(UnsupportedError, match=r"input x: f32\[...\]: export takes tensors of known rank only"):
+        exported(anyshape.function([x], ops.exp(x)))
+    with pytest.raises(ArgumentError, match="there is no target 'vax' to export for; there are x86-64-v2"):
+        export_target("vax")
+    for name in ("", "1x", "a-b", "int", "anyshape_x", "x" * 101):
+        with pytest.raises(ArgumentError, match="name must be at most 100 letters"):
+            checked_name(name)
+    checked_name("x" * 100)
+
+
+def test_names_in_c() -> None:
+    assert unique(["n", "n", "x.shape[1]", "int", "2d", "é", "arena", "n_2"]) == [
+        "n", "n_2", "x_shape_1", "d_int", "d_2d", "dim", "d_arena", "n_2_2",
+    ]  # fmt: skip
+    for text in ("bert.onnx", "", "1", "int", "é", "anyshape_x", "a b", "x" * 300):
+        checked_name(name_from(text))
