@@ -104,7 +104,7 @@ class Local:
     def _passes(self, engine: Engine, order: Sequence[Shape], own: Callable[[Any], Any]) -> list[list[float]]:
         self._engines_begun += 1
         passes = []
-        for k in range(self._engines_begun, self._engines_begun + 2 + LATER):  # so that each engine begins with other data
+        for k in range(self._engines_begun, self._engines_begun + 2 + LATER):
             data = [self._calls[s][k % len(self._calls[s])] for s in order]
             calls = _once_warm(data[0], data[1:])
             seconds = [_seconds(engine, {n: own(a) for n, a in arguments.items()}) for arguments in calls]

@@ -212,8 +212,8 @@ from anyshape_ops.ops.quantisation import (
     MATMUL_INTEGER_TO_FLOAT,
     MATMUL_NBITS,
     QLINEAR_MATMUL,
-    QUANTIZED_RANGE,
     QUANTIZE_LINEAR,
+    QUANTIZED_RANGE,
     UNPACK_NBITS,
 )
 from anyshape_ops.ops.random import (

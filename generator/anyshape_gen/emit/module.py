@@ -137,7 +137,7 @@ def _section(module: str, own: str) -> int:
 
 
 def _from(module: str, names: Iterable[str]) -> list[str]:
-    ordered = sorted(names, key=lambda n: (0 if n.isupper() else 1 if n[0].isupper() else 2, n))
+    ordered = sorted(names, key=lambda n: (0 if n.isupper() else 1 if n[0].isupper() else 2, n.lower()))
     line = f"from {module} import {', '.join(ordered)}"
     if len(line) <= WIDTH:
         return [line]
