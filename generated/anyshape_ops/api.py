@@ -3225,7 +3225,7 @@ def largest_factor(number: int | Dim | Value, most: int | Dim | Value | None = 2
     return call_alias(STATIC_LARGEST_FACTOR, DYN_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
 
 
-# specs/signal.yaml:142
+# specs/signal.yaml:145
 @called
 def steps_of_signal(
     x: Operand, each: int | Dim | Value, length: int | Dim | Value, half: bool = False, *, source: str = ""
@@ -3242,7 +3242,7 @@ def steps_of_signal(
     )[0]
 
 
-# specs/signal.yaml:175
+# specs/signal.yaml:178
 @called
 def steps_of_parts(
     x: Operand,
@@ -3265,7 +3265,7 @@ def steps_of_parts(
     )[0]
 
 
-# specs/signal.yaml:206
+# specs/signal.yaml:209
 @called
 def twiddle_factors(
     like: Operand,
@@ -3292,7 +3292,7 @@ def twiddle_factors(
     )[0]
 
 
-# specs/signal.yaml:234
+# specs/signal.yaml:240
 @called
 def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of one remainder, each times what a table has for it.
@@ -3302,7 +3302,7 @@ def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_WITHIN_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:245
+# specs/signal.yaml:251
 @called
 def times_twiddles(x: Operand, table: Operand, real: bool = False, *, source: str = "") -> Value:
     """Complex numbers times those of a table, and behind them the same times the imaginary unit; with `real`,
@@ -3313,7 +3313,7 @@ def times_twiddles(x: Operand, table: Operand, real: bool = False, *, source: st
     return call(TIMES_TWIDDLES, [x, table], {"real": real}, source)[0]
 
 
-# specs/signal.yaml:267
+# specs/signal.yaml:273
 @called
 def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table
@@ -3324,7 +3324,7 @@ def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_ACROSS_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:278
+# specs/signal.yaml:284
 @called
 def interleave_rows(x: Operand, *, source: str = "") -> Value:
     """Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.
@@ -3334,7 +3334,7 @@ def interleave_rows(x: Operand, *, source: str = "") -> Value:
     return call(INTERLEAVE_ROWS, [x], {}, source)[0]
 
 
-# specs/signal.yaml:289
+# specs/signal.yaml:295
 @called
 def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False, *, source: str = "") -> Value:
     """The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q
@@ -3345,7 +3345,7 @@ def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False,
     return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:332
+# specs/signal.yaml:338
 @called
 def dft_of_rows(
     x: Operand,
@@ -3366,7 +3366,7 @@ def dft_of_rows(
     )[0]
 
 
-# specs/signal.yaml:371
+# specs/signal.yaml:377
 @called
 def dft(
     x: Operand,
@@ -3388,7 +3388,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:418
+# specs/signal.yaml:424
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3415,7 +3415,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:457
+# specs/signal.yaml:463
 @called
 def dft_matrix(
     window: Operand,
@@ -3442,7 +3442,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:511
+# specs/signal.yaml:517
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3455,7 +3455,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:533
+# specs/signal.yaml:539
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3465,7 +3465,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:548
+# specs/signal.yaml:554
 @called
 def stft(
     x: Operand,
@@ -3489,7 +3489,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:600
+# specs/signal.yaml:606
 @called
 def mel_weight_matrix(
     lower: Operand,

@@ -1293,7 +1293,7 @@ def largest_factor(number: Operand, most: Operand = 256, *, source: str = "") ->
     return call(DYN_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
 
 
-# specs/signal.yaml:142
+# specs/signal.yaml:145
 @called
 def steps_of_signal(x: Operand, each: Operand, length: Operand, half: bool = False, *, source: str = "") -> Value:
     """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
@@ -1306,7 +1306,7 @@ def steps_of_signal(x: Operand, each: Operand, length: Operand, half: bool = Fal
     return call(DYN_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
 
 
-# specs/signal.yaml:175
+# specs/signal.yaml:178
 @called
 def steps_of_parts(
     x: Operand, window: Operand = None, *, step: Operand, size: Operand, each: Operand, source: str = ""
@@ -1321,7 +1321,7 @@ def steps_of_parts(
     return call(DYN_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
 
 
-# specs/signal.yaml:206
+# specs/signal.yaml:209
 @called
 def twiddle_factors(
     like: Operand, rows: Operand, columns: Operand, size: Operand, inverse: bool = False, *, source: str = ""
@@ -1337,7 +1337,7 @@ def twiddle_factors(
     )[0]
 
 
-# specs/signal.yaml:332
+# specs/signal.yaml:338
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: Operand = None, *, source: str = ""
@@ -1351,7 +1351,7 @@ def dft_of_rows(
     return call(DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:371
+# specs/signal.yaml:377
 @called
 def dft(
     x: Operand,
@@ -1371,7 +1371,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:418
+# specs/signal.yaml:424
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -1392,7 +1392,7 @@ def stft_of_long_parts(
     return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:457
+# specs/signal.yaml:463
 @called
 def dft_matrix(
     window: Operand,
@@ -1415,7 +1415,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:511
+# specs/signal.yaml:517
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1428,7 +1428,7 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:548
+# specs/signal.yaml:554
 @called
 def stft(
     x: Operand,
@@ -1450,7 +1450,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:600
+# specs/signal.yaml:606
 @called
 def mel_weight_matrix(
     lower: Operand,

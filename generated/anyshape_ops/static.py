@@ -1378,7 +1378,7 @@ def largest_factor(number: int, most: int = 256, *, source: str = "") -> Value:
     return call(STATIC_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
 
 
-# specs/signal.yaml:142
+# specs/signal.yaml:145
 @called
 def steps_of_signal(x: Operand, each: int, length: int, half: bool = False, *, source: str = "") -> Value:
     """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
@@ -1391,7 +1391,7 @@ def steps_of_signal(x: Operand, each: int, length: int, half: bool = False, *, s
     return call(STATIC_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
 
 
-# specs/signal.yaml:175
+# specs/signal.yaml:178
 @called
 def steps_of_parts(x: Operand, window: Operand = None, *, step: int, size: int, each: int, source: str = "") -> Value:
     """The samples of the parts of a signal that start every so many samples, each times a window, by remainder as
@@ -1404,7 +1404,7 @@ def steps_of_parts(x: Operand, window: Operand = None, *, step: int, size: int, 
     return call(STATIC_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
 
 
-# specs/signal.yaml:206
+# specs/signal.yaml:209
 @called
 def twiddle_factors(
     like: Operand, rows: int, columns: int, size: int, inverse: bool = False, *, source: str = ""
@@ -1420,7 +1420,7 @@ def twiddle_factors(
     )[0]
 
 
-# specs/signal.yaml:332
+# specs/signal.yaml:338
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: int | None = None, *, source: str = ""
@@ -1434,7 +1434,7 @@ def dft_of_rows(
     return call(STATIC_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:371
+# specs/signal.yaml:377
 @called
 def dft(
     x: Operand,
@@ -1454,7 +1454,7 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:418
+# specs/signal.yaml:424
 @called
 def stft_of_long_parts(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1471,7 +1471,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:457
+# specs/signal.yaml:463
 @called
 def dft_matrix(
     window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
@@ -1491,7 +1491,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:511
+# specs/signal.yaml:517
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1504,7 +1504,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") ->
     return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:548
+# specs/signal.yaml:554
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1520,7 +1520,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:600
+# specs/signal.yaml:606
 @called
 def mel_weight_matrix(
     lower: Operand,

@@ -226,7 +226,7 @@ def largest_factor_case(d: Draw) -> Case:
     return Case({}, {"number": number, "most": d.default(most)})
 
 
-# specs/signal.yaml:131
+# specs/signal.yaml:130
 def largest_factor_reference(number: Any, most: Any) -> Any:
     return np.array([f for f in range(1, min(most, number) + 1) if number % f == 0 and f * f <= number][-1], np.int64)
 
@@ -236,25 +236,29 @@ LARGEST_FACTOR = Property(
     largest_factor_case,
     largest_factor_reference,
     (
-        Example({}, {"number": 12}, {"y": Given(value=3)}, None, "specs/signal.yaml:133"),
-        Example({}, {"number": 36}, {"y": Given(value=6)}, None, "specs/signal.yaml:134"),
-        Example({}, {"number": 36, "most": 5}, {"y": Given(value=4)}, None, "specs/signal.yaml:135"),
-        Example({}, {"number": 13}, {"y": Given(value=1)}, None, "specs/signal.yaml:136"),
-        Example({}, {"number": 134217728}, {"y": Given(value=256)}, None, "specs/signal.yaml:137"),
-        Example({}, {"number": 0}, {}, "no factors of", "specs/signal.yaml:138"),
-        Example({}, {"number": 4, "most": 0}, {}, "no factors of", "specs/signal.yaml:139"),
-        Example({}, {"number": 4, "most": 4097}, {}, "a limit of factors", "specs/signal.yaml:140"),
+        Example({}, {"number": 12}, {"y": Given(value=3)}, None, "specs/signal.yaml:132"),
+        Example({}, {"number": 36}, {"y": Given(value=6)}, None, "specs/signal.yaml:133"),
+        Example({}, {"number": 36, "most": 5}, {"y": Given(value=4)}, None, "specs/signal.yaml:134"),
+        Example({}, {"number": 13}, {"y": Given(value=1)}, None, "specs/signal.yaml:135"),
+        Example({}, {"number": 134217728}, {"y": Given(value=256)}, None, "specs/signal.yaml:136"),
+        Example({}, {"number": 66049}, {"y": Given(value=1)}, None, "specs/signal.yaml:137"),
+        Example({}, {"number": 1}, {"y": Given(value=1)}, None, "specs/signal.yaml:138"),
+        Example({}, {"number": 4, "most": 1}, {"y": Given(value=1)}, None, "specs/signal.yaml:139"),
+        Example({}, {"number": 16777216, "most": 4096}, {"y": Given(value=4096)}, None, "specs/signal.yaml:140"),
+        Example({}, {"number": 0}, {}, "no factors of", "specs/signal.yaml:141"),
+        Example({}, {"number": 4, "most": 0}, {}, "no factors of", "specs/signal.yaml:142"),
+        Example({}, {"number": 4, "most": 4097}, {}, "a limit of factors", "specs/signal.yaml:143"),
     ),
     "specs/signal.yaml:119",
     asserts=(
         Refusal(r"no factors of .* up to .*", "specs/signal.yaml:126"),
         Refusal(r"a limit of factors is at most 4096, got .*", "specs/signal.yaml:127"),
     ),
-    reference_source="specs/signal.yaml:131",
+    reference_source="specs/signal.yaml:130",
 )
 
 
-# specs/signal.yaml:142
+# specs/signal.yaml:145
 def steps_of_signal_case(d: Draw) -> Case:
     a = d.run("a")
     n = d.dim("n")
@@ -265,7 +269,7 @@ def steps_of_signal_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, n, c))}, {"each": each, "length": length, "half": d.default(half)})
 
 
-# specs/signal.yaml:162
+# specs/signal.yaml:165
 def steps_of_signal_reference(x: Any, each: Any, length: Any, half: Any) -> Any:
     return stepped(x, length, each, half)
 
@@ -276,42 +280,42 @@ STEPS_OF_SIGNAL = Property(
     steps_of_signal_reference,
     (
         Example(
-            {"x": Given((2, 6, 1))}, {"each": 2, "length": 6}, {"y": Given((2, 3, 1, 2))}, None, "specs/signal.yaml:164"
+            {"x": Given((2, 6, 1))}, {"each": 2, "length": 6}, {"y": Given((2, 3, 1, 2))}, None, "specs/signal.yaml:167"
         ),
         Example(
             {"x": Given(value=((1.0, 5.0), (2.0, 6.0), (3.0, 7.0)))},
             {"each": 2, "length": 4},
             {"y": Given(value=(((1.0, 3.0), (5.0, 7.0)), ((2.0, 0.0), (6.0, 0.0))))},
             None,
-            "specs/signal.yaml:165",
+            "specs/signal.yaml:168",
         ),
         Example(
             {"x": Given(value=((1.0, 5.0), (2.0, 6.0), (3.0, 7.0)))},
             {"each": 2, "length": 4, "half": True},
             {"y": Given(value=(((1.0, 3.0), (5.0, 7.0)), ((2.0, 2.0), (6.0, -6.0))))},
             None,
-            "specs/signal.yaml:167",
+            "specs/signal.yaml:170",
         ),
         Example(
-            {"x": Given((2, 6, 3))}, {"each": 2, "length": 6}, {}, "neither real nor complex", "specs/signal.yaml:169"
+            {"x": Given((2, 6, 3))}, {"each": 2, "length": 6}, {}, "neither real nor complex", "specs/signal.yaml:172"
         ),
         Example(
-            {"x": Given((2, 6, 0))}, {"each": 2, "length": 6}, {}, "neither real nor complex", "specs/signal.yaml:170"
+            {"x": Given((2, 6, 0))}, {"each": 2, "length": 6}, {}, "neither real nor complex", "specs/signal.yaml:173"
         ),
-        Example({"x": Given((2, 6, 1))}, {"each": 4, "length": 6}, {}, "of each remainder", "specs/signal.yaml:171"),
-        Example({"x": Given((2, 6, 1))}, {"each": 0, "length": 6}, {}, "of each remainder", "specs/signal.yaml:172"),
-        Example({"x": Given((2, 6, 1))}, {"each": 2, "length": -2}, {}, "of each remainder", "specs/signal.yaml:173"),
+        Example({"x": Given((2, 6, 1))}, {"each": 4, "length": 6}, {}, "of each remainder", "specs/signal.yaml:174"),
+        Example({"x": Given((2, 6, 1))}, {"each": 0, "length": 6}, {}, "of each remainder", "specs/signal.yaml:175"),
+        Example({"x": Given((2, 6, 1))}, {"each": 2, "length": -2}, {}, "of each remainder", "specs/signal.yaml:176"),
     ),
-    "specs/signal.yaml:142",
+    "specs/signal.yaml:145",
     asserts=(
-        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:154"),
-        Refusal(r".* samples, .* of each remainder", "specs/signal.yaml:155"),
+        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:157"),
+        Refusal(r".* samples, .* of each remainder", "specs/signal.yaml:158"),
     ),
-    reference_source="specs/signal.yaml:162",
+    reference_source="specs/signal.yaml:165",
 )
 
 
-# specs/signal.yaml:175
+# specs/signal.yaml:178
 def steps_of_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
@@ -327,7 +331,7 @@ def steps_of_parts_case(d: Draw) -> Case:
     return Case({"x": Vec((b, n, c)), "window": d.default(w)}, {"step": step, "size": size, "each": each})
 
 
-# specs/signal.yaml:193
+# specs/signal.yaml:196
 def steps_of_parts_reference(x: Any, window: Any, step: Any, size: Any, each: Any) -> Any:
     return stepped(
         np.stack(
@@ -350,7 +354,7 @@ STEPS_OF_PARTS = Property(
             {"step": 2, "size": 4, "each": 2},
             {"y": Given((2, 3, 2, 2, 2))},
             None,
-            "specs/signal.yaml:196",
+            "specs/signal.yaml:199",
         ),
         Example(
             {
@@ -360,42 +364,42 @@ STEPS_OF_PARTS = Property(
             {"step": 1, "size": 4, "each": 2},
             {"y": Given(value=(((((1.0, 300.0),), ((20.0, 4000.0),)), (((2.0, 400.0),), ((30.0, 5000.0),))),))},
             None,
-            "specs/signal.yaml:197",
+            "specs/signal.yaml:200",
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 0, "size": 4, "each": 2}, {}, "cannot take parts", "specs/signal.yaml:199"
+            {"x": Given((2, 8, 1))}, {"step": 0, "size": 4, "each": 2}, {}, "cannot take parts", "specs/signal.yaml:202"
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 1, "size": 9, "each": 3}, {}, "cannot take parts", "specs/signal.yaml:200"
+            {"x": Given((2, 8, 1))}, {"step": 1, "size": 9, "each": 3}, {}, "cannot take parts", "specs/signal.yaml:203"
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 1, "size": 0, "each": 3}, {}, "cannot take parts", "specs/signal.yaml:201"
+            {"x": Given((2, 8, 1))}, {"step": 1, "size": 0, "each": 3}, {}, "cannot take parts", "specs/signal.yaml:204"
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 1, "size": 4, "each": 2},
             {},
             "a window of",
-            "specs/signal.yaml:202",
+            "specs/signal.yaml:205",
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 1, "size": 4, "each": 3}, {}, "of each remainder", "specs/signal.yaml:203"
+            {"x": Given((2, 8, 1))}, {"step": 1, "size": 4, "each": 3}, {}, "of each remainder", "specs/signal.yaml:206"
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 1, "size": 4, "each": 0}, {}, "of each remainder", "specs/signal.yaml:204"
+            {"x": Given((2, 8, 1))}, {"step": 1, "size": 4, "each": 0}, {}, "of each remainder", "specs/signal.yaml:207"
         ),
     ),
-    "specs/signal.yaml:175",
+    "specs/signal.yaml:178",
     asserts=(
-        Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:185"),
-        Refusal(r"a window of .* for parts of .* samples", "specs/signal.yaml:186"),
-        Refusal(r".* samples, .* of each remainder", "specs/signal.yaml:187"),
+        Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:188"),
+        Refusal(r"a window of .* for parts of .* samples", "specs/signal.yaml:189"),
+        Refusal(r".* samples, .* of each remainder", "specs/signal.yaml:190"),
     ),
-    reference_source="specs/signal.yaml:193",
+    reference_source="specs/signal.yaml:196",
 )
 
 
-# specs/signal.yaml:206
+# specs/signal.yaml:209
 def twiddle_factors_case(d: Draw) -> Case:
     rows = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     columns = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -404,7 +408,7 @@ def twiddle_factors_case(d: Draw) -> Case:
     return Case({"like": Vec(())}, {"rows": rows, "columns": columns, "size": size, "inverse": d.default(inverse)})
 
 
-# specs/signal.yaml:223
+# specs/signal.yaml:226
 def twiddle_factors_reference(like: Any, rows: Any, columns: Any, size: Any, inverse: Any) -> Any:
     return (lambda z: np.stack([z.real, z.imag], 1).astype(like.dtype))(
         np.exp((2j if inverse else -2j) * np.pi / size * (np.arange(rows)[:, None] * np.arange(columns) % size))
@@ -421,33 +425,54 @@ TWIDDLE_FACTORS = Property(
             {"rows": 2, "columns": 3, "size": 6},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/signal.yaml:226",
+            "specs/signal.yaml:229",
         ),
         Example(
             {"like": Given(value=0.0)},
             {"rows": 2, "columns": 2, "size": 6},
             {"y": Given(value=(((1.0, 1.0), (0.0, 0.0)), ((1.0, 0.5), (0.0, -0.8660254))))},
             None,
-            "specs/signal.yaml:227",
+            "specs/signal.yaml:230",
         ),
         Example(
             {"like": Given(value=0.0)},
             {"rows": 2, "columns": 2, "size": 6, "inverse": True},
             {"y": Given(value=(((1.0, 1.0), (0.0, 0.0)), ((1.0, 0.5), (0.0, 0.8660254))))},
             None,
-            "specs/signal.yaml:228",
+            "specs/signal.yaml:231",
         ),
-        Example({"like": Given(())}, {"rows": 2, "columns": 2, "size": 0}, {}, "turns of", "specs/signal.yaml:230"),
-        Example({"like": Given(())}, {"rows": -1, "columns": 2, "size": 4}, {}, "turns of", "specs/signal.yaml:231"),
-        Example({"like": Given(())}, {"rows": 2, "columns": -1, "size": 4}, {}, "turns of", "specs/signal.yaml:232"),
+        Example(
+            {"like": Given(value=0.0)},
+            {"rows": 1, "columns": 2, "size": 1},
+            {"y": Given(value=(((1.0, 1.0), (0.0, 0.0)),))},
+            None,
+            "specs/signal.yaml:233",
+        ),
+        Example(
+            {"like": Given(())},
+            {"rows": 0, "columns": 2, "size": 3},
+            {"y": Given((0, 2, 2))},
+            None,
+            "specs/signal.yaml:234",
+        ),
+        Example(
+            {"like": Given(())},
+            {"rows": 2, "columns": 0, "size": 3},
+            {"y": Given((2, 2, 0))},
+            None,
+            "specs/signal.yaml:235",
+        ),
+        Example({"like": Given(())}, {"rows": 2, "columns": 2, "size": 0}, {}, "turns of", "specs/signal.yaml:236"),
+        Example({"like": Given(())}, {"rows": -1, "columns": 2, "size": 4}, {}, "turns of", "specs/signal.yaml:237"),
+        Example({"like": Given(())}, {"rows": 2, "columns": -1, "size": 4}, {}, "turns of", "specs/signal.yaml:238"),
     ),
-    "specs/signal.yaml:206",
-    asserts=(Refusal(r"turns of .* rows and .* columns in .* parts", "specs/signal.yaml:216"),),
-    reference_source="specs/signal.yaml:223",
+    "specs/signal.yaml:209",
+    asserts=(Refusal(r"turns of .* rows and .* columns in .* parts", "specs/signal.yaml:219"),),
+    reference_source="specs/signal.yaml:226",
 )
 
 
-# specs/signal.yaml:234
+# specs/signal.yaml:240
 def sums_within_steps_case(d: Draw) -> Case:
     a = d.run("a")
     p = d.dim("p")
@@ -458,7 +483,7 @@ def sums_within_steps_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, p, c, q)), "table": Vec((c, q, v, m))}, {})
 
 
-# specs/signal.yaml:240
+# specs/signal.yaml:246
 def sums_within_steps_reference(x: Any, table: Any) -> Any:
     return np.einsum("...ilj,ljek->...iek", x, table)
 
@@ -473,22 +498,22 @@ SUMS_WITHIN_STEPS = Property(
             {},
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/signal.yaml:242",
+            "specs/signal.yaml:248",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "table": Given(value=((((3.0,),), ((5.0,),)),))},
             {},
             {"y": Given(value=(((13.0,),),))},
             None,
-            "specs/signal.yaml:243",
+            "specs/signal.yaml:249",
         ),
     ),
-    "specs/signal.yaml:234",
-    reference_source="specs/signal.yaml:240",
+    "specs/signal.yaml:240",
+    reference_source="specs/signal.yaml:246",
 )
 
 
-# specs/signal.yaml:245
+# specs/signal.yaml:251
 def times_twiddles_case(d: Draw) -> Case:
     a = d.run("a")
     p = d.dim("p")
@@ -497,7 +522,7 @@ def times_twiddles_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, p, 2, m)), "table": Vec((p, 2, m))}, {"real": d.default(real)})
 
 
-# specs/signal.yaml:260
+# specs/signal.yaml:266
 def times_twiddles_reference(x: Any, table: Any, real: Any) -> Any:
     return (lambda re, im: np.stack([np.stack([re, im], -2), np.stack([-im, re], -2)], -4)[..., :1 if real else 2, :])(
         x[..., 0, :] * table[:, 0] - x[..., 1, :] * table[:, 1], x[..., 0, :] * table[:, 1] + x[..., 1, :] * table[:, 0]
@@ -514,29 +539,29 @@ TIMES_TWIDDLES = Property(
             {},
             {"y": Given((3, 2, 2, 2, 4))},
             None,
-            "specs/signal.yaml:263",
+            "specs/signal.yaml:269",
         ),
         Example(
             {"x": Given((3, 2, 2, 4)), "table": Given((2, 2, 4))},
             {"real": True},
             {"y": Given((3, 2, 2, 1, 4))},
             None,
-            "specs/signal.yaml:264",
+            "specs/signal.yaml:270",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),)), "table": Given(value=(((3.0,), (4.0,)),))},
             {},
             {"y": Given(value=((((-5.0,), (10.0,)),), (((-10.0,), (-5.0,)),)))},
             None,
-            "specs/signal.yaml:265",
+            "specs/signal.yaml:271",
         ),
     ),
-    "specs/signal.yaml:245",
-    reference_source="specs/signal.yaml:260",
+    "specs/signal.yaml:251",
+    reference_source="specs/signal.yaml:266",
 )
 
 
-# specs/signal.yaml:267
+# specs/signal.yaml:273
 def sums_across_steps_case(d: Draw) -> Case:
     a = d.run("a")
     d_ = d.dim("d")
@@ -547,7 +572,7 @@ def sums_across_steps_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, d_, p, v, q)), "table": Vec((m, d_, p, 1))}, {})
 
 
-# specs/signal.yaml:273
+# specs/signal.yaml:279
 def sums_across_steps_reference(x: Any, table: Any) -> Any:
     return np.einsum("mrpo,...rpeq->...meq", table, x)
 
@@ -562,22 +587,22 @@ SUMS_ACROSS_STEPS = Property(
             {},
             {"y": Given((2, 5, 2, 4))},
             None,
-            "specs/signal.yaml:275",
+            "specs/signal.yaml:281",
         ),
         Example(
             {"x": Given(value=((((1.0,),),), (((2.0,),),))), "table": Given(value=((((3.0,),), ((5.0,),)),))},
             {},
             {"y": Given(value=(((13.0,),),))},
             None,
-            "specs/signal.yaml:276",
+            "specs/signal.yaml:282",
         ),
     ),
-    "specs/signal.yaml:267",
-    reference_source="specs/signal.yaml:273",
+    "specs/signal.yaml:273",
+    reference_source="specs/signal.yaml:279",
 )
 
 
-# specs/signal.yaml:278
+# specs/signal.yaml:284
 def interleave_rows_case(d: Draw) -> Case:
     a = d.run("a")
     m = d.dim("m")
@@ -586,7 +611,7 @@ def interleave_rows_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, m, v, q))}, {})
 
 
-# specs/signal.yaml:284
+# specs/signal.yaml:290
 def interleave_rows_reference(x: Any) -> Any:
     return np.swapaxes(x, -1, -2).reshape(*x.shape[:-3], x.shape[-3] * x.shape[-1], x.shape[-2])
 
@@ -596,21 +621,21 @@ INTERLEAVE_ROWS = Property(
     interleave_rows_case,
     interleave_rows_reference,
     (
-        Example({"x": Given((2, 3, 2, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:286"),
+        Example({"x": Given((2, 3, 2, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:292"),
         Example(
             {"x": Given(value=(((1.0, 2.0), (3.0, 4.0)),))},
             {},
             {"y": Given(value=((1.0, 3.0), (2.0, 4.0)))},
             None,
-            "specs/signal.yaml:287",
+            "specs/signal.yaml:293",
         ),
     ),
-    "specs/signal.yaml:278",
-    reference_source="specs/signal.yaml:284",
+    "specs/signal.yaml:284",
+    reference_source="specs/signal.yaml:290",
 )
 
 
-# specs/signal.yaml:289
+# specs/signal.yaml:295
 def spectrum_of_steps_case(d: Draw) -> Case:
     a = d.run("a")
     p = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("p"))
@@ -621,7 +646,7 @@ def spectrum_of_steps_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, p, c, q))}, {"onesided": d.default(onesided), "inverse": d.default(inverse)})
 
 
-# specs/signal.yaml:317
+# specs/signal.yaml:323
 def spectrum_of_steps_reference(x: Any, onesided: Any, inverse: Any) -> Any:
     return (
         lambda v: spectrum(v, -2, v.shape[-2], inverse, False)[
@@ -635,37 +660,37 @@ SPECTRUM_OF_STEPS = Property(
     spectrum_of_steps_case,
     spectrum_of_steps_reference,
     (
-        Example({"x": Given((2, 3, 1, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:321"),
-        Example({"x": Given((2, 3, 2, 4))}, {"inverse": True}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:322"),
-        Example({"x": Given((2, 3, 1, 4))}, {"onesided": True}, {"y": Given((2, 7, 2))}, None, "specs/signal.yaml:323"),
+        Example({"x": Given((2, 3, 1, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:327"),
+        Example({"x": Given((2, 3, 2, 4))}, {"inverse": True}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:328"),
+        Example({"x": Given((2, 3, 1, 4))}, {"onesided": True}, {"y": Given((2, 7, 2))}, None, "specs/signal.yaml:329"),
         Example(
             {"x": Given((2, 3, 2, 4))},
             {"onesided": True, "inverse": True},
             {"y": Given((2, 12, 1))},
             None,
-            "specs/signal.yaml:324",
+            "specs/signal.yaml:330",
         ),
         Example(
             {"x": Given(value=(((10.0, 3.0), (0.0, 0.0)), ((1.0, 1.0), (2.0, -2.0))))},
             {"onesided": True, "inverse": True},
             {"y": Given(value=((3.75,), (0.75,), (2.75,), (2.75,)))},
             None,
-            "specs/signal.yaml:325",
+            "specs/signal.yaml:331",
         ),
-        Example({"x": Given((2, 3, 3, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:327"),
-        Example({"x": Given((2, 3, 0, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:328"),
-        Example({"x": Given((2, 0, 1, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:329"),
-        Example({"x": Given((2, 3, 1, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:330"),
+        Example({"x": Given((2, 3, 3, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:333"),
+        Example({"x": Given((2, 3, 0, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:334"),
+        Example({"x": Given((2, 0, 1, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:335"),
+        Example({"x": Given((2, 3, 1, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:336"),
     ),
-    "specs/signal.yaml:289",
+    "specs/signal.yaml:295",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* times .*", "specs/signal.yaml:298"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* times .*", "specs/signal.yaml:304"),
     ),
-    reference_source="specs/signal.yaml:317",
+    reference_source="specs/signal.yaml:323",
 )
 
 
-# specs/signal.yaml:332
+# specs/signal.yaml:338
 def dft_of_rows_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -679,7 +704,7 @@ def dft_of_rows_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:360
+# specs/signal.yaml:366
 def dft_of_rows_reference(x: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, -2, length, inverse, onesided)
 
@@ -689,36 +714,36 @@ DFT_OF_ROWS = Property(
     dft_of_rows_case,
     dft_of_rows_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:362"),
-        Example({"x": Given((2, 140, 1))}, {"onesided": True}, {"y": Given((2, 71, 2))}, None, "specs/signal.yaml:363"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:368"),
+        Example({"x": Given((2, 140, 1))}, {"onesided": True}, {"y": Given((2, 71, 2))}, None, "specs/signal.yaml:369"),
         Example(
             {"x": Given((2, 71, 2))},
             {"onesided": True, "inverse": True},
             {"y": Given((2, 140, 1))},
             None,
-            "specs/signal.yaml:364",
+            "specs/signal.yaml:370",
         ),
-        Example({"x": Given((130, 2))}, {"length": 131}, {"y": Given((131, 2))}, None, "specs/signal.yaml:365"),
+        Example({"x": Given((130, 2))}, {"length": 131}, {"y": Given((131, 2))}, None, "specs/signal.yaml:371"),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:366",
+            "specs/signal.yaml:372",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:367"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:368"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:369"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:373"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:374"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:375"),
     ),
-    "specs/signal.yaml:332",
+    "specs/signal.yaml:338",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:342"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:348"),
     ),
-    reference_source="specs/signal.yaml:360",
+    reference_source="specs/signal.yaml:366",
 )
 
 
-# specs/signal.yaml:371
+# specs/signal.yaml:377
 def dft_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -739,7 +764,7 @@ def dft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:393
+# specs/signal.yaml:399
 def dft_reference(x: Any, axis: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, axis, length, inverse, onesided)
 
@@ -749,91 +774,91 @@ DFT = Property(
     dft_case,
     dft_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:399"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:405"),
         Example(
             {"x": Given((6, 3, 2))},
             {"axis": 0, "length": 4, "inverse": True},
             {"y": Given((4, 3, 2))},
             None,
-            "specs/signal.yaml:400",
+            "specs/signal.yaml:406",
         ),
         Example(
             {"x": Given((2, 5, 1))},
             {"axis": 1, "onesided": True, "length": 7},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:401",
+            "specs/signal.yaml:407",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True},
             {"y": Given((2, 6, 1))},
             None,
-            "specs/signal.yaml:402",
+            "specs/signal.yaml:408",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True, "length": 5},
             {"y": Given((2, 5, 1))},
             None,
-            "specs/signal.yaml:403",
+            "specs/signal.yaml:409",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:404",
+            "specs/signal.yaml:410",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "inverse": True},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:405",
+            "specs/signal.yaml:411",
         ),
-        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:406"),
+        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:412"),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, -1.0), (0.0, 5.0)))},
             {},
             {"y": Given(value=((4.0, 6.0), (-5.696152423, -2.598076211), (4.696152423, 2.598076211)))},
             None,
-            "specs/signal.yaml:407",
+            "specs/signal.yaml:413",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True},
             {"y": Given(value=((2.666666667, 0.0), (-0.833333333, -0.288675135), (-0.833333333, 0.288675135)))},
             None,
-            "specs/signal.yaml:409",
+            "specs/signal.yaml:415",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True, "onesided": True},
             {"y": Given(value=((2.75,), (-0.75,), (-0.25,), (-0.75,)))},
             None,
-            "specs/signal.yaml:411",
+            "specs/signal.yaml:417",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:412"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:413"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:414"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:418"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:419"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:420"),
         Example(
             {"x": Given(value=((1.0,), (3.0,)))},
             {"inverse": True, "length": 3},
             {"y": Given(value=((1.333333333, 0.0), (-0.166666667, 0.866025404), (-0.166666667, -0.866025404)))},
             None,
-            "specs/signal.yaml:415",
+            "specs/signal.yaml:421",
         ),
     ),
-    "specs/signal.yaml:371",
+    "specs/signal.yaml:377",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:382"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:388"),
     ),
-    reference_source="specs/signal.yaml:393",
+    reference_source="specs/signal.yaml:399",
 )
 
 
-# specs/signal.yaml:418
+# specs/signal.yaml:424
 def stft_of_long_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -848,7 +873,7 @@ def stft_of_long_parts_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:441
+# specs/signal.yaml:447
 def stft_of_long_parts_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -859,69 +884,69 @@ STFT_OF_LONG_PARTS = Property(
     stft_of_long_parts_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:443"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:449"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:444",
+            "specs/signal.yaml:450",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:445"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:451"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:446",
+            "specs/signal.yaml:452",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:447",
+            "specs/signal.yaml:453",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:448",
+            "specs/signal.yaml:454",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:449",
+            "specs/signal.yaml:455",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:450",
+            "specs/signal.yaml:456",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:451"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:452"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:453"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:454"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:455"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:457"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:458"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:459"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:460"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:461"),
     ),
-    "specs/signal.yaml:418",
+    "specs/signal.yaml:424",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:429",
+            "specs/signal.yaml:435",
         ),
     ),
-    reference_source="specs/signal.yaml:441",
+    reference_source="specs/signal.yaml:447",
 )
 
 
-# specs/signal.yaml:457
+# specs/signal.yaml:463
 def dft_matrix_case(d: Draw) -> Case:
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
     w = d.mostly(
@@ -936,7 +961,7 @@ def dft_matrix_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:489
+# specs/signal.yaml:495
 def dft_matrix_reference(window: Any, size: Any, channels: Any, onesided: Any, inverse: Any) -> Any:
     return wave_table(window, size, channels, onesided, inverse)
 
@@ -946,7 +971,7 @@ DFT_MATRIX = Property(
     dft_matrix_case,
     dft_matrix_reference,
     (
-        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:491"),
+        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:497"),
         Example(
             {"window": Given(value=(1.0, 0.5, 0.5))},
             {"size": 3},
@@ -960,14 +985,14 @@ DFT_MATRIX = Property(
                 )
             },
             None,
-            "specs/signal.yaml:492",
+            "specs/signal.yaml:498",
         ),
         Example(
             {"window": Given((4,))},
             {"size": 4, "channels": 2, "onesided": False},
             {"y": Given((4, 2, 4, 2))},
             None,
-            "specs/signal.yaml:494",
+            "specs/signal.yaml:500",
         ),
         Example(
             {"window": Given(value=1.0)},
@@ -991,21 +1016,21 @@ DFT_MATRIX = Property(
                 )
             },
             None,
-            "specs/signal.yaml:495",
+            "specs/signal.yaml:501",
         ),
         Example(
             {"window": Given(value=(3.0, 6.0, 9.0))},
             {"size": 3, "channels": 2, "onesided": False, "inverse": True},
             {"y": Given((3, 2, 3, 2))},
             None,
-            "specs/signal.yaml:501",
+            "specs/signal.yaml:507",
         ),
         Example(
             {"window": Given(value=(inf,))},
             {"size": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:502",
+            "specs/signal.yaml:508",
         ),
         Example(
             {"window": Given(value=1.0)},
@@ -1019,27 +1044,27 @@ DFT_MATRIX = Property(
                 )
             },
             None,
-            "specs/signal.yaml:503",
+            "specs/signal.yaml:509",
         ),
-        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:506"),
-        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:507"),
+        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:512"),
+        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:513"),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:508"
+            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:514"
         ),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:509"
+            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:515"
         ),
     ),
-    "specs/signal.yaml:457",
+    "specs/signal.yaml:463",
     asserts=(
-        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:473"),
-        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:474"),
+        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:479"),
+        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:480"),
     ),
-    reference_source="specs/signal.yaml:489",
+    reference_source="specs/signal.yaml:495",
 )
 
 
-# specs/signal.yaml:511
+# specs/signal.yaml:517
 def sums_of_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1051,7 +1076,7 @@ def sums_of_parts_case(d: Draw) -> Case:
     return Case({"x": Vec((b, n, c)), "table": Vec((size, c, m, v))}, {"step": step})
 
 
-# specs/signal.yaml:521
+# specs/signal.yaml:527
 def sums_of_parts_reference(x: Any, table: Any, step: Any) -> Any:
     return np.stack(
         [
@@ -1075,58 +1100,58 @@ SUMS_OF_PARTS = Property(
             {"step": 2},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:524",
+            "specs/signal.yaml:530",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {"step": 1},
             {"y": Given(value=((((3.0, 6.0),), ((6.0, 12.0),)),))},
             None,
-            "specs/signal.yaml:525",
+            "specs/signal.yaml:531",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "table": Given(value=((((1.0, 3.0),), ((2.0, 0.0),)),))},
             {"step": 5},
             {"y": Given(value=((((5.0, 3.0),),),))},
             None,
-            "specs/signal.yaml:527",
+            "specs/signal.yaml:533",
         ),
         Example(
             {"x": Given(value=(((0.0,),),)), "table": Given(value=((((1.0, inf),),),))},
             {"step": 1},
             {"y": Given(value=((((0.0, nan),),),))},
             None,
-            "specs/signal.yaml:528",
+            "specs/signal.yaml:534",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((4, 1, 3, 2))},
             {"step": 0},
             {},
             "cannot take parts",
-            "specs/signal.yaml:529",
+            "specs/signal.yaml:535",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((9, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:530",
+            "specs/signal.yaml:536",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((0, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:531",
+            "specs/signal.yaml:537",
         ),
     ),
-    "specs/signal.yaml:511",
-    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:518"),),
-    reference_source="specs/signal.yaml:521",
+    "specs/signal.yaml:517",
+    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:524"),),
+    reference_source="specs/signal.yaml:527",
 )
 
 
-# specs/signal.yaml:533
+# specs/signal.yaml:539
 def sums_of_samples_case(d: Draw) -> Case:
     a = d.run("a")
     n = d.dim("n")
@@ -1137,7 +1162,7 @@ def sums_of_samples_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, n, c)), "table": Vec((size, c, m, v))}, {})
 
 
-# specs/signal.yaml:540
+# specs/signal.yaml:546
 def sums_of_samples_reference(x: Any, table: Any) -> Any:
     return tabled(
         x[..., :len(table), :].astype(np.promote_types(np.promote_types(x.dtype, np.float32), table.dtype)),
@@ -1155,36 +1180,36 @@ SUMS_OF_SAMPLES = Property(
             {},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:543",
+            "specs/signal.yaml:549",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,))), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((3.0, 6.0),))},
             None,
-            "specs/signal.yaml:544",
+            "specs/signal.yaml:550",
         ),
         Example(
             {"x": Given(value=((1.0,),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((1.0, 0.0),))},
             None,
-            "specs/signal.yaml:545",
+            "specs/signal.yaml:551",
         ),
         Example(
             {"x": Given(value=((0.0,),)), "table": Given(value=((((1.0, inf),),),))},
             {},
             {"y": Given(value=((0.0, nan),))},
             None,
-            "specs/signal.yaml:546",
+            "specs/signal.yaml:552",
         ),
     ),
-    "specs/signal.yaml:533",
-    reference_source="specs/signal.yaml:540",
+    "specs/signal.yaml:539",
+    reference_source="specs/signal.yaml:546",
 )
 
 
-# specs/signal.yaml:548
+# specs/signal.yaml:554
 def stft_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1199,7 +1224,7 @@ def stft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:581
+# specs/signal.yaml:587
 def stft_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -1210,69 +1235,69 @@ STFT = Property(
     stft_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:586"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:592"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:587",
+            "specs/signal.yaml:593",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:588"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:594"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:589",
+            "specs/signal.yaml:595",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:590",
+            "specs/signal.yaml:596",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:591",
+            "specs/signal.yaml:597",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:592",
+            "specs/signal.yaml:598",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:593",
+            "specs/signal.yaml:599",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:594"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:595"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:596"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:597"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:598"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:600"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:601"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:602"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:603"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:604"),
     ),
-    "specs/signal.yaml:548",
+    "specs/signal.yaml:554",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:559",
+            "specs/signal.yaml:565",
         ),
     ),
-    reference_source="specs/signal.yaml:581",
+    reference_source="specs/signal.yaml:587",
 )
 
 
-# specs/signal.yaml:600
+# specs/signal.yaml:606
 def mel_weight_matrix_case(d: Draw) -> Case:
     bins = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     dft_length = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -1284,7 +1309,7 @@ def mel_weight_matrix_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:624
+# specs/signal.yaml:630
 def mel_weight_matrix_reference(lower: Any, upper: Any, bins: Any, dft_length: Any, sample_rate: Any, to: Any) -> Any:
     return triangles(lower, upper, bins, dft_length, sample_rate, to)
 
@@ -1299,76 +1324,76 @@ MEL_WEIGHT_MATRIX = Property(
             {"bins": 4, "dft_length": 16, "sample_rate": 8000},
             {"y": Given((9, 4))},
             None,
-            "specs/signal.yaml:632",
+            "specs/signal.yaml:638",
         ),
         Example(
             {"lower": Given(value=300.0), "upper": Given(value=700.0)},
             {"bins": 3, "dft_length": 20, "sample_rate": 4000, "to": "f64"},
             {"y": Given((11, 3))},
             None,
-            "specs/signal.yaml:633",
+            "specs/signal.yaml:639",
         ),
         Example(
             {"lower": Given(value=4.0), "upper": Given(value=2363.0)},
             {"bins": 1, "dft_length": 20, "sample_rate": 84},
             {"y": Given((11, 1))},
             None,
-            "specs/signal.yaml:634",
+            "specs/signal.yaml:640",
         ),
         Example(
             {"lower": Given(value=11.0), "upper": Given(value=991.0)},
             {"bins": 1, "dft_length": 223, "sample_rate": 308},
             {"y": Given((112, 1))},
             None,
-            "specs/signal.yaml:635",
+            "specs/signal.yaml:641",
         ),
         Example(
             {"lower": Given(value=25.0), "upper": Given(value=792.0)},
             {"bins": 1, "dft_length": 27, "sample_rate": 100},
             {"y": Given((14, 1))},
             None,
-            "specs/signal.yaml:636",
+            "specs/signal.yaml:642",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1.0)},
             {"bins": 0, "dft_length": 0, "sample_rate": 1},
             {"y": Given((1, 0))},
             None,
-            "specs/signal.yaml:637",
+            "specs/signal.yaml:643",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": -1, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:638",
+            "specs/signal.yaml:644",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": -1, "dft_length": 16, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:639",
+            "specs/signal.yaml:645",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": 16, "sample_rate": 0},
             {},
             "a sample a second",
-            "specs/signal.yaml:640",
+            "specs/signal.yaml:646",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=4000.0)},
             {"bins": 2, "dft_length": 10, "sample_rate": 8000},
             {"y": Given(value=((1, 0), (0, 1), (0, 0.5), (0, 0), (0, 0), (0, 0)))},
             None,
-            "specs/signal.yaml:641",
+            "specs/signal.yaml:647",
         ),
     ),
-    "specs/signal.yaml:600",
+    "specs/signal.yaml:606",
     asserts=(
-        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:614"),
-        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:615"),
+        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:620"),
+        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:621"),
     ),
-    reference_source="specs/signal.yaml:624",
+    reference_source="specs/signal.yaml:630",
 )

@@ -231,18 +231,20 @@ class Rule(Checking):
         return position
 
     def born(self, name: str, low: Size = 0, high: Size | None = None) -> Size:
-        """A size that data decides, between low and high."""
+        """A size that data decides, between low and high. It is a symbol, also where both are one number, whether the operands or what is
+        known of them say so."""
+        low, high = self.facts.canonical(low), None if high is None else self.facts.canonical(high)
+        if name in self.sizes:
+            size = self.sizes[name]
+            if isinstance(size, Dim) and high is not None:
+                self.upper_bounds[size] = high
+            return size
         least, most = dims.bounds(low)[0], None if high is None else dims.bounds(high)[1]
-        if least is not None and least == most:  # no bounds of the symbol, which would decide what is to be learned
-            high, most = most, None
-        size = self.sizes.get(name)
-        if size is None:
-            size = self.data_dependent[name] = dims.fresh(name, least, most)
+        size = self.data_dependent[name] = dims.fresh(name, least, most)
         self.facts.learn(dims.ge(size, low))
         if high is not None:
             self.facts.learn(dims.le(size, high))
-            if isinstance(size, Dim):
-                self.upper_bounds[size] = high
+            self.upper_bounds[size] = high
         return size
 
     def bind(self, /, outputs: Mapping[str, Any], **names: Any) -> Bound:
