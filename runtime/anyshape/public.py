@@ -109,6 +109,7 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[st
     return inspect.signature(function), hints_of(function)
 
 
+@cache
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function; names that only a type checker imports are looked up in their modules."""
     try:
