@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -63,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal of few characters still gets a text
             stream.reconfigure(errors="backslashreplace")
-    args = parser().parse_args(argv)
     try:
+        args = _parsed(argv)
         try:
             _demand_values(args)
             answer: Answer = args.command(args)
@@ -86,6 +86,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         with suppress(OSError):
             print(f"anyshape: standard output cannot be written: {e}", file=sys.stderr, flush=True)
         return 2
+
+
+def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parses arguments. `--help` and `--version` print, and end the process: raises _Unwritten where their text is lost."""
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said):
+            return parser().parse_args(argv)
+    except SystemExit:
+        if said.getvalue():
+            _put(said.getvalue().rstrip("\n"))
+        raise
 
 
 def _demand_values(args: argparse.Namespace) -> None:
