@@ -73,6 +73,17 @@ def test_code_is_made_for_a_size_once_it_is_hot() -> None:
     assert "times as fast" in str(exe.report)
 
 
+def test_a_call_that_compiles_the_program_for_empty_dims_is_no_measure() -> None:
+    """The first call of a size 0 takes as long as compiling takes; beside it any variant gains thousands of times."""
+    exe = anyshape.compile(scores(), policy=Specialised(hot=2))
+    exe(array(3, 0))
+    (variant,) = exe.report.variants
+    assert exe.compiled_after_first_call == 1 and not variant.generic
+    exe(array(3, 0))
+    assert [len(times) for times in variant.generic.values()] == [1]
+    exe.wait()
+
+
 TOLD: list[tuple[Any, str, str, str]] = [
     (Bucketed(edges=(64, 128), dims=("n",)), "bucketed by 64, 128, for n", "n=0..64", "n=65..128"),
     ({"n": "bucketed", "b": "generic"}, "bucketed by powers of two, for n; generic, for b", "n=5..8", "n=65..128"),

@@ -38,6 +38,7 @@ from anyshape_gen.nodes import Assert, Assign, Born, Call, Function, If, Index, 
 from anyshape_gen.outputs import output_shape
 from anyshape_gen.resolve_kernel import KernelResolver
 from anyshape_gen.resolve_procedure import ProcedureResolver
+from anyshape_gen.rule_names import with_rule_names
 from anyshape_gen.searches import with_searches
 from anyshape_gen.solve import Solver
 from anyshape_gen.source import Findings
@@ -156,7 +157,7 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
     before = len(findings.items)
     if complete:
         check_completeness(spec, findings)
-    spec = with_computed_floats(spec)
+    spec = with_rule_names(with_computed_floats(spec))
     steps = Solver(spec, findings).solve()
     rule, reading = _split_asserts(spec)
     kinds = name_kinds(spec, steps, rule)

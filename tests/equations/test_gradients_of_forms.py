@@ -232,3 +232,13 @@ def test_a_place_that_is_computed_from_floats_is_a_step(mode):
         np.testing.assert_allclose(of_boxes, differences(forward, arguments, 1, 1e-3), rtol=0.02, atol=0.05)
     else:
         assert not of_boxes.any()
+
+
+def test_a_refusal_of_data_in_a_gradient_names_operands_as_the_op_does():
+    x, at, others = anyshape.input("x", "f32[n]"), anyshape.input("at", "i64[k]"), anyshape.input("others", "f32[n]")
+    taken = ops.sum(ops.gather(ops.concat([x, others], axis=0), at, axis=0) ** 2)
+    exe = anyshape.compile(anyshape.function([x, others, at], anyshape.gradients(taken, [x])))
+    with pytest.raises(AnyshapeError, match=r"index\[1\] = 9"):
+        exe(np.ones(2, np.float32), np.ones(2, np.float32), np.array([0, 9]))
+    twice = anyshape.compile(anyshape.function([x], anyshape.gradients(ops.sum(ops.mul(x, x)), [x])))
+    np.testing.assert_array_equal(twice(np.full(1, 3, np.float32)), [6])

@@ -253,6 +253,10 @@ def test_output_that_cannot_be_written(path: str) -> None:
     said = "anyshape: standard output cannot be written: No space left on device\n"
     assert full.returncode == 2 and full.stderr.endswith(said) and "Traceback" not in full.stderr
     assert run_to("> /dev/full", "explain", path, "--json").returncode == 2
+    for words in (("--version",), ("--help",), ("run", "--help")):
+        lost = run_to("> /dev/full", *words)
+        assert (lost.returncode, lost.stderr) == (2, said), words
+        assert run_to("| head -c 5", *words).returncode == run_to("", *words).returncode == 0
     assert run_to("2> /dev/full", "explain", "gone").returncode == 2
     assert run_to(">&-", "explain", path).returncode == 0
     narrow = run_to("", "run", path, PYTHONIOENCODING="ascii", PYTHONUTF8="0")

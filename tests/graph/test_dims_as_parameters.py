@@ -7,7 +7,7 @@ import anyshape
 from anyshape import control, ops
 from anyshape.dims import eq as equal
 from anyshape.dims import maximum, select
-from anyshape.errors import ArgumentError
+from anyshape.errors import ArgumentError, ShapeError
 from anyshape.passes.pipeline import dyn_to_static
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -113,3 +113,17 @@ def test_what_is_known_is_kept(name):
     after = dyn_to_static(anyshape.function([x, k], before)).results[0]
     assert after.type == before.type and after.node.attrs.get("newshape") == newshape
     assert after.node.op.variant == ("dyn" if newshape is None else "static")
+
+
+def test_a_size_of_0_copies_a_dim_in_the_op_and_is_a_size_in_the_method():
+    x = anyshape.input("x", "f32[n, 24]")
+    n = x.shape[0]
+    by_op, by_method, by_flag = (
+        anyshape.compile(anyshape.function([x], y))
+        for y in (ops.reshape(x, (24, n)), x.reshape(24, n), ops.reshape(x, (24, n), allowzero=True))
+    )
+    few, none = np.zeros((2, 24), np.float32), np.zeros((0, 24), np.float32)
+    assert by_op(few).shape == by_method(few).shape == by_flag(few).shape == (24, 2)
+    assert by_method(none).shape == by_flag(none).shape == (24, 0)
+    with pytest.raises(ShapeError, match="cannot view 0 elements as"):
+        by_op(none)

@@ -179,6 +179,30 @@ def test_gpt2_begins_with_an_empty_past(tmp_path: Path) -> None:
     assert exe.compiled_after_first_call == 0
 
 
+KEPT = {
+    "the last ones": lambda kv, p: kv[:, -16:],
+    "the first ones": lambda kv, p: kv[:, :16],
+    "every other one": lambda kv, p: kv[:, ::2],
+    "the last ones, before there are more": lambda kv, p: ops.concat([p[:, -15:], kv[:, p.shape[1] :]], axis=1),
+    "rows of all": lambda kv, p: kv.reshape(-1, 8),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_part_of_what_is_kept_may_be_all_that_comes_out(name: str) -> None:
+    p, x = anyshape.input("p", "f32[b, past, 8]"), anyshape.input("x", "f32[b, t, 8]")
+    exe = anyshape.compile(anyshape.function([p, x], KEPT[name](ops.concat([p, x], axis=1), p)))
+    exe(np.zeros((2, 0, 8), np.float32), np.zeros((2, 3, 8), np.float32))
+    assert exe.compiled_after_first_call == 0
+
+
+def test_a_size_that_makes_a_result_empty_is_assumed_not_to_be_0() -> None:
+    x, k = anyshape.input("x", "f32[n, m]"), anyshape.input("k", "f32[k]")
+    exe = anyshape.compile(anyshape.function([x, k], ops.reshape(x, (-1,))[: k.shape[0]]))
+    exe(np.zeros((0, 3), np.float32), np.zeros(2, np.float32))
+    assert exe.compiled_after_first_call == 1
+
+
 def test_what_is_not_put_behind_another_is_assumed_not_to_be_empty() -> None:
     """Batches and lengths stay so, which keeps their programs as simple as they were."""
     x, p = anyshape.input("x", "f32[batch, n]"), anyshape.input("p", "f32[batch, past]")

@@ -133,6 +133,10 @@ def arrays(words: Sequence[str]) -> dict[str, NDArray[Any]]:
     for name, text in named(words, "--input", form).items():
         try:
             values[name] = _stored(text, name) if text.endswith((".npy", ".npz")) else np.array(json.loads(text))
+        except json.JSONDecodeError:
+            raise ArgumentError(
+                f"--input must be {form}, got {name}={text}, which is no JSON, and no name of such a file"
+            ) from None
         except (OSError, MemoryError, RecursionError) as e:
             raise ArgumentError(f"--input must be {form}, got {name}={text}: {e}") from None
         except Exception as e:  # of damaged files NumPy raises what zipfile, zlib, struct and its parsers do

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -72,8 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal of few characters still gets a text
             stream.reconfigure(errors="backslashreplace")
-    args = _parsed(argv)
     try:
+        args = _parsed(argv)
         try:
             _demand_values(args)
             answer: Answer = args.command(args)
@@ -98,9 +98,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Parses the words. The second file of simplify may be left out, and may stand behind options, where argparse does not look for it."""
-    known = parser()
-    args, rest = known.parse_known_args(argv)
+    """Parses arguments. The second file of simplify may be left out, and may stand behind options, where argparse does not look for it.
+    `--help` and `--version` print, and end the process: raises _Unwritten where their text is lost."""
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said):
+            known = parser()
+            args, rest = known.parse_known_args(argv)
+    except SystemExit:
+        if said.getvalue():
+            _put(said.getvalue().rstrip("\n"))
+        raise
     if len(rest) == 1 and not rest[0].startswith("-") and args.command is _simplify and args.output is None:
         args.output = rest[0]
     elif rest:

@@ -227,7 +227,8 @@ class _Call:
         self.data = list(dict.fromkeys(v for v in node.inputs[:count] if v is not None))
         self.operands = node.inputs[count:]
         self.floats = [k for k, v in enumerate(node.outputs) if v.type.dtype.is_float]
-        self.x, self.seed = (_apart(name, [p.name for p in node.op.params]) for name in ("x", "seed"))
+        self.names = self._names()
+        self.seed = _apart("seed", [*(p.name for p in node.op.params), *self.names.values()])
 
     def op(self) -> OpDef:
         node = self.node
@@ -246,8 +247,20 @@ class _Call:
             source=node.op.source,
         )
 
+    def _names(self) -> dict[Value, str]:
+        """What messages call the operands: as the op does, one of several tensors with its place among them."""
+        names: dict[Value, str] = {}
+        grouped = self.node.grouped_inputs()
+        others = [*grouped, *(p.name for p in self.node.op.params)]
+        for name, v in grouped.items():
+            numbered = _apart(f"{name}_", others) if isinstance(v, tuple) else ""
+            for k, one in enumerate(v if isinstance(v, tuple) else (v,)):
+                if one is not None:
+                    names.setdefault(one, f"{numbered}{k}" if numbered else name)
+        return names
+
     def name(self, v: Value) -> str:
-        return f"{self.x}{self.data.index(v)}"
+        return self.names[v]
 
     def grouped(self, value_of: Any) -> dict[str, Any]:
         """The value of each input of the op, by `value_of` the names of its operands; None where the input is absent."""

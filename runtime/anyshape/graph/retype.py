@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from anyshape.dims import Dim, Size, bounds, substitute, symbol
+from anyshape.dims import Dim, Size, bounds, evaluate, free_symbols, substitute, symbol
 from anyshape.errors import ArgumentError
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function
@@ -37,14 +37,17 @@ def retype(f: Function, low: int) -> tuple[Function, frozenset[Dim]]:
 
 
 def _grown(f: Function, values: Mapping[Dim, Size]) -> set[Dim]:
-    """The symbols of which a dim of a result is the greater of it and another size, or it and at least 1 more, with `values` for symbols:
-    something is put behind what has this length."""
+    """The symbols of which a dim of a result is the greater of it and another size, or it and at least 1 more, with `values` for symbols,
+    and those without which another symbol gives it a size, as in the last 16 of p + t: something is put behind what has this length."""
     grown: set[Dim] = set()
     for n in {n for v in f.results for n in v.type.shape or () if isinstance(n, Dim) and not n.is_symbol}:
         if n.kind == "max":
             grown.update(s for s in n.args if isinstance(s, Dim) and s.is_symbol)
         alone = (monomial[0].dim for monomial, coefficient in n.terms if coefficient == 1 and len(monomial) == 1)
         grown.update(s for s in alone if s in values and (bounds(substitute(n - s, values))[0] or 0) >= 1)
+        symbols = free_symbols(n)
+        if evaluate(n, dict.fromkeys(symbols, 0)) <= 0:
+            grown.update(s for s in symbols if evaluate(n, {**dict.fromkeys(symbols, 1), s: 0}) >= 1)
     return grown
 
 

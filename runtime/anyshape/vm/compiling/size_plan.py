@@ -80,9 +80,10 @@ class SizePlan:
         if not entry.watched:
             entry.used = True
             return entry.plan.run(arrays, places)
-        plan, start = entry.plan, time.perf_counter()
+        plan, programs, start = entry.plan, len(entry.plan.programs), time.perf_counter()
         results = plan.run(arrays, places)
-        self._note(entry, plan, time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        self._note(entry, plan, seconds if len(plan.programs) == programs else None)
         return results
 
     def _run_direct(self, args: Sequence[Any], places: Sequence[Array | None] = ()) -> list[Array] | None:
@@ -131,14 +132,14 @@ class SizePlan:
             self._variants.append(self._known[key])
         return self._known.get(key)
 
-    def _note(self, entry: Entry, plan: Plan, seconds: float) -> None:
-        """Counts a call of an entry that ran in a plan."""
+    def _note(self, entry: Entry, plan: Plan, seconds: float | None) -> None:
+        """Counts a call of an entry that ran in a plan; `seconds` is None if it compiled a program, so that its time tells nothing."""
         with self._changed:
             variant = entry.variant
             assert variant is not None
             entry.used = True
             ready = self._plans.get(variant)
-            again = variant.timed(entry.key, seconds, own=plan is ready)
+            again = seconds is None or variant.timed(entry.key, seconds, own=plan is ready)
             if ready is not None:
                 entry.watched = plan is not ready or again
             elif variant.state is State.FAILED:
