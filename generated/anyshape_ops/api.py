@@ -3564,7 +3564,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:131
+# specs/sorting.yaml:135
 @called
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
@@ -3575,7 +3575,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:188
+# specs/sorting.yaml:192
 @called
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
@@ -4714,7 +4714,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1142
+# specs/window.yaml:1144
 @called
 def col2im(
     x: Operand,

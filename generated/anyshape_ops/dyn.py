@@ -2163,7 +2163,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1142
+# specs/window.yaml:1144
 @called
 def col2im(
     x: Operand,

@@ -11,7 +11,7 @@ import pytest
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations.expr import ExprLike
-from anyshape.equations.functions import clamp, eq, exp, quotient, reduce_, remainder, where, wrap
+from anyshape.equations.functions import clamp, eq, exp, quotient, reduce_, remainder, tanh, where, wrap
 from anyshape.lower import describe, host_target, lower_group
 from anyshape.lower.target import Target
 from tests.lower.groups import B, Builder, K, M, N
@@ -201,3 +201,18 @@ def test_places_that_may_be_refused_are_not_read_ahead() -> None:
         values = {B: planes, N: 4, M: 50, K: 33, T: 9}
         arrays = {x: np.ones((planes, 4, 50), np.float32), index: np.full(33, 10**6)}
         assert (native.run(arrays, values, 1)[0] != 0) == (planes > 0)
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+@pytest.mark.parametrize("level", ["avx512", "avx2"])
+def test_long_expressions_of_the_lanes_alone_are_computed_once(heavy: bool, level: str) -> None:
+    b = Builder("columns")
+    x, w, y = b.input([N, M]), b.input([M]), b.tensor([N, M])
+    i, j = b.eqs.indices("i", y.shape)
+    column = tanh(exp(tanh(exp(tanh(w[j]))))) if heavy else tanh(w[j])
+    b.eqs.define(y[i, j], x[i, j] * column)
+    b.output(y)
+    target = host_target().limited(level)
+    text = describe(b.group())
+    assert ("for i1 in m along:\n  for i0 in n:" in text) == heavy, text
+    check(b.group(), [{N: n, M: m} for n, m in ((0, 5), (1, 1), (3, 77), (40, 33), (70, 300))], target=target)

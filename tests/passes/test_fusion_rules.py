@@ -58,6 +58,14 @@ def turned(v: Any) -> Any:
     return ops.transpose(v, axes=[1, 0])
 
 
+def channels_first(v: Any) -> Any:
+    return ops.transpose(v, axes=[0, 3, 1, 2])
+
+
+def channels_last(v: Any) -> Any:
+    return ops.transpose(v, axes=[0, 2, 3, 1])
+
+
 def heads(v: Any) -> Any:
     return ops.transpose(ops.reshape(v, [0, 2, 4]), axes=[1, 0, 2])
 
@@ -91,6 +99,10 @@ CASES: dict[str, tuple[Build, Build]] = {
     "epilogue of rows": (
         lambda: [ops.exp(ops.sum(x(), axes=[1]))],
         lambda: [ops.sub(y := x(), ops.sum(y, axes=[1], keepdims=True))],
+    ),
+    "move behind rows": (
+        lambda: [channels_last(ops.global_max_pool(channels_first(x("n, h, w, 8"))))],
+        lambda: [channels_last(ops.global_max_pool(x("n, 8, h, w")))],
     ),
     "maps of one domain": (
         lambda: [y := ops.exp(x()), ops.neg(y)],

@@ -532,7 +532,46 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:1142
+# specs/window.yaml:1101
+def max_unpool_body(c: Composing) -> list[Any]:
+    from anyshape_ops import api
+
+    indices = c.input("indices")
+    x = c.input("x")
+    flat = api.scatter_elements(
+        api.zeros(shape=c.size("[prod(inner)]"), dtype=c.dtype("T"), source=c.source),
+        api.reshape(indices, newshape=(-1,), allowzero=True, source=c.source),
+        api.reshape(x, newshape=(-1,), allowzero=True, source=c.source),
+        source=c.source,
+    )
+    y = api.reshape(flat, newshape=c.size("inner"), allowzero=True, source=c.source)
+
+    def then1(y: Any = y) -> list[Any]:
+        y = api.pad(y, pads=c.size("[*fill(len(s), 0), *(s - inner)]"), source=c.source)
+        return [y]
+
+    def other1() -> list[Any]:
+        return [y]
+
+    (y,) = c.if_(c.size("output_shape is not None"), then1, other1)
+    return [y]
+
+
+MAX_UNPOOL = Composition(
+    build=max_unpool_body,
+    sizes={
+        "[prod(inner)]": lambda rule, bound: rules.Vec((rules.prod(bound.inner),)),
+        "inner": lambda rule, bound: bound.inner,
+        "output_shape is not None": lambda rule, bound: bound.output_shape is not None,
+        "[*fill(len(s), 0), *(s - inner)]": lambda rule, bound: rules.Vec(
+            (*rules.fill(len(bound.s), 0), *(bound.s - bound.inner))
+        ),
+    },
+    truths=frozenset(("output_shape is not None",)),
+)
+
+
+# specs/window.yaml:1144
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

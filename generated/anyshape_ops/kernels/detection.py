@@ -9,7 +9,6 @@ from typing import Any
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.expr import as_expr
 from anyshape.equations.functions import (
     and_,
     cast,
@@ -590,8 +589,8 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
 
 # specs/detection.yaml:490
 def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
-    b, k, bins, scale, size, d, c = bound.b, bound.k, bound.bins, bound.scale, bound.size, bound.d, bound.c
-    x, rois, image = eqs.tensor("x"), eqs.tensor("rois"), eqs.tensor("image")
+    b, k, scale, size, d, c = bound.b, bound.k, bound.scale, bound.size, bound.d, bound.c
+    x, rois, image, y = eqs.tensor("x"), eqs.tensor("rois"), eqs.tensor("image"), eqs.tensor("y")
     def rounded(v: Any) -> Any:
         return where(ge(v, 0), lambda: floor(v + 0.5), lambda: ceil(v - 0.5))
 
@@ -600,59 +599,83 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
         ("a box names an image that is not among ", b),
         "specs/detection.yaml:504: all(0 <= image[n] < b for n in k) does not hold",
     )
-    procedure = eqs.procedure()
-    y = procedure.output("y")
-    first = procedure.variable("first", eqs.dtypes["U"])
-    side = procedure.variable("side", eqs.dtypes["U"])
-    low = procedure.array("low", parse_dtype("i64"), rules.Vec((2, bins)))
-    high = procedure.array("high", parse_dtype("i64"), rules.Vec((2, bins)))
-    procedure.fill(low, cast(0, parse_dtype("i64")))
-    procedure.fill(high, cast(0, parse_dtype("i64")))
-    with procedure.loop("n", k) as n:
-        with procedure.loop("e", 2) as e:
-            procedure.set(
-                first[()], rounded(cast(checked(rois)[n, 1 - e], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"]))
-            )
-            procedure.set(
-                side[()],
-                maximum(
-                    rounded(cast(checked(rois)[n, 3 - e], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])) - first[()]
-                    + 1,
-                    1,
-                ) / cast(item(size, e), eqs.dtypes["U"]),
-            )
-            with procedure.loop("p", item(size, e)) as p:
-                procedure.set(
-                    checked(low)[e, p],
-                    clamp(
-                        cast(floor(cast(p, eqs.dtypes["U"]) * side[()]) + first[()], parse_dtype("i64")), 0, item(d, e)
-                    ),
-                )
-                procedure.set(
-                    checked(high)[e, p],
-                    clamp(
-                        cast(ceil(cast(p + 1, eqs.dtypes["U"]) * side[()]) + first[()], parse_dtype("i64")),
-                        0,
-                        item(d, e),
-                    ),
-                )
-        with procedure.loop("f", c) as f:
-            with procedure.loop("i", size[0]) as i:
-                with procedure.loop("j", size[1]) as j:
-                    with procedure.when(
-                        and_(lt(checked(low)[0, i], checked(high)[0, i]), lt(checked(low)[1, j], checked(high)[1, j]))
-                    ):
-                        procedure.set(
-                            checked(y)[n, f, *fit((i, j), size)],
-                            reduce_(
-                                "max",
-                                [
-                                    procedure.size(as_expr(checked(high)[0, i]) - checked(low)[0, i]),
-                                    procedure.size(as_expr(checked(high)[1, j]) - checked(low)[1, j]),
-                                ],
-                                lambda u, v: checked(x)[
-                                    checked(image)[n], f, *fit(((u + checked(low)[0, i]), (v + checked(low)[1, j])), d)
-                                ],
-                            ),
-                        )
-    procedure.end(source="specs/detection.yaml:507")
+    top = eqs.scratch("top", eqs.dtypes["U"], rules.Vec((k,)))
+    n = eqs.index("n", k)
+    eqs.define(
+        top[n], rounded(cast(rois[n, 1], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])), "specs/detection.yaml:506"
+    )
+    left = eqs.scratch("left", eqs.dtypes["U"], rules.Vec((k,)))
+    n = eqs.index("n", k)
+    eqs.define(
+        left[n], rounded(cast(rois[n, 0], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])), "specs/detection.yaml:507"
+    )
+    height = eqs.scratch("height", eqs.dtypes["U"], rules.Vec((k,)))
+    n = eqs.index("n", k)
+    eqs.define(
+        height[n],
+        maximum(
+            rounded(cast(rois[n, 3], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])) - top[n] + 1, 1
+        ) / cast(size[0], eqs.dtypes["U"]),
+        "specs/detection.yaml:508",
+    )
+    width = eqs.scratch("width", eqs.dtypes["U"], rules.Vec((k,)))
+    n = eqs.index("n", k)
+    eqs.define(
+        width[n],
+        maximum(
+            rounded(cast(rois[n, 2], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])) - left[n] + 1, 1
+        ) / cast(size[1], eqs.dtypes["U"]),
+        "specs/detection.yaml:509",
+    )
+    upper = eqs.scratch("upper", parse_dtype("i64"), rules.Vec((k, size[0])))
+    n, i = eqs.index("n", k), eqs.index("i", size[0])
+    eqs.define(
+        upper[n, i],
+        clamp(cast(floor(cast(i, eqs.dtypes["U"]) * height[n]) + top[n], parse_dtype("i64")), 0, d[0]),
+        "specs/detection.yaml:510",
+    )
+    lower = eqs.scratch("lower", parse_dtype("i64"), rules.Vec((k, size[0])))
+    n, i = eqs.index("n", k), eqs.index("i", size[0])
+    eqs.define(
+        lower[n, i],
+        clamp(cast(ceil(cast(i + 1, eqs.dtypes["U"]) * height[n]) + top[n], parse_dtype("i64")), 0, d[0]),
+        "specs/detection.yaml:511",
+    )
+    begin = eqs.scratch("begin", parse_dtype("i64"), rules.Vec((k, size[1])))
+    n, j = eqs.index("n", k), eqs.index("j", size[1])
+    eqs.define(
+        begin[n, j],
+        clamp(cast(floor(cast(j, eqs.dtypes["U"]) * width[n]) + left[n], parse_dtype("i64")), 0, d[1]),
+        "specs/detection.yaml:512",
+    )
+    end = eqs.scratch("end", parse_dtype("i64"), rules.Vec((k, size[1])))
+    n, j = eqs.index("n", k), eqs.index("j", size[1])
+    eqs.define(
+        end[n, j],
+        clamp(cast(ceil(cast(j + 1, eqs.dtypes["U"]) * width[n]) + left[n], parse_dtype("i64")), 0, d[1]),
+        "specs/detection.yaml:513",
+    )
+    tall = eqs.scratch("tall", eqs.dtypes["F"], rules.Vec((k, c, size[0], d[1])))
+    n, f, i, v = eqs.index("n", k), eqs.index("f", c), eqs.index("i", size[0]), eqs.index("v", d[1])
+    eqs.define(
+        tall[n, f, i, v],
+        reduce_(
+            "max",
+            [d[0]],
+            lambda u: checked(x)[image[n], f, *fit((u, v), d)],
+            where=lambda u: and_(le(upper[n, i], u), lt(u, lower[n, i])),
+        ),
+        "specs/detection.yaml:514: x[image[n], f, u, v]",
+    )
+    n, f, i, j = eqs.index("n", k), eqs.index("f", c), eqs.index("i", size[0]), eqs.index("j", size[1])
+    eqs.define(
+        checked(y)[n, f, *fit((i, j), size)],
+        where(
+            and_(lt(upper[n, i], lower[n, i]), lt(begin[n, j], end[n, j])),
+            lambda: reduce_(
+                "max", [d[1]], lambda v: tall[n, f, i, v], where=lambda v: and_(le(begin[n, j], v), lt(v, end[n, j]))
+            ),
+            lambda: 0,
+        ),
+        "specs/detection.yaml:515: y[n, f, i, j]",
+    )

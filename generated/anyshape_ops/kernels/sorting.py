@@ -82,23 +82,47 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
     least = eqs.scratch("least", parse_dtype("i64"), rules.Vec((k,)))
     eqs.compact(least[:], [n], lambda j: order[j], where=lambda j: fresh[j], source="specs/sorting.yaml:102")
     rank = eqs.scratch("rank", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.argsort(rank[:], [k], lambda u: u if sorted else least[u], source="specs/sorting.yaml:103")
+    if not sorted:
+        is_first = eqs.scratch("is_first", parse_dtype("i64"), rules.Vec((n,)))
+        i = eqs.index("i", n)
+        eqs.define(is_first[i], 0, "specs/sorting.yaml:103")
+        u = eqs.index("u", k)
+        eqs.update(is_first[least[u]], "set", 1, "specs/sorting.yaml:104: is_first[least[u]] = 1")
+        before = eqs.scratch("before", parse_dtype("i64"), rules.Vec((n,)))
+        i = eqs.index("i", n)
+        eqs.step(
+            before[i],
+            where(gt(i, 0), lambda: before[i - 1], lambda: -1) + is_first[i],
+            i,
+            cycle=1,
+            source="specs/sorting.yaml:105",
+        )
     place = eqs.scratch("place", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.argsort(place[:], [k], lambda u: rank[u], source="specs/sorting.yaml:104")
     u = eqs.index("u", k)
-    eqs.define(first[u], least[rank[u]], "specs/sorting.yaml:105: first[u] = least[rank[u]]")
+    eqs.define(
+        place[u],
+        u if sorted else before[least[u]],
+        "specs/sorting.yaml:106: place[u] = u if sorted else before[least[u]]",
+    )
     u = eqs.index("u", k)
-    eqs.define(y[u], x[least[rank[u]]], "specs/sorting.yaml:106: y[u] = x[least[rank[u]]]")
+    eqs.define(rank[u], u, "specs/sorting.yaml:107")
+    if not sorted:
+        u = eqs.index("u", k)
+        eqs.update(rank[place[u]], "set", u, "specs/sorting.yaml:108: rank[place[u]] = u")
+    u = eqs.index("u", k)
+    eqs.define(first[u], least[rank[u]], "specs/sorting.yaml:109: first[u] = least[rank[u]]")
+    u = eqs.index("u", k)
+    eqs.define(y[u], x[least[rank[u]]], "specs/sorting.yaml:110: y[u] = x[least[rank[u]]]")
     j = eqs.index("j", n)
-    eqs.update(inverse[order[j]], "set", place[group[j]], "specs/sorting.yaml:107: inverse[order[j]] = place[group[j]]")
+    eqs.update(inverse[order[j]], "set", place[group[j]], "specs/sorting.yaml:111: inverse[order[j]] = place[group[j]]")
     u = eqs.index("u", k)
-    eqs.define(counts[u], 0, "specs/sorting.yaml:108")
+    eqs.define(counts[u], 0, "specs/sorting.yaml:112")
     j = eqs.index("j", n)
-    eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:109: counts[place[group[j]]] += 1")
+    eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:113: counts[place[group[j]]] += 1")
     eqs.born(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:100")
 
 
-# specs/sorting.yaml:131
+# specs/sorting.yaml:135
 def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
     n, o, i, sorted = bound.n, bound.o, bound.i, bound.sorted
     x = eqs.tensor("x")
@@ -172,10 +196,10 @@ def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
         with procedure.loop("u", k[()]) as u:
             with procedure.loops_over("b", i) as b:
                 procedure.set(checked(y)[*a, u, *b], checked(x)[*a, checked(first)[u], *b])
-    procedure.end({bound.k: k}, source="specs/sorting.yaml:141")
+    procedure.end({bound.k: k}, source="specs/sorting.yaml:145")
 
 
-# specs/sorting.yaml:188
+# specs/sorting.yaml:192
 def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     p, m, n, o, right = bound.p, bound.m, bound.n, bound.o, bound.right
     x, v, y = eqs.tensor("x"), eqs.tensor("v"), eqs.tensor("y")
@@ -183,5 +207,5 @@ def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i, k],
         reduce_("count", [n], lambda j: le(x[*fit(i, o), j], v[*i, k]) if right else lt(x[*fit(i, o), j], v[*i, k])),
-        "specs/sorting.yaml:198",
+        "specs/sorting.yaml:202",
     )

@@ -17,7 +17,6 @@ from anyshape.equations.expr import as_expr
 from anyshape.equations.functions import (
     abs_,
     cast,
-    checked,
     clamp,
     eq,
     fit,
@@ -32,7 +31,6 @@ from anyshape.equations.functions import (
     saturate,
     unravel,
     where,
-    wrap,
 )
 from anyshape.rules import Bound, Rule
 
@@ -645,32 +643,4 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             eqs.dtypes["Q"],
         ),
         "specs/window.yaml:1049",
-    )
-
-
-# specs/window.yaml:1101
-def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
-    s = bound.s
-    b = bound.b
-    c = bound.c
-    d = bound.d
-    strides = bound.strides
-    kernel = bound.kernel
-    pads = bound.pads
-    inner = bound.inner
-    x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
-    i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:1121")
-    n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
-    eqs.update(
-        checked(y)[
-            *unravel(
-                wrap(indices[n, h, *p], b * c * rules.prod((d - 1) * strides + kernel - pads[:len(d)] - pads[len(d):])),
-                inner,
-            )
-        ],
-        "set",
-        x[n, h, *p],
-        "specs/window.yaml:1122: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
-        "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )

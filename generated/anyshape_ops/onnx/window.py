@@ -141,7 +141,7 @@ def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1124
+# specs/window.yaml:1126
 def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max_unpool(
@@ -156,7 +156,7 @@ def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1165
+# specs/window.yaml:1167
 def col2_im_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.col2im(

@@ -1323,13 +1323,12 @@ STATIC_MAX_UNPOOL = OpDef(
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.max_unpool_relation,
-    kernel=kernels.max_unpool_kernel,
+    composition=compositions.MAX_UNPOOL,
     summary=(
         "Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger"
         " than what was pooled."
     ),
     source="specs/window.yaml:1101",
-    moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
     name="max_unpool",
@@ -1347,17 +1346,15 @@ DYN_MAX_UNPOOL = OpDef(
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64")},
     relation=relations.max_unpool_relation,
-    kernel=kernels.max_unpool_kernel,
+    composition=compositions.MAX_UNPOOL,
     summary=(
         "Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger"
         " than what was pooled."
     ),
     source="specs/window.yaml:1101",
-    shaping=("output_shape",),
-    moves=("T",),
 )
 
-# specs/window.yaml:1142
+# specs/window.yaml:1144
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -1374,7 +1371,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1142",
+    source="specs/window.yaml:1144",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -1392,5 +1389,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1142",
+    source="specs/window.yaml:1144",
 )

@@ -153,5 +153,4 @@ def max_roi_pool_relation(rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: An
     rule.equal(4, rois[1], "4 of rois")
     k = rule.equal(k, image[0], "k of image")
     rule.require(ge(size, 0), lambda: f"{size} bins")
-    bins = rule.max(rule.item(size, 0), rule.item(size, 1))
-    return rule.bind(outputs={"y": Vec((k, c, *size))}, b=b, k=k, bins=bins, scale=scale, size=size, d=d, c=c)
+    return rule.bind(outputs={"y": Vec((k, c, *size))}, b=b, k=k, scale=scale, size=size, d=d, c=c)

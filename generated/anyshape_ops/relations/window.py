@@ -1358,20 +1358,11 @@ def max_unpool_relation(
     s = output_shape if output_shape is not None else inner
     rule.require(ge(s, inner), lambda: f"the output shape {s} has no room for {inner}")
     return rule.bind(
-        outputs={"y": s},
-        s=s,
-        b=b,
-        c=c,
-        d=d,
-        strides=strides,
-        kernel=kernel,
-        pads=pads,
-        inner=inner,
-        output_shape=output_shape,
+        outputs={"y": s}, inner=inner, output_shape=output_shape, s=s, kernel=kernel, strides=strides, pads=pads
     )
 
 
-# specs/window.yaml:1142
+# specs/window.yaml:1144
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

@@ -225,7 +225,7 @@ def unique_case(d: Draw) -> Case:
     return Case({"x": Vec((n,))}, {"sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:111
+# specs/sorting.yaml:115
 def unique_reference(x: Any, sorted: Any) -> Any:
     return (
         lambda u: (
@@ -249,14 +249,14 @@ UNIQUE = Property(
                 "counts": Given(value=(2, 1, 1)),
             },
             None,
-            "specs/sorting.yaml:125",
+            "specs/sorting.yaml:129",
         ),
         Example(
             {"x": Given(value=(2, 1, 1, 3))},
             {"sorted": False},
             {"y": Given(value=(2, 1, 3)), "inverse": Given(value=(0, 1, 1, 2))},
             None,
-            "specs/sorting.yaml:127",
+            "specs/sorting.yaml:131",
         ),
         Example(
             {"x": Given(value=(nan, 1.0, nan), dtype="f32")},
@@ -268,15 +268,15 @@ UNIQUE = Property(
                 "counts": Given(value=(1, 2)),
             },
             None,
-            "specs/sorting.yaml:128",
+            "specs/sorting.yaml:132",
         ),
     ),
     "specs/sorting.yaml:91",
-    reference_source="specs/sorting.yaml:111",
+    reference_source="specs/sorting.yaml:115",
 )
 
 
-# specs/sorting.yaml:131
+# specs/sorting.yaml:135
 def unique_slices_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -286,7 +286,7 @@ def unique_slices_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": axis, "sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:180
+# specs/sorting.yaml:184
 def unique_slices_reference(x: Any, axis: Any, sorted: Any) -> Any:
     return different_slices(x, axis, sorted)
 
@@ -306,38 +306,38 @@ UNIQUE_SLICES = Property(
                 "counts": Given(value=(2, 1)),
             },
             None,
-            "specs/sorting.yaml:182",
+            "specs/sorting.yaml:186",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1), (2, 1))), "inverse": Given(value=(0, 1, 0))},
             None,
-            "specs/sorting.yaml:184",
+            "specs/sorting.yaml:188",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1},
             {"y": Given(value=((1, 3), (1, 2))), "inverse": Given(value=(1, 0, 1))},
             None,
-            "specs/sorting.yaml:185",
+            "specs/sorting.yaml:189",
         ),
         Example(
             {"x": Given(value=((3, 1, 2),))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1, 2),)), "first": Given(value=(0, 1, 2)), "inverse": Given(value=(0, 1, 2))},
             None,
-            "specs/sorting.yaml:186",
+            "specs/sorting.yaml:190",
         ),
     ),
-    "specs/sorting.yaml:131",
-    reference_source="specs/sorting.yaml:180",
+    "specs/sorting.yaml:135",
+    reference_source="specs/sorting.yaml:184",
     stepped=True,
     weak={"13": "what it counts are integers"},
 )
 
 
-# specs/sorting.yaml:188
+# specs/sorting.yaml:192
 def searchsorted_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -347,7 +347,7 @@ def searchsorted_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "v": Vec((*p, m))}, {"right": d.default(right)})
 
 
-# specs/sorting.yaml:200
+# specs/sorting.yaml:204
 def searchsorted_reference(x: Any, v: Any, right: Any) -> Any:
     return np.sum(
         (lambda a, b: a <= b if right else a < b)(
@@ -367,18 +367,18 @@ SEARCHSORTED = Property(
             {},
             {"y": Given(value=(1, 0, 4))},
             None,
-            "specs/sorting.yaml:202",
+            "specs/sorting.yaml:206",
         ),
         Example(
             {"x": Given(value=(1, 3, 3, 5)), "v": Given(value=((3,), (0,)))},
             {"right": True},
             {"y": Given(value=((3,), (0,)))},
             None,
-            "specs/sorting.yaml:203",
+            "specs/sorting.yaml:207",
         ),
-        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:204"),
+        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:208"),
     ),
-    "specs/sorting.yaml:188",
-    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:197"),),
-    reference_source="specs/sorting.yaml:200",
+    "specs/sorting.yaml:192",
+    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:201"),),
+    reference_source="specs/sorting.yaml:204",
 )

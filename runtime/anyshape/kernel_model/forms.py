@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Apply, Read, Reduce, Tensor
+from anyshape.equations.expr import Apply, Read, Reduce, Tensor, Var
 from anyshape.equations.traversal import walk
 from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
 from anyshape.kernel_model.costs import cost_of
@@ -74,10 +74,26 @@ def sees_windows(equations: Iterable[Equation], t: Tensor) -> bool:
     return False
 
 
-def puts_rows(q: Equation, t: Tensor) -> bool:
-    """Whether the equation only puts the rows of a tensor elsewhere: it reads every axis once, the last one last."""
+def permutes(q: Equation, t: Tensor) -> bool:
+    """Whether the equation only puts the axes of a tensor in an order: it reads every axis once."""
     read = q.value
-    if not isinstance(read, Read) or read.tensor is not t or not read.index:
+    if (
+        not isinstance(read, Read)
+        or read.tensor is not t
+        or not read.index
+        or not all(isinstance(i, Var) for i in q.index)
+    ):
         return False
     each = set(read.index)
-    return read.index[-1] is q.index[-1] and each == set(q.index) and len(each) == len(read.index)
+    return each == set(q.index) and len(each) == len(read.index)
+
+
+def puts_rows(q: Equation, t: Tensor) -> bool:
+    """Whether the equation only puts the rows of a tensor elsewhere: it reads every axis once, the last one last."""
+    return permutes(q, t) and isinstance(q.value, Read) and q.value.index[-1] is q.index[-1]
+
+
+def reads_along(q: Equation, t: Tensor, axis: int, place: int) -> bool:
+    """Whether an equation reads a tensor, always with the index of its own at `place` on an axis."""
+    reads = [e for e in walk(q.value) if isinstance(e, Read) and e.tensor is t]
+    return bool(reads) and all(e.index[axis] is q.index[place] for e in reads)

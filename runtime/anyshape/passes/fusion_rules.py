@@ -12,9 +12,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from anyshape.equations.expr import Var
+from anyshape.equations.expr import Read, Var
 from anyshape.graph.value import Node, Value
-from anyshape.kernel_model.forms import Kind, classify, is_cheap, looks_up, puts_rows, sees_windows
+from anyshape.kernel_model.forms import (
+    Kind,
+    classify,
+    is_cheap,
+    looks_up,
+    permutes,
+    puts_rows,
+    reads_along,
+    sees_windows,
+)
 from anyshape.kernel_model.left_operand import MOST_BESIDE
 from anyshape.kernel_model.rows import by_rows, has_own_rows, multiplies_rows
 from anyshape.passes.group_equations import GroupEquations
@@ -124,6 +133,24 @@ def _stores_by_rows(e: Edge) -> bool:
     return all(isinstance(i, Var) for i in definition.index)
 
 
+def _puts_axes_back(e: Edge) -> bool:
+    """Whether rows read an operand through one change of its axes, and the node puts that axis last along which the operand lies: the
+    channels of images that have them last, which are reduced as if they were first."""
+    t, rows = e.stated.tensors[e.value], e.value.node
+    moves = [n for n in e.producer.nodes if n is not rows and not n.op.view]
+    (q, *others) = e.stated.equations[e.node]
+    if others or len(moves) != 1 or not e.is_private or not permutes(q, t):
+        return False
+    (move, *more), operand = e.stated.equations[moves[0]], moves[0].inputs[0]
+    stated = [r for r in e.stated.equations[rows] if r.target is t] if rows is not None else []
+    if more or operand is None or len(stated) != 1 or not permutes(move, e.stated.tensors[operand]):
+        return False
+    assert isinstance(q.value, Read)
+    assert isinstance(move.value, Read)
+    last, along = q.value.index.index(q.index[-1]), move.index.index(move.value.index[-1])
+    return reads_along(stated[0], move.target, along, last)
+
+
 def _is_one_move(e: Edge) -> bool:
     """Permutations and slices fold into strides, moves of an epilogue's operand too; pieces of a concat do not, and gathers do not come
     here."""
@@ -214,6 +241,12 @@ RULES = (
         "a map of the domain of a reduction's result follows it row by row",
         ("row", "map"),
         lambda e: e.has_same_domain,
+    ),
+    _pair(
+        "move behind rows",
+        "a move that puts axes back in the order in which the operand of a reduction lies is where that is stored",
+        ("row", "move"),
+        _puts_axes_back,
     ),
     _pair(
         "maps of one domain",

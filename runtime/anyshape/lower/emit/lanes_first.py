@@ -25,6 +25,7 @@ from anyshape.lower.ir.stores import below
 from anyshape.lower.llvm.types import I32 as WORD
 from anyshape.lower.llvm.types import I64 as LONG
 from anyshape.lower.llvm.types import const
+from anyshape.lower.schedule.lanes_first import are_lanes_heavy
 from anyshape.lower.schedule.tree import Scope
 
 ROWS = 32
@@ -40,14 +41,16 @@ NARROW_LOADS = 4
 def emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, steps: Callable[[], None], split: bool) -> None:
     """Emits a vector's loop around loops of rows, a block of rows after the other: what the lanes need is computed before them. The parts
     share the outermost loop that does not change the lanes' places, since they would otherwise have a row of images each."""
-    outer = [v for v in scope.variables if v is not scope.vector]
+    vector = scope.vector
+    assert vector is not None
+    outer = [v for v in scope.variables if v is not vector]
     lets = [n for load in below(inside.stores) if isinstance(load, Load) for n, _ in load.access.address.lets]
     # where a row has places of its own, several vectors share what these take
     tiers = (2, 1) if any(v in n.domain for n in lets for v in inside.variables) else (1,)
     shares_rows = split and (not outer or any(outer[0] in n.domain and scope.vector in n.domain for n in lets))
     down = inside.variables[0]
     kept = _Kept(ctx, scope, inside)
-    if outer:
+    if outer or are_lanes_heavy(inside.stores, vector):
         kept.compute()
 
     def blocks() -> None:

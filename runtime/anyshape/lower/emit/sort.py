@@ -259,17 +259,26 @@ class _Kept:
         return keys, self.f.compare("ge", places, 0)
 
     def insert(self, held: Sequence[Val], key: Val, place: Val) -> tuple[Val, ...]:
-        """Goes from the last vector to the first."""
+        """Goes from the last vector to the one in which the key belongs."""
         f, lanes = self.f, self.lanes
         last = f.sub(self.end, lanes)
         start = tuple(f.load(a, self.type, last) for a in self.arrays)
-        with f.for_range(0, last, lanes, carried=start, at_least_once=True) as loop:
-            at = f.sub(last, loop.index)
-            before = tuple(f.load(a, self.type, f.sub(at, lanes)) for a in self.arrays)
-            own = _inserted(f, key, place, *zip(loop.carried, before, strict=True))
-            for array, new in zip(self.arrays, own, strict=True):
-                f.store(new, array, at)
-            loop.next(*before)
+        body, after, ahead = f.new_block(), f.new_block(), f.block
+        f.jump(body)
+        f.start(body)
+        at, *own = (Val(f.fresh(), v.type) for v in (last, *start))
+        further = f.sub(at, lanes)
+        before = tuple(f.load(a, self.type, further) for a in self.arrays)
+        for array, new in zip(self.arrays, _inserted(f, key, place, *zip(own, before, strict=True)), strict=True):
+            f.store(new, array, at)
+        first, first_place = (f.extract(v, 0) for v in own)
+        goes_on = f.or_(f.compare("lt", key, first, unsigned=True), f.compare("lt", first_place, 0))
+        goes_on = f.and_(goes_on, f.compare("gt", further, 0))
+        latch = f.block
+        f.branch(goes_on, body, after)
+        for phi, initial, value in zip((at, *own), (last, *start), (further, *before), strict=True):
+            f.set_phi(phi, [(initial, ahead), (value, latch)], body)
+        f.start(after)
         return ()
 
     def places(self, held: Sequence[Val], count: Val) -> Val:

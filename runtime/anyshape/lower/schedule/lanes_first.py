@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from anyshape import dims
-from anyshape.lower.analyse.classify import cost
+from anyshape.lower.analyse.classify import cost, cost_of_all
 from anyshape.lower.analyse.collapse import Rebuild
-from anyshape.lower.ir.dag import Affine, Dag, DagNode, Load, LoopIndex, LoopVar, Reduction, affine, walk
+from anyshape.lower.ir.dag import Affine, Dag, DagNode, Load, LoopIndex, LoopVar, Operation, Reduction, affine, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
 from anyshape.lower.schedule.tree import Scope
 
 WORTH = 8
 """Cycles per vector of places that are worth other loops: not of places that are read from memory, which lie in the first cache."""
+HEAVY = 60
+"""Cycles per vector of what depends on the lanes alone that are worth other loops: some exponentials or logarithms."""
 TURNS = 16
 """The most turns of a sum that are written out: four by four."""
 
@@ -94,9 +96,17 @@ class _Turn(Rebuild):
         return super()._node(n)
 
 
+def are_lanes_heavy(stores: Iterable[Store], v: LoopVar) -> bool:
+    """Whether the values that depend on nothing but the lanes take long, of those that others are made of."""
+    along = frozenset((v,))
+    read = {m for n in below(stores) if n.domain != along for m in n.inputs} | {s.value for s in stores}
+    return cost_of_all([n for n in read if isinstance(n, Operation) and n.domain == along], along) >= HEAVY
+
+
 def lanes_first(scope: Scope) -> Scope:
     """The scope with its vector outside of the innermost loops that change none of the computed places of its lanes: as many as have some
-    iterations, and no more, so that what they read and write stays in the caches from one vector to the next."""
+    iterations, and no more, so that what they read and write stays in the caches from one vector to the next. So are long expressions of
+    the lanes alone."""
     v = scope.vector
     if v is None or scope.fills or scope.transposed is not None or scope.windows is not None:
         return scope
@@ -109,7 +119,8 @@ def lanes_first(scope: Scope) -> Scope:
         if w not in changing and turns < TURNS:
             inner.insert(0, w)
             turns *= w.extent if isinstance(w.extent, int) else TURNS
-    if not inner or sum(cost(let, frozenset((v,))) for let in dict.fromkeys(places)) < WORTH:
+    of_places = sum(cost(let, frozenset((v,))) for let in dict.fromkeys(places))
+    if not inner or (of_places < WORTH and not are_lanes_heavy(scope.stores, v)):
         return scope
     outer = tuple(w for w in scope.variables if w is not v and w not in inner)
     return replace(scope, variables=(*outer, v), steps=[Scope(tuple(inner), None, scope.steps)])

@@ -223,14 +223,10 @@ class _Planner:
         apart = frozenset[LoopVar]().union(*(_walked_alone(r) for r in reds))
         ranked = [v for v in ranked if v not in apart]
         first = next((v for v in ranked if v not in bound), None)
-        if (
-            first is not None
-            and reds
-            and isinstance(first.extent, int)
-            and first.extent < SHORT_SUM
-            and first not in shared
-        ):
-            first = next((v for v in along_stores(stores) if v in shared and v not in apart), first)
+        if first is not None and first not in shared and isinstance(first.extent, int) and first.extent < SHORT_SUM:
+            along = [v for v in along_stores(stores)[:1] if v in shared and v not in apart]
+            whole = all(s.access.address.coefficient(v) == 1 for s in stores for v in along)
+            first = along[0] if reds and along and whole else first
         if first is not None and not reds and isinstance(first.extent, int) and first.extent <= FEW_LANES:
             return _beside(stores, first, shared - bound) or (first if first in shared else None)
         return first if first in shared else None
