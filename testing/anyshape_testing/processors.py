@@ -14,7 +14,7 @@ from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.call import call_node
 from anyshape.lower import Group, Lowering
 from anyshape.lower.llvm.jit import compile_object
-from anyshape.lower.target import Target, dot_products, vector_unit
+from anyshape.lower.target import Target, byte_permutations, dot_products, vector_unit
 from anyshape_testing.accounting import LEAST
 from anyshape_testing.calls import Call, Symbols, equations, valid_node
 from anyshape_testing.execution import program_key
@@ -43,6 +43,7 @@ def processor(triple: str, cpu: str, features: str) -> Target:
         scalef=scalef,
         f16=f16,
         dots=dot_products(width, names),
+        permutes_bytes=byte_permutations(width, names),
     )
 
 

@@ -161,6 +161,11 @@ def dot_products(vector_bytes: int, features: dict[str, bool]) -> bool:
     return features.get("avx512vnni" if vector_bytes == 64 else "avxvnni", False)
 
 
+def byte_permutations(vector_bytes: int, features: dict[str, bool]) -> bool:
+    """Whether there is an instruction that picks any bytes of two vectors, for the vectors that are used."""
+    return vector_bytes == 64 and features.get("avx512vbmi", False)
+
+
 def initialize() -> None:
     """Make LLVM's code generator for this machine ready; cheap when repeated."""
     binding.initialize_native_target()
@@ -189,6 +194,6 @@ def host_target() -> Target:
         scalef=scalef,
         f16=triple.startswith(("aarch64", "arm64")) or names.get("f16c", False),
         dots=dot_products(vector_bytes, dict(names)),
-        permutes_bytes=vector_bytes == 64 and names.get("avx512vbmi", False),
+        permutes_bytes=byte_permutations(vector_bytes, dict(names)),
         line_bytes=_line_bytes(),
     )
