@@ -1,9 +1,10 @@
-"""Whole convolutional networks beside onnxruntime and OpenVINO, in turns: detectors, segmentation, audio, at several sizes of one model.
+"""Whole networks beside onnxruntime and OpenVINO, in turns: detectors, audio, a quantised BERT, at several sizes of one model.
 
     PYTHONPATH=runtime:generated:. python -m benchmarks.networks [unet wav2vec] [--quick] [--threads 1] [--json rows.json]
 
-The networks are those of `networks.yaml`, with seeded weights. For each size the median of many short batches, and the best peer's over
-ours: above 1 we are faster. Exit code 1 where results differ from every peer's, or an engine cannot run a network, each of which is told.
+The networks are those of `networks.yaml`, with seeded weights, and the quantised models of `quantised.py`. For each size the median of many
+short batches, and the best peer's over ours: above 1 we are faster. Exit code 1 where results differ from every peer's, or an engine cannot
+run a network, each of which is told.
 `--errors` prints errors against float64 instead; exit code 1 means that one is more than twice onnxruntime's.
 """
 
@@ -30,6 +31,7 @@ import anyshape
 from benchmarks.engines import available
 from benchmarks.op_audit import QUICK_TURNS, TURNS, US, Engines, alone, audit, remarks, summary
 from benchmarks.op_cases import OPSET, Case, Value, choices, filled
+from benchmarks.quantised import MODELS, Quantised
 
 TABLE = Path(__file__).with_name("networks.yaml")
 
@@ -221,7 +223,7 @@ def show_errors(cases: Sequence[Case], growth: float | None) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=f"of {'; '.join(networks())}")
+    parser.add_argument("names", nargs="*", help=f"of {'; '.join([*networks(), *MODELS])}")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_TURNS} turn of each engine, and not {TURNS}")
     parser.add_argument("--engines", nargs="*", default=["onnxruntime", "openvino"], help="peers (both)")
     parser.add_argument("--threads", type=int, default=1, help="of every engine (1; 0: all processors)")
@@ -229,11 +231,12 @@ def main() -> int:
     parser.add_argument("--growth", type=float, help="of errors, by algorithms with fewer products (as by default)")
     parser.add_argument("--json", type=Path, help="write the rows here, as they come")
     options = parser.parse_args()
-    if unknown := [n for n in options.names if n not in networks()]:
+    known: dict[str, Case | Quantised] = {**networks(), **MODELS}
+    if unknown := [n for n in options.names if n not in known]:
         parser.error(f"no network {', '.join(unknown)}")
-    chosen = [networks()[n] for n in options.names or networks()]
+    chosen = [known[n] for n in options.names or known]
     if options.errors:
-        return show_errors(chosen, options.growth)
+        return show_errors([case for case in chosen if isinstance(case, Case)], options.growth)
     engines = Engines(available([US, *options.engines]), options.threads or os.cpu_count() or 1)
     with ExitStack() as stack:
         stack.callback(engines.end_all)

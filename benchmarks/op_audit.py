@@ -20,11 +20,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from onnx import ModelProto
 
 from anyshape.cli.compare import apart
 from benchmarks.engines import available
@@ -80,7 +81,30 @@ class Engines:
             self.end(name)
 
 
-def measure(case: Case, engines: Engines, turns: int) -> list[Row]:
+class Measured(Protocol):
+    """What is measured of a case: its model, its arrays at each of its sizes, and how results may differ."""
+
+    @property
+    def operator(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def at(self) -> tuple[Sizes, ...]: ...
+    @property
+    def new(self) -> bool: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def unordered(self) -> bool: ...
+    @property
+    def tolerance(self) -> float | None: ...
+    @property
+    def outputs(self) -> list[str]: ...
+    def model(self) -> ModelProto: ...
+    def arrays(self, sizes: Sizes) -> dict[str, Array]: ...
+
+
+def measure(case: Measured, engines: Engines, turns: int) -> list[Row]:
     """Measures a case at all its sizes."""
     refused: dict[str, str] = {}
     model = case.model().SerializeToString()
@@ -89,7 +113,7 @@ def measure(case: Case, engines: Engines, turns: int) -> list[Row]:
     return [measured(case, sizes, engines, dict(refused), turns) for sizes in case.at]
 
 
-def measured(case: Case, sizes: Sizes, engines: Engines, refused: dict[str, str], turns: int) -> Row:
+def measured(case: Measured, sizes: Sizes, engines: Engines, refused: dict[str, str], turns: int) -> Row:
     inputs = case.arrays(sizes)
     results = {n: engines.ask(n, refused, "take", inputs, case.outputs, case.new) for n in engines.names}
     peers = [n for n in engines.names if n not in (US, *refused) and US not in refused]
@@ -127,7 +151,7 @@ def best_of(medians: Mapping[str, float], differences: Mapping[str, str]) -> str
     return min(agreeing or medians, key=lambda n: medians[n], default=None)
 
 
-def difference(case: Case, ours: Sequence[Array], theirs: Sequence[Array]) -> str:
+def difference(case: Measured, ours: Sequence[Array], theirs: Sequence[Array]) -> str:
     """How our results differ from a peer's by more than is allowed; nothing if they agree."""
     for name, a, b in zip(case.outputs, ours, theirs, strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
@@ -138,7 +162,7 @@ def difference(case: Case, ours: Sequence[Array], theirs: Sequence[Array]) -> st
             far = int(np.abs(a.astype(np.int64) - b.astype(np.int64)).max(initial=0))
             if far > case.steps:
                 return f"{name}: by up to {far} at {np.mean(a != b):.1%} of places"
-        elif (far_ := apart(b, a)) > TOLERANCE.get(a.dtype.name, 0.0):
+        elif (far_ := apart(b, a)) > (case.tolerance or TOLERANCE.get(a.dtype.name, 0.0)):
             return f"{name}: by {far_:.1e}"
     return ""
 
@@ -242,7 +266,7 @@ def write(path: Path, rows: Sequence[Row]) -> None:
     part.replace(path)
 
 
-def audit(cases: Sequence[Case], engines: Engines, turns: int, json_to: Path | None) -> list[Row]:
+def audit(cases: Sequence[Measured], engines: Engines, turns: int, json_to: Path | None) -> list[Row]:
     """Measures cases one after the other; prints each row at once."""
     rows: list[Row] = []
     bar = Bar(len(cases))

@@ -95,6 +95,8 @@ class Case:
     new: bool
     steps: int
     unordered: bool
+    tolerance: float | None = None
+    """Of floats, as a share of the largest, if it is not that of their dtype."""
 
     @property
     def outputs(self) -> list[str]:

@@ -11,10 +11,13 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
+import onnxruntime
+
 import anyshape
 from anyshape.cli.compare import apart
 from benchmarks.networks import errors, lines, network, networks
-from benchmarks.op_audit import TOLERANCE
+from benchmarks.op_audit import TOLERANCE, difference
+from benchmarks.quantised import Quantised
 
 LAYERS: dict[str, Any] = {
     "in": ["b", 3, "h", "w"],
@@ -40,6 +43,18 @@ def test_errors_are_at_most_twice_onnxruntimes() -> None:
     found = [errors(networks()["densenet"], growth) for growth in (None, 200)]
     ratios = [e["anyshape"] / e["onnxruntime"] for e in found]
     assert ratios[0] < 2 < ratios[1]
+
+
+def test_a_quantised_model_is_a_case() -> None:
+    small = Quantised("small", "mlp", False, ({"batch": 1, "length": 1},))
+    assert "QuantizeLinear" in {n.op_type for n in small.model().graph.node}
+    arguments = small.arrays(small.at[0])
+    (result,) = anyshape.compile(small.model()).run(arguments)
+    session = onnxruntime.InferenceSession(small.model().SerializeToString(), providers=["CPUExecutionProvider"])
+    assert difference(small, [result], session.run(small.outputs, arguments)) == ""
+    assert difference(small, [result], [result * 1.01]) == ""
+    assert difference(small, [result], [result * 2.0]) != ""
+    assert difference(networks()["densenet"], [result], [result * 1.01]) != ""
 
 
 def test_layers_are_nodes_with_constants() -> None:

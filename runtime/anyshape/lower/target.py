@@ -184,8 +184,14 @@ def processor(
         scalef=scalef,
         f16=triple.startswith("aarch64") or "f16c" in names,
         dots=dot_products(width, names),
+        permutes_bytes=byte_permutations(width, names),
         foreign=True,
     )
+
+
+def byte_permutations(vector_bytes: int, features: dict[str, bool]) -> bool:
+    """Whether there is an instruction that picks any bytes of two vectors, for the vectors that are used."""
+    return vector_bytes == 64 and features.get("avx512vbmi", False)
 
 
 def initialize() -> None:
@@ -216,6 +222,6 @@ def host_target() -> Target:
         scalef=scalef,
         f16=triple.startswith(("aarch64", "arm64")) or names.get("f16c", False),
         dots=dot_products(vector_bytes, dict(names)),
-        permutes_bytes=vector_bytes == 64 and names.get("avx512vbmi", False),
+        permutes_bytes=byte_permutations(vector_bytes, dict(names)),
         line_bytes=_line_bytes(),
     )
