@@ -128,7 +128,7 @@ REFUSED = {
 """Methods that refuse whatever is passed, and those that need a call of another one before"""
 CALLED = {"body", "then", "otherwise", "callback"}
 """What callers give to be called: what that raises comes out as it is."""
-OFTEN = {"TensorType", "Value", "Function", "Executable.run"}
+OFTEN = {"TensorType", "Value", "Function", "Executable.run", "InferenceSession.run"}
 """Made or called so often that nothing stands before them: Python says itself, as a TypeError, that there are too many arguments."""
 
 

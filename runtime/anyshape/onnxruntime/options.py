@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, ClassVar
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from anyshape.errors import AnyshapeError
 from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import Fail, NotImplemented, NoValue, WrongKind, error
@@ -169,12 +169,12 @@ class RunOptions(_Settings):
     def __init__(self) -> None:
         super().__init__()
         self._entries: dict[str, str] = {}
-        self._running: WeakSet[Executable] = WeakSet()
+        self._stoppable: WeakKeyDictionary[Executable, Executable] = WeakKeyDictionary()
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name == "terminate" and self.terminate:
-            for executable in list(self._running):
+            for executable in list(self._stoppable.values()):
                 executable.cancel()
 
     @entry
@@ -195,8 +195,9 @@ class RunOptions(_Settings):
             ignored(f"RunOptions.{name}", "runs have no such choice")
         for key in self._entries:
             ignored(f"the configuration entry {key!r}", "it speaks of parts that onnxruntime alone has")
-        own = executable.by(threads=executable.options.threads)
-        self._running.add(own)
+        own = self._stoppable.get(executable)
+        if own is None:
+            own = self._stoppable.setdefault(executable, executable.by(threads=executable.options.threads))
         if self.terminate:
             raise error(Fail, "Exiting due to terminate flag being set to true.")
         return own

@@ -35,7 +35,7 @@ KINDS: tuple[tuple[type[AnyshapeError], type[AnyshapeError]], ...] = (
 
 def entry(function: Callable[P, R]) -> Callable[P, R]:
     """Makes a method of the interface."""
-    name = function.__qualname__.removesuffix(".__init__")
+    name = function.__qualname__.removesuffix(".__init__").replace("._run_named", ".run")
     inner = own_errors(function)
 
     @wraps(function)
