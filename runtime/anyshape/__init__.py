@@ -9,17 +9,17 @@ from anyshape.code_version import VERSION
 from anyshape.errors import library_error
 
 if TYPE_CHECKING:
-    from anyshape import control, errors, lists, onnx_backend, ops, passes, policies
+    from anyshape import control, errors, lists, onnx_backend, onnxruntime, ops, passes, policies
     from anyshape.equations.entropy import seed
     from anyshape.errors import AnyshapeError
     from anyshape.expansion.gradient import gradients
     from anyshape.frontends.onnx.simplified import simplify
-    from anyshape.frontends.onnxruntime_api import InferenceSession
     from anyshape.frontends.symbolic_shapes import shapes
     from anyshape.graph.building import function, input
     from anyshape.graph.function import Function
     from anyshape.graph.parse import parse
     from anyshape.graph.value import Value, constant
+    from anyshape.onnxruntime.session import InferenceSession
     from anyshape.subscripts import einsum
     from anyshape.types import TensorType
     from anyshape.vm import Executable, compile
@@ -30,7 +30,7 @@ __version__ = VERSION
 
 _MODULES = {
     "AnyshapeError": "anyshape.errors",
-    "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.frontends.onnxruntime_api",
+    "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.onnxruntime.session",
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
     "gradients": "anyshape.expansion.gradient",
@@ -41,7 +41,7 @@ _MODULES = {
 _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
     "control": "anyshape.control", "lists": "anyshape.lists",
-    "onnx_backend": "anyshape.onnx_backend", "policies": "anyshape.policies",
+    "onnx_backend": "anyshape.onnx_backend", "onnxruntime": "anyshape.onnxruntime", "policies": "anyshape.policies",
 }  # fmt: skip
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "lists",
     "load",
     "onnx_backend",
+    "onnxruntime",
     "ops",
     "parse",
     "passes",

@@ -59,13 +59,17 @@ def called(function: Callable[P, R]) -> Callable[P, R]:
 
 def edge(function: Callable[P, R]) -> Callable[P, R]:
     """Checks arguments, and turns errors that are not AnyshapeErrors into ones that are."""
+    return own_errors(public(function))
+
+
+def own_errors(function: Callable[P, R]) -> Callable[P, R]:
+    """Turns errors that are not AnyshapeErrors into ones that are; arguments are not checked."""
     name = function.__qualname__.removesuffix(".__init__")
-    inner = public(function)
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return inner(*args, **kwargs)
+            return function(*args, **kwargs)
         except AnyshapeError:
             raise  # ArgumentError is a ValueError
         except RecursionError as e:

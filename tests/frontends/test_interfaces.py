@@ -13,7 +13,7 @@ import pytest
 import anyshape
 from anyshape import onnx_backend
 from anyshape.errors import AnyshapeError, ArgumentError, ModelError, UnsupportedError
-from anyshape.frontends.onnxruntime_api import InferenceSession
+from anyshape.onnxruntime import InferenceSession
 from tests.frontends.models import chain, model, node, tensor
 
 pytestmark = pytest.mark.usefixtures("small_table")

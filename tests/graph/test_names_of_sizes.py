@@ -15,8 +15,8 @@ from anyshape import control, lists, ops
 from anyshape.cli.explain import explain
 from anyshape.dims import SizeReader, SizeWriter, fresh, symbol
 from anyshape.errors import AnyshapeError, ShapeError
-from anyshape.frontends.onnxruntime_api import InferenceSession
 from anyshape.graph.origins import Names
+from anyshape.onnxruntime import InferenceSession
 from anyshape.vm.executable.memory_text import memory_text
 
 

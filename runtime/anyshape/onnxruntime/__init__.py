@@ -1,0 +1,51 @@
+"""onnxruntime's Python interface on anyshape: `import anyshape.onnxruntime as ort`.
+
+Scripts that are written for onnxruntime run unchanged on the CPU; `patch()` serves code that imports onnxruntime itself. Options that
+nothing here heeds are logged once, by name. docs/onnxruntime.md lists what there is, and what is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyshape.onnxruntime import capi
+from anyshape.onnxruntime.binding import IOBinding
+from anyshape.onnxruntime.environment import (
+    API_VERSION,
+    disable_telemetry_events,
+    enable_telemetry_events,
+    get_all_providers,
+    get_available_providers,
+    get_build_info,
+    get_device,
+    get_version_string,
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+    set_global_thread_pool_sizes,
+    set_seed,
+)
+from anyshape.onnxruntime.options import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    RunOptions,
+    SessionOptions,
+)
+from anyshape.onnxruntime.patching import patch
+from anyshape.onnxruntime.refused import LACKING, Refused
+from anyshape.onnxruntime.session import InferenceSession, ModelMetadata, NodeArg
+from anyshape.onnxruntime.values import OrtAllocatorType, OrtDevice, OrtMemType, OrtValue
+
+__version__ = API_VERSION
+__all__ = [
+    "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata", "NodeArg",
+    "OrtAllocatorType", "OrtDevice", "OrtMemType", "OrtValue", "RunOptions", "SessionOptions", "capi", "disable_telemetry_events",
+    "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_build_info", "get_device", "get_version_string",
+    "patch", "set_default_logger_severity", "set_default_logger_verbosity", "set_global_thread_pool_sizes", "set_seed",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in LACKING:
+        return Refused(name)
+    raise AttributeError(f"module 'anyshape.onnxruntime' has no attribute {name!r}")
