@@ -69,6 +69,14 @@ REFUSED = [
     (["bench", "gone.onnx"], "gone.onnx"), (["bench", "m.onnx", "--shape", "z=2x4"], "has no input 'z'"),
     (["profile", "m.anyshape"], "is a saved model"), (["diff", "m.anyshape"], "is a saved model"),
     (["run", "m.onnx", "--dim=--"], "--dim has no value"), (["run", "m.onnx", "--output-dir=--"], "--output-dir has no value"),
+    (["export"], "a model, or --op"), (["export", "m.onnx", "--op", "exp"], "a model, or --op"), (["export", "gone.onnx"], "gone.onnx"),
+    (["export", "m.onnx", "--target", "vax"], "invalid choice: 'vax'"), (["export", "m.onnx", "--name", "a-b"], "letters, digits and _"),
+    (["export", "m.onnx", "--out", "m.onnx"], "cannot write to m.onnx"), (["export", "m.onnx", "--dim", "z=3"], "has a dim 'z'"),
+    (["export", "m.onnx", "--static"], "takes a fully static program only"), (["export", "m.onnx", "--param", "axis=0"], "are for --op"),
+    (["export", "--op", "exp"], "must say the type of x"), (["export", "--op", "exp", "--input", "z=f32[n]"], "has no input z"),
+    (["export", "--op", "exp", "--input", "x=f32["], "f32["), (["export", "--op", "expp"], "did you mean"),
+    (["export", "--op", "softmax", "--input", "x=f32[n]", "--param", "axes=0"], "has no parameter axes; it has axis"),
+    (["export", "--op", "exp", "--input", "x=f32[...]"], "known rank only"), (["export", "m.onnx", "--out", ""], "cannot write to"),
     (["show", "m.anyshape"], "`anyshape explain m.anyshape` describes a model"),
 ]  # fmt: skip
 
@@ -86,7 +94,9 @@ def test_what_is_refused(words: list[str], said: str, path: str, capsys: pytest.
 @pytest.mark.parametrize("words", [
     ["run", "m.onnx", "--seed", "9223372036854775807"], ["run", "m.onnx", "--repeat", "0"], ["run", "m.onnx", "--ints=-5:5"],
     ["diff", "m.onnx", "--tolerance", "0"], ["diff", "m.onnx", "--tolerance", "inf"], ["run", "m.onnx", "--dim", "batch=1:"],
-    ["run", "m.anyshape", "--threads", "1"], ["explain", "m.anyshape"],
+    ["run", "m.anyshape", "--threads", "1"], ["explain", "m.anyshape"], ["export", "m.anyshape", "--weights", "file"],
+    ["export", "m.onnx", "--static", "--dim", "batch=3"], ["export", "--op", "concat", "--input", "xs.0=f32[n]", "--input", "xs.1=f32[m]"],
+    ["export", "--op", "dyn.reshape", "--input", "x=f32[n]", "--input", "newshape=i64[2]"],
 ])  # fmt: skip
 def test_what_is_taken(words: list[str], path: str) -> None:
     if words[0] == "diff":
@@ -156,6 +166,7 @@ JSON = {
     ),
     "simplify": (["m.onnx", "s.onnx"], {"changes", "before", "after", "written", "check"}),
     "diff": (["m.onnx"], {"inputs", "chosen", "tolerance", "outputs", "agree"}),
+    "export": (["m.onnx"], {"files", "target", "dims", "memory"}),
     "show": (["exp", "--stage", "relation"], {"op", "stages"}),
 }
 
@@ -272,7 +283,7 @@ def test_no_words_end_in_a_traceback(name: str, path: str, capsys: pytest.Captur
     os.mkfifo("fifo")
     good = Path("m.onnx").read_bytes(), Path("m.anyshape").read_bytes()
     ended: set[int | str | None] = set()
-    for seed in range(25 if name in ("show", "profile", "bench", "diff") else 100):
+    for seed in range(25 if name in ("show", "profile", "bench", "diff", "export") else 100):
         words = words_at_random(random.Random(f"{name} {seed}"), name, command)
         code = exit_code(words)
         assert code in (0, 1, 2, 130), (words, code)

@@ -58,6 +58,7 @@ RIGHT_OF: dict[str, dict[str, Any]] = {
     "Function": {"params": [X], "results": [ops.exp(X)]}, "Value": {"type": X.type}, "function": {"inputs": [X]}, "load": {"path": SAVED},
     "control.loop": {"body": lambda k, *v: v, "carried": [X]}, "control.function": {"results": ["f32[n]"]}, "simplify": {"model": MODEL},
     "gradients": {"of": ops.sum(ops.exp(X)), "by": [X]}, "lists.optional": {"value": X}, "Executable.save": {"path": SAVED},
+    "Executable.export": {"folder": SAVED.with_name("exported"), "name": "f", "target": "x86-64-v3", "weights": "file"},
     "onnx_backend.is_compatible": {"model": MODEL}, "onnx_backend.run_node": {"node": MODEL.graph.node[0], "inputs": [FEED["x"]]},
     "einsum": {"equation": "i->"}, "Executable.__call__": {"x": FEED["x"]},
 }  # fmt: skip

@@ -30,7 +30,7 @@ def export_command(args: argparse.Namespace) -> Answer:
         f, options = _function(args)
         name = args.name if args.name is not None else name_from(args.op or Path(args.model).stem)
         exported = export(f, name, target, options, args.weights)
-        paths = exported.write(args.out)
+        paths = exported.write(name if args.out is None else args.out)
     sizes = {str(path): path.stat().st_size for path in paths}
     width = max(map(len, sizes))
     lines = [

@@ -295,7 +295,7 @@ def _add_export(commands: Commands) -> None:
     more = ("Targets: " + ", ".join(TARGET_NAMES) + ".", "docs/export.md says how to call what is written.")
     one = _parser(commands, "export", text, *more)
     one.add_argument("model", metavar="MODEL", nargs="?", help="an ONNX file or a saved model; none with --op")
-    one.add_argument("--out", required=True, metavar="FOLDER", help="the folder for the files")
+    one.add_argument("--out", metavar="FOLDER", help="the folder for the files (default: called as the model)")
     one.add_argument(
         "--name", metavar="NAME", help="what names of files and functions begin with (default: as the model)"
     )
