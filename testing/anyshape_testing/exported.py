@@ -7,6 +7,7 @@ Around the arena and the outputs lie bytes that must stay as they are.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,30 @@ class Output(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64), ("shape", ctypes.POINTER(ctypes.c_int64))]
 
 
+PART = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+PARALLEL_FOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Pool:
+    """`anyshape_pool` of the header, over threads of Python. `parts` are the numbers of parts that it was asked for."""
+
+    class Words(ctypes.Structure):
+        _fields_ = [("threads", ctypes.c_int64), ("context", ctypes.c_void_p), ("parallel_for", PARALLEL_FOR)]
+
+    def __init__(self, threads: int) -> None:
+        self.parts: list[int] = []
+        self.words = self.Words(threads, None, PARALLEL_FOR(self._parallel_for))
+
+    def _parallel_for(self, _: int | None, parts: int, part: int, job: int) -> None:
+        self.parts.append(parts)
+        run = PART(part)
+        threads = [threading.Thread(target=run, args=(job, k)) for k in reversed(range(parts))]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+
+
 class StatusError(Exception):
     """A status that no error of Python's stands for."""
 
@@ -68,6 +93,8 @@ class Exported:
         name = self.interface.name
         results = {
             "arena_bytes": ctypes.c_uint64,
+            "arena_bytes_shared": ctypes.c_uint64,
+            "run_shared": ctypes.c_int32,
             "check": ctypes.c_int32,
             "output_shape": ctypes.c_int32,
             "run": ctypes.c_int32,
@@ -131,7 +158,17 @@ class Exported:
         """Whether the header says that a run may need more memory than the formula."""
         return "A run may need more" in self.export.header
 
-    def run(self, inputs: Sequence[Array], dims: Sequence[int], arena_bytes: int, room: Sequence[int]) -> list[Array]:
+    def arena_bytes_shared(self, threads: int, dims: Sequence[int]) -> int:
+        return int(self._functions["arena_bytes_shared"](ctypes.c_int64(threads), *map(ctypes.c_int64, dims)))
+
+    def run(
+        self,
+        inputs: Sequence[Array],
+        dims: Sequence[int],
+        arena_bytes: int,
+        room: Sequence[int],
+        pool: Pool | None = None,
+    ) -> list[Array]:
         """Runs the model in an arena and outputs of so many bytes. Raises the error that the status says."""
         status, tensors = Status(), self.interface.outputs
         arena = Guarded(arena_bytes)
@@ -146,7 +183,9 @@ class Exported:
         dense = [np.ascontiguousarray(a) for a in inputs]
         addresses = (ctypes.c_void_p * max(len(dense), 1))(*(a.ctypes.data for a in dense))
         weights = [ctypes.c_void_p(self._weights.ctypes.data)] if self._weights is not None else []
-        code = self._functions["run"](
+        shared = [] if pool is None else [ctypes.byref(pool.words)]
+        code = self._functions["run" if pool is None else "run_shared"](
+            *shared,
             ctypes.c_void_p(arena.address), ctypes.c_uint64(arena_bytes), *weights, addresses, outputs,
             *map(ctypes.c_int64, dims), ctypes.byref(status),
         )  # fmt: skip

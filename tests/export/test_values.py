@@ -22,7 +22,7 @@ from anyshape.vm.export.formula import arena_formula
 from anyshape.vm.export.interface import checked_name, name_from, unique
 from anyshape.vm.export.status_code import Code
 from anyshape_testing.export_law import RUNS_HERE
-from anyshape_testing.exported import SATURATED, Exported, StatusError
+from anyshape_testing.exported import SATURATED, Exported, Pool, StatusError
 
 Array = NDArray[Any]
 pytestmark = pytest.mark.skipif(not RUNS_HERE, reason="there is no target for processors like this one")
@@ -118,6 +118,36 @@ def test_bytes_saturate(both: tuple[Exported, anyshape.Executable]) -> None:
     assert c.arena_bytes(sizes) == SATURATED
     with pytest.raises(OverflowedError, match="does not fit a signed 64-bit integer"):
         c.check(sizes)
+
+
+def test_threads_of_the_caller_give_the_same_bits(both: tuple[Exported, anyshape.Executable]) -> None:
+    c, _ = both
+    inputs, sizes, room = arrays(300, 64, 200), (300, 64, 200), [300 * 200 * 4]
+    (alone,) = c.run(inputs, sizes, c.arena_bytes(sizes), room)
+    for threads in (1, 3, 64, 1000, 0, -1):
+        pool, needed = Pool(threads), c.arena_bytes_shared(threads, sizes)
+        (shared,) = c.run(inputs, sizes, needed, room, pool)
+        assert np.array_equal(shared, alone)
+        assert not pool.parts if threads < 2 else max(pool.parts) <= min(threads, 64) and pool.parts
+        if threads == 3:
+            assert needed >= c.arena_bytes(sizes)
+            with pytest.raises(StatusError, match="are needed"):
+                c.run(inputs, sizes, needed - 64, room, pool)
+
+
+def test_of_parts_that_refuse_the_first_one_says_why() -> None:
+    x, i = anyshape.input("x", "f32[n, 64]"), anyshape.input("i", "i64[m]")
+    f = anyshape.function([x, i], ops.gather(x, i))
+    c, python = Exported(exported(f)), anyshape.compile(f, threads=1)
+    wrong = np.zeros(20000, np.int64)
+    wrong[[777, 19_999]] = [50, 60]
+    inputs, sizes, pool = [np.zeros((4, 64), np.float32), wrong], (4, 20000), Pool(8)
+    said = []
+    for run in (lambda: python(*inputs), lambda: c.run(inputs, sizes, 64, [20000 * 256], pool)):
+        with pytest.raises(ShapeError) as raised:
+            run()
+        said.append(str(raised.value))
+    assert said[0] == said[1] and "index[777] = 50" in said[0] and pool.parts
 
 
 def test_null_pointers_get_a_status() -> None:

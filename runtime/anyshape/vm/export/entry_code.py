@@ -1,7 +1,7 @@
 """Code of the functions that C callers see: they put dims in order, refuse what no program takes, and call a variant that takes the sizes.
 
 In: the interface, and the variants of a program that are defined. Out: `NAME_arena_bytes`, `NAME_check`, `NAME_output_shape`, `NAME_run`,
-as `header.py` declares them. `demand(dims, status)` is shared by all: no axis is negative, and no input has more bytes than 63 bits count.
+and those two for a pool of threads, as `header.py` declares them. `demand(dims, status)` is shared by all: no axis is negative, and no input has more bytes than 63 bits count.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
-from anyshape.lower.llvm.types import I1, I32, I64, PTR, Type, Val, const
+from anyshape.lower.llvm.types import I1, I32, I64, PTR, Type, Val, const, null
 from anyshape.vm.export.failures import Failures, exact
 from anyshape.vm.export.interface import Interface, Tensor
 from anyshape.vm.export.memory_code import byte_count
+from anyshape.vm.export.pool_code import limited
 from anyshape.vm.export.registers import Registers
 from anyshape.vm.export.status_code import BYTES, DECLINED, NUMBER, Code, Messages, template
 from anyshape.vm.export.weights import DIGEST, Weights
@@ -39,16 +40,21 @@ class Entries:
 
     def define(self) -> None:
         self.module.define("demand", I32, [("dims", PTR), ("status", PTR)], self._demand, inline=False)
-        planned = [("dims", PTR), ("demand", I1), ("total", PTR), ("shapes", PTR), ("status", PTR)]
+        planned = [("dims", PTR), ("threads", I64), ("demand", I1), ("total", PTR), ("shapes", PTR), ("status", PTR)]
         self.module.define("plan", I32, planned, self._plan, inline=False)
         name, dims = self.interface.name, [(f"dim{k}", I64) for k, _ in enumerate(self.interface.dims)]
         status = [("status", PTR)]
-        self._public(f"{name}_arena_bytes", I64, dims, self._arena_bytes)
+        self._public(f"{name}_arena_bytes", I64, dims, lambda f: self._arena_bytes(f, const(I64, 1)))
+        shared = [("threads", I64), *dims]
+        self._public(f"{name}_arena_bytes_shared", I64, shared, lambda f: self._arena_bytes(f, limited(f, f.arg("threads"))))
         self._public(f"{name}_check", I32, [*dims, *status], self._check)
         self._public(f"{name}_output_shape", I32, [("output", I32), *dims, ("shape", PTR), *status], self._output_shape)
         weights = [("weights", PTR)] if self.weights.is_file else []
         memory = [("arena", PTR), ("arena_bytes", I64), *weights]
-        self._public(f"{name}_run", I32, [*memory, ("inputs", PTR), ("outputs", PTR), *dims, *status], self._run)
+        run = [*memory, ("inputs", PTR), ("outputs", PTR), *dims, *status]
+        shared_name = f"{name}_run_shared"
+        self._public(shared_name, I32, [("pool", PTR), *run], self._run)
+        self._public(f"{name}_run", I32, run, lambda f: f.ret(f.call(shared_name, I32, [null(), *f.args])))
 
     def _public(
         self, name: str, result: Type, arguments: Sequence[tuple[str, Type]], write: Callable[[FunctionBuilder], None]
@@ -100,10 +106,10 @@ class Entries:
 
     def _plan(self, f: FunctionBuilder) -> None:
         """Plans by the first variant that takes the sizes."""
-        dims, demand, total, shapes, status = f.args
+        dims, threads, demand, total, shapes, status = f.args
         reserved = f.alloca(I64, max(v.regions for v in self.variants) + 1, 8)
         for v in self.variants:
-            code = f.call(v.plan, I32, [dims, const(I64, 1), demand, reserved, shapes, status])
+            code = f.call(v.plan, I32, [dims, threads, demand, reserved, shapes, status])
             with f.if_(f.compare("ne", code, DECLINED)):
                 f.store(f.load(reserved, I64, v.regions), total)
                 f.ret(code)
@@ -114,7 +120,9 @@ class Entries:
             Code.DEFECT, f"{self.interface.name}: no variant of the program takes these sizes"
         )
 
-    def _planned(self, f: FunctionBuilder, status: Val, dims: Val, demand: bool, shapes: Val) -> tuple[Val, Val]:
+    def _planned(
+        self, f: FunctionBuilder, status: Val, dims: Val, demand: bool, shapes: Val, threads: Val | None = None
+    ) -> tuple[Val, Val]:
         """Refuses wrong dims, and plans; the address of the total, and the code."""
         total = f.alloca(I64, 1, 8)
         f.store(const(I64, -1), total)
@@ -123,7 +131,8 @@ class Entries:
             with branch.then():
                 branch.give(refused)
             with branch.otherwise():
-                branch.give(f.call("plan", I32, [dims, const(I1, int(demand)), total, shapes, status]))
+                of = const(I64, 1) if threads is None else threads
+                branch.give(f.call("plan", I32, [dims, of, const(I1, int(demand)), total, shapes, status]))
         return total, branch.results[0]
 
     def _shapes(self, f: FunctionBuilder) -> Val:
@@ -131,11 +140,11 @@ class Entries:
 
     # --- functions of the header ---
 
-    def _arena_bytes(self, f: FunctionBuilder) -> None:
+    def _arena_bytes(self, f: FunctionBuilder, threads: Val) -> None:
         status = f.alloca(I64, BYTES // 8, 8)
         unfit = f.new_block()
         dims = self._dims(f, _Saturating(f, self.messages, status))
-        total, code = self._planned(f, status, dims, False, self._shapes(f))
+        total, code = self._planned(f, status, dims, False, self._shapes(f), threads)
         known = f.new_block()
         f.branch(f.compare("eq", code, 0), known, unfit)
         f.start(known)
@@ -201,7 +210,7 @@ class Entries:
         room = f.select(f.compare("eq", address, 0), const(I64, 0), f.arg("arena_bytes"))
         weights = self._weights(f, failures)
         for v in self.variants:
-            code = f.call(v.run, I32, [dims, inputs, outputs, arena, room, weights, status])
+            code = f.call(v.run, I32, [dims, inputs, outputs, arena, room, weights, f.arg("pool"), status])
             with f.if_(f.compare("ne", code, DECLINED)):
                 self._finish(f, status, code)
         self._undecided(f, status)

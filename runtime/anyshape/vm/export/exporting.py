@@ -31,12 +31,17 @@ from anyshape.vm.export.interface import Interface, checked_name, interface
 from anyshape.vm.export.linking import archive, link
 from anyshape.vm.export.memory_code import define_growth
 from anyshape.vm.export.plan_code import define_plan
+from anyshape.vm.export.pool_code import define_pool
 from anyshape.vm.export.run_code import define_run, untranslated
 from anyshape.vm.export.status_code import Messages
 from anyshape.vm.export.targets import ExportTarget
 from anyshape.vm.export.weights import Weights, collect
 from anyshape.vm.program.table import Op, Program
 from anyshape.vm.report.summary import Report
+
+
+FUNCTIONS = ("arena_bytes", "arena_bytes_shared", "check", "output_shape", "run", "run_shared")
+"""Ends of the names of the functions of a header."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class Export:
     @property
     def functions(self) -> tuple[str, ...]:
         """The functions that the object defines."""
-        return tuple(f"{self.name}_{what}" for what in ("arena_bytes", "check", "output_shape", "run"))
+        return tuple(f"{self.name}_{what}" for what in FUNCTIONS)
 
     def files(self) -> dict[str, bytes]:
         """The content of each file, by its name."""
@@ -96,6 +101,7 @@ def export(
     module = Module(target.processor)
     messages = Messages(module)
     define_growth(module)
+    define_pool(module)
     module.word(polling.SYMBOL)
     variants, knowledge = list[Variant](), [analyse(p) for p in programs]
     for k, (known, offsets) in enumerate(zip(knowledge, constants, strict=True)):

@@ -13,6 +13,7 @@ from textwrap import indent, wrap
 from anyshape.dims import Size
 from anyshape.vm.export.interface import Interface, Tensor, bounds_text
 from anyshape.vm.export.status_code import BYTES, TEXT, Code
+from anyshape.vm.native import MOST_THREADS
 
 _SHARED = f"""\
 #ifndef ANYSHAPE_STATUS
@@ -36,6 +37,14 @@ typedef struct anyshape_output {{
   uint64_t bytes;
   int64_t *shape;
 }} anyshape_output;
+
+/* Threads of the caller. `parallel_for` calls part(job, k) once for each k from 0 to parts - 1, in any threads and order, and returns when
+   all have returned. At most {MOST_THREADS} threads are used. */
+typedef struct anyshape_pool {{
+  int64_t threads;
+  void *context;
+  void (*parallel_for)(void *context, int64_t parts, void (*part)(void *job, int64_t k), void *job);
+}} anyshape_pool;
 #endif
 """
 _MEANINGS = {
@@ -111,6 +120,12 @@ def header(m: Interface, d: Description) -> str:
         _comment(_running(d)),
         f"int32_t {m.name}_run(void *arena, uint64_t arena_bytes, {weights}const void *const *inputs, anyshape_output *outputs,",
         f"{' ' * (len(m.name) + 13)}{dims}anyshape_status *status);",
+        "",
+        "/* The same with kernels shared over threads; results are the same to the bit. `pool` may be NULL. */",
+        f"uint64_t {m.name}_arena_bytes_shared(int64_t threads{', ' * bool(m.dims)}{dims.removesuffix(', ')});",
+        f"int32_t {m.name}_run_shared(const anyshape_pool *pool, void *arena, uint64_t arena_bytes, {weights}",
+        f"{' ' * (len(m.name) + 20)}const void *const *inputs, anyshape_output *outputs,",
+        f"{' ' * (len(m.name) + 20)}{dims}anyshape_status *status);",
         "",
         "#ifdef __cplusplus",
         "}",
