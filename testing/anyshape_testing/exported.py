@@ -98,6 +98,7 @@ class Exported:
             "check": ctypes.c_int32,
             "output_shape": ctypes.c_int32,
             "run": ctypes.c_int32,
+            "run_tensors": ctypes.c_int32,
         }
         self._functions = {
             what: ctypes.CFUNCTYPE(result)(self._loaded.address(f"{name}_{what}")) for what, result in results.items()
@@ -193,6 +194,40 @@ class Exported:
             m.demand_whole()
         demand(code, status)
         return [m.array(t.dtype.numpy, tuple(s[: t.rank])) for m, s, t in zip(memory, shapes, tensors, strict=True)]
+
+    def run_tensors(
+        self, inputs: Sequence[DLTensor], outputs: Sequence[DLTensor], arena_bytes: int
+    ) -> list[tuple[int, ...]]:
+        """Runs the model on tensors; the shapes that outputs come to have. Raises the error that the status says."""
+        status, arena = Status(), Guarded(arena_bytes)
+        rows = [(DLTensor * max(len(ts), 1))(*ts) for ts in (inputs, outputs)]
+        weights = [ctypes.c_void_p(self._weights.ctypes.data)] if self._weights is not None else []
+        code = self._functions["run_tensors"](
+            None, ctypes.c_void_p(arena.address), ctypes.c_uint64(arena_bytes), *weights, *rows, ctypes.byref(status)
+        )
+        arena.demand_whole()
+        demand(code, status)
+        return [tuple(t.shape[: t.ndim]) for t in outputs]
+
+
+class DLTensor(ctypes.Structure):
+    """`DLTensor` of dlpack.h."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+def tensor_of(a: Array) -> DLTensor:
+    """The tensor in the capsule that NumPy makes of an array; array and capsule have to outlive it."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    capsule = a.__dlpack__()
+    tensor = DLTensor.from_buffer_copy(DLTensor.from_address(pointer(capsule, b"dltensor")))
+    tensor.capsule = capsule
+    return tensor
 
 
 def sizes(m: Interface, inputs: Sequence[Array]) -> list[int]:

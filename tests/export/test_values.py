@@ -22,7 +22,7 @@ from anyshape.vm.export.formula import arena_formula
 from anyshape.vm.export.interface import checked_name, name_from, unique
 from anyshape.vm.export.status_code import Code
 from anyshape_testing.export_law import RUNS_HERE
-from anyshape_testing.exported import SATURATED, Exported, Pool, StatusError
+from anyshape_testing.exported import SATURATED, Exported, Pool, StatusError, tensor_of
 
 Array = NDArray[Any]
 pytestmark = pytest.mark.skipif(not RUNS_HERE, reason="there is no target for processors like this one")
@@ -148,6 +148,56 @@ def test_of_parts_that_refuse_the_first_one_says_why() -> None:
             run()
         said.append(str(raised.value))
     assert said[0] == said[1] and "index[777] = 50" in said[0] and pool.parts
+
+
+def test_tensors_of_dlpack(both: tuple[Exported, anyshape.Executable]) -> None:
+    """Those that NumPy makes: the layout is DLPack's, strides are read, and shapes tell the sizes."""
+    c, python = both
+    inputs, result = arrays(3, 5, 7), np.empty((3, 7), np.float32)
+    needed = c.arena_bytes((3, 5, 7))
+    tensors, to = [tensor_of(a) for a in inputs], tensor_of(result)
+    assert c.run_tensors(tensors, [to], needed) == [(3, 7)]
+    np.testing.assert_allclose(result, python(*inputs), rtol=1e-5, atol=1e-6)
+    longer = np.empty((9, 7), np.float32)
+    to = tensor_of(longer)
+    assert c.run_tensors(tensors, [to], needed) == [(3, 7)] and np.array_equal(longer[:3], result)
+    columns = np.asfortranarray(inputs[0])
+    wrong: list[tuple[list[Array], Array, str]] = [
+        (
+            [inputs[0].astype(np.float64), inputs[1]],
+            result,
+            "input x must be f32, got DLPack's type code 2 of 64 bits and 1 lanes",
+        ),
+        ([inputs[0][0], inputs[1]], result, "input x must be of rank 2, got rank 1"),
+        ([columns, inputs[1]], result, "input x must be dense: the stride of axis 1 must be 1, got 3"),
+        ([inputs[0], inputs[1][:, ::2]], result, "input w must be dense: the stride of axis 1 must be 1, got 2"),
+        (inputs, result[:2], r"output output0: f32\[3, 7\] takes 84 bytes, and its memory has 56"),
+        (inputs, result.astype(np.int32), "output output0 must be f32, got DLPack's type code 0 of 32 bits"),
+    ]
+    for given, destination, said in wrong:
+        with pytest.raises(StatusError, match=said):
+            c.run_tensors([tensor_of(a) for a in given], [tensor_of(destination)], needed)
+    with pytest.raises(ShapeError) as raised:
+        c.run_tensors([tensor_of(a) for a in (inputs[0], inputs[1][:4])], [tensor_of(result)], needed)
+    with pytest.raises(ShapeError) as said_in_python:
+        python(inputs[0], inputs[1][:4])
+    assert str(raised.value) == str(said_in_python.value)
+    to = tensor_of(result)
+    to.device_type = 2
+    with pytest.raises(StatusError, match="output output0 must be in memory of the CPU, got DLPack's device type 2"):
+        c.run_tensors(tensors, [to], needed)
+    one = tensor_of(np.lib.stride_tricks.as_strided(inputs[0], (1, 5), (400, 4)))  # the stride of one row is never used
+    assert c.run_tensors([one, tensors[1]], [tensor_of(result)], needed) == [(1, 7)]
+
+
+def test_elements_that_dlpack_packs_have_no_tensors() -> None:
+    x = anyshape.input("x", "i4[n]")
+    e = exported(anyshape.function([x], ops.cast(x, "f32")))
+    assert "There is no function for tensors of DLPack" in e.header and not any("tensors" in n for n in e.functions)
+    import ml_dtypes
+
+    (result,) = Exported(e)(np.array([-8, 7, 0], ml_dtypes.int4))
+    assert result.tolist() == [-8, 7, 0]
 
 
 def test_null_pointers_get_a_status() -> None:

@@ -35,12 +35,12 @@ from anyshape.vm.export.pool_code import define_pool
 from anyshape.vm.export.run_code import define_run, untranslated
 from anyshape.vm.export.status_code import Messages
 from anyshape.vm.export.targets import ExportTarget
+from anyshape.vm.export.tensor_code import has_codes
 from anyshape.vm.export.weights import Weights, collect
 from anyshape.vm.program.table import Op, Program
 from anyshape.vm.report.summary import Report
 
-
-FUNCTIONS = ("arena_bytes", "arena_bytes_shared", "check", "output_shape", "run", "run_shared")
+FUNCTIONS = ("arena_bytes", "arena_bytes_shared", "check", "output_shape", "run", "run_shared", "run_tensors")
 """Ends of the names of the functions of a header."""
 
 
@@ -63,7 +63,8 @@ class Export:
     @property
     def functions(self) -> tuple[str, ...]:
         """The functions that the object defines."""
-        return tuple(f"{self.name}_{what}" for what in FUNCTIONS)
+        named = FUNCTIONS if has_codes(self.interface) else FUNCTIONS[:-1]
+        return tuple(f"{self.name}_{what}" for what in named)
 
     def files(self) -> dict[str, bytes]:
         """The content of each file, by its name."""
@@ -109,7 +110,7 @@ def export(
         define_plan(module, messages, variant.plan, described, known)
         define_run(module, messages, (variant.run, variant.plan), described, known, offsets)
         variants.append(variant)
-    Entries(module, messages, described, variants, stored).define()
+    Entries(module, messages, described, variants, stored, target.pointer_bytes).define()
     code = link(module, _kernels(programs), target)
     formulas = tuple(_formulas(knowledge, described))
     description = Description(

@@ -1,8 +1,9 @@
 """Code of a whole call: the table of a program as machine code, one piece for each instruction, in the caller's memory.
 
-In: a program, and its plan. Out: `run_N(dims, inputs, outputs, arena, arena_bytes, weights, pool, status) -> code`. Jumps of the table are jumps
-of the code. A region whose bytes the plan knows has its place in the arena; one that a run makes larger moves behind all others, as long
-as the arena has room. Kernels are shared over the caller's pool, if there is one. Nothing else is written than the arena, the outputs and the status.
+In: a program, and its plan. Out: `run_N(dims, inputs, outputs, arena, arena_bytes, weights, pool, status) -> code`. Jumps of the table are
+jumps of the code. A region whose bytes the plan knows has its place in the arena; one that a run makes larger moves behind all others, as
+long as the arena has room. Kernels are shared over the caller's pool, if there is one. Nothing else is written than the arena, the outputs
+and the status.
 """
 
 from __future__ import annotations
