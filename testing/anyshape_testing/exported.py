@@ -101,7 +101,9 @@ class Exported:
             "run_tensors": ctypes.c_int32,
         }
         self._functions = {
-            what: ctypes.CFUNCTYPE(result)(self._loaded.address(f"{name}_{what}")) for what, result in results.items()
+            what: ctypes.CFUNCTYPE(result)(self._loaded.address(f"{name}_{what}"))
+            for what, result in results.items()
+            if f"{name}_{what}" in export.functions
         }
         self._weights = aligned(len(export.weights.content())) if export.weights.is_file else None
         if self._weights is not None:

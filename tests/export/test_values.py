@@ -20,6 +20,7 @@ from anyshape.vm.export.entry_knowledge import analyse
 from anyshape.vm.export.exporting import compiled_programs
 from anyshape.vm.export.formula import arena_formula
 from anyshape.vm.export.interface import checked_name, name_from, unique
+from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.status_code import Code
 from anyshape_testing.export_law import RUNS_HERE
 from anyshape_testing.exported import SATURATED, Exported, Pool, StatusError, tensor_of
@@ -294,7 +295,15 @@ def test_other_targets_are_compiled(target: str) -> None:
     x = anyshape.input("x", "f32[n, m]")
     e = export(anyshape.function([x], ops.softmax(x)), "soft", export_target(target), OPTIONS)
     magic = b"\0asm" if target == "wasm32" else b"\x7fELF"
+    assert set(e.library) <= {"memcpy", "memmove", "memset"}
     assert e.object.startswith(magic) and e.files()["libsoft.a"].startswith(b"!<arch>\n")
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "riscv64-linux-gnu", "wasm32"])
+def test_functions_of_the_c_library_are_told(target: str) -> None:
+    x = anyshape.input("x", "f32[n]")
+    e = export(anyshape.function([x], ops.sin(x)), "sine", export_target(target), OPTIONS)
+    assert "sinf" in e.library and not {"malloc", "free"} & undefined(e.object)
 
 
 def test_what_is_refused() -> None:

@@ -166,7 +166,7 @@ JSON = {
     ),
     "simplify": (["m.onnx", "s.onnx"], {"changes", "before", "after", "written", "check"}),
     "diff": (["m.onnx"], {"inputs", "chosen", "tolerance", "outputs", "agree"}),
-    "export": (["m.onnx"], {"files", "target", "dims", "memory"}),
+    "export": (["m.onnx"], {"files", "target", "dims", "memory", "library"}),
     "show": (["exp", "--stage", "relation"], {"op", "stages"}),
 }
 

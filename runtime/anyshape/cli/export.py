@@ -38,10 +38,17 @@ def export_command(args: argparse.Namespace) -> Answer:
         *(f"  {path:<{width}}  {n:>12,} bytes" for path, n in sizes.items()),
     ]
     dims = {d.c_name: d.label for d in exported.interface.dims}
+    lines.append(f"calls of the C library: {', '.join(exported.library) or 'none'}")
     lines += [f"  {c} is {label}" for c, label in dims.items() if c != label]
     return Answer(
         text="\n".join([*lines, *exported.formulas]),
-        data={"files": sizes, "target": target.name, "dims": dims, "memory": exported.formulas},
+        data={
+            "files": sizes,
+            "target": target.name,
+            "dims": dims,
+            "memory": exported.formulas,
+            "library": exported.library,
+        },
     )
 
 

@@ -28,8 +28,9 @@ from anyshape.vm.export.entry_knowledge import EntryKnowledge, analyse
 from anyshape.vm.export.formula import arena_formula
 from anyshape.vm.export.header import Description, header
 from anyshape.vm.export.interface import Interface, checked_name, interface
-from anyshape.vm.export.linking import archive, link
+from anyshape.vm.export.linking import LIBRARY, MATHEMATICS, archive, link
 from anyshape.vm.export.memory_code import define_growth
+from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.plan_code import define_plan
 from anyshape.vm.export.pool_code import define_pool
 from anyshape.vm.export.run_code import define_run, untranslated
@@ -59,6 +60,11 @@ class Export:
     @property
     def name(self) -> str:
         return self.interface.name
+
+    @property
+    def library(self) -> tuple[str, ...]:
+        """The functions of the C library that the object calls."""
+        return tuple(sorted(undefined(self.object) & (LIBRARY | MATHEMATICS)))
 
     @property
     def functions(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def code_of(dtype: DType) -> tuple[int, int] | None:
     """DLPack's code of a dtype, and its bits; None for elements of fewer than 8 bits, which DLPack packs and anyshape does not."""
     if dtype in _NARROW:
         return _NARROW[dtype]
-    return None if dtype.bits < 8 else (_KINDS[dtype.kind], dtype.bits)
+    return None if dtype.width < 8 else (_KINDS[dtype.kind], dtype.bits)
 
 
 def has_codes(m: Interface) -> bool:
