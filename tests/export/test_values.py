@@ -306,6 +306,41 @@ def test_functions_of_the_c_library_are_told(target: str) -> None:
     assert "sinf" in e.library and not {"malloc", "free"} & undefined(e.object)
 
 
+def test_sizes_beyond_the_budget_are_refused() -> None:
+    f, budget = rows(), 100_000
+    e = exported(f, budget=budget)
+    c = Exported(e)
+    largest = {line.split()[0]: int(line.split()[4].rstrip(",")) for line in e.fits}
+    assert list(largest) == ["n", "m", "k"]
+    for name, n in largest.items():
+        sizes = [1, 1, 1]
+        sizes[list(largest).index(name)] = n
+        assert c.arena_bytes(sizes) <= budget
+        c.check(sizes)
+        sizes[list(largest).index(name)] = n + 1
+        needed = c.arena_bytes(sizes)
+        assert needed > budget
+        inputs = arrays(*sizes)
+        for refuse in (lambda: c.check(sizes), lambda: c.run(inputs, sizes, needed, [0])):  # noqa: B023
+            with pytest.raises(
+                StatusError, match=f"these sizes need {needed} bytes of memory, and the budget is {budget}"
+            ):
+                refuse()
+
+
+def test_bounds_that_do_not_fit_the_budget_are_refused_at_once() -> None:
+    f = rows().specialize(n=(1, 1000), m=(1, 64), k=(1, 64))
+    needed = Exported(exported(f)).arena_bytes((1000, 64, 64))
+    assert exported(f, budget=needed).fits
+    with pytest.raises(UnsupportedError, match=f"needs {needed} bytes of memory at n = 1000, m = 64, k = 64") as raised:
+        exported(f, budget=needed - 1)
+    assert "n is at most" in str(raised.value) and "arena = " in str(raised.value)
+    with pytest.raises(
+        UnsupportedError, match=r"needs [0-9]+ bytes of memory at n = 1, m = 1, k = 1, and the budget is 1"
+    ):
+        exported(f, budget=1)
+
+
 def test_what_is_refused() -> None:
     x = anyshape.input("x", "f32[...]")
     with pytest.raises(UnsupportedError, match=r"input x: f32\[...\]: export takes tensors of known rank only"):

@@ -69,6 +69,7 @@ REFUSED = [
     (["bench", "gone.onnx"], "gone.onnx"), (["bench", "m.onnx", "--shape", "z=2x4"], "has no input 'z'"),
     (["profile", "m.anyshape"], "is a saved model"), (["diff", "m.anyshape"], "is a saved model"),
     (["run", "m.onnx", "--dim=--"], "--dim has no value"), (["run", "m.onnx", "--output-dir=--"], "--output-dir has no value"),
+    (["export", "m.onnx", "--budget", "64mb"], "64MB or 512KiB"), (["export", "m.onnx", "--budget", "9" * 30], "64MB or 512KiB"),
     (["export"], "a model, or --op"), (["export", "m.onnx", "--op", "exp"], "a model, or --op"), (["export", "gone.onnx"], "gone.onnx"),
     (["export", "m.onnx", "--target", "vax"], "invalid choice: 'vax'"), (["export", "m.onnx", "--name", "a-b"], "letters, digits and _"),
     (["export", "m.onnx", "--out", "m.onnx"], "cannot write to m.onnx"), (["export", "m.onnx", "--dim", "z=3"], "has a dim 'z'"),
@@ -95,7 +96,7 @@ def test_what_is_refused(words: list[str], said: str, path: str, capsys: pytest.
     ["run", "m.onnx", "--seed", "9223372036854775807"], ["run", "m.onnx", "--repeat", "0"], ["run", "m.onnx", "--ints=-5:5"],
     ["diff", "m.onnx", "--tolerance", "0"], ["diff", "m.onnx", "--tolerance", "inf"], ["run", "m.onnx", "--dim", "batch=1:"],
     ["run", "m.anyshape", "--threads", "1"], ["explain", "m.anyshape"], ["export", "m.anyshape", "--weights", "file"],
-    ["export", "m.onnx", "--static", "--dim", "batch=3"], ["export", "--op", "concat", "--input", "xs.0=f32[n]", "--input", "xs.1=f32[m]"],
+    ["export", "m.onnx", "--static", "--dim", "batch=3", "--budget", "1GiB"], ["export", "--op", "concat", "--input", "xs.0=f32[n]", "--input", "xs.1=f32[m]"],
     ["export", "--op", "dyn.reshape", "--input", "x=f32[n]", "--input", "newshape=i64[2]"],
 ])  # fmt: skip
 def test_what_is_taken(words: list[str], path: str) -> None:
@@ -166,7 +167,7 @@ JSON = {
     ),
     "simplify": (["m.onnx", "s.onnx"], {"changes", "before", "after", "written", "check"}),
     "diff": (["m.onnx"], {"inputs", "chosen", "tolerance", "outputs", "agree"}),
-    "export": (["m.onnx"], {"files", "target", "dims", "memory", "library"}),
+    "export": (["m.onnx"], {"files", "target", "dims", "memory", "library", "fits"}),
     "show": (["exp", "--stage", "relation"], {"op", "stages"}),
 }
 

@@ -18,7 +18,7 @@ from anyshape.vm.export.entry_knowledge import EntryKnowledge, Step
 from anyshape.vm.export.failures import Failures, define_refusal, exact
 from anyshape.vm.export.interface import Interface
 from anyshape.vm.export.memory_code import BASE, BYTES, NEEDED, USED, byte_count
-from anyshape.vm.export.plan_code import PLAN_ARGUMENTS
+from anyshape.vm.export.plan_code import PLAN_ARGUMENTS, over_budget
 from anyshape.vm.export.pool_code import SHARE, threads_of
 from anyshape.vm.export.registers import SCALAR_OPS, Registers
 from anyshape.vm.export.status_code import DECLINED, NUMBER, Code, Messages, template
@@ -42,6 +42,7 @@ def define_run(
     interface: Interface,
     known: EntryKnowledge,
     constants: Sequence[int],
+    budget: int | None = None,
 ) -> None:
     """Defines the function of that name, which calls the plan of that name. `constants`: where each is in the weights."""
     name, plan = names
@@ -49,7 +50,7 @@ def define_run(
         define_refusal(module, messages, f"{name}_refusal_{k}", kernel)
 
     def write(f: FunctionBuilder) -> None:
-        _Run(f, messages, interface, known, constants).emit(name, plan)
+        _Run(f, messages, interface, known, constants).emit(name, plan, budget)
 
     module.define(name, I32, RUN_ARGUMENTS, write, inline=False)
 
@@ -80,10 +81,10 @@ class _Run:
         targets = {o for step in known.steps for p, o in zip(step.op.parameters, step.operands) if p.of == "word"}
         self.blocks = {word: f.new_block() for word in targets if isinstance(word, int)}
 
-    def emit(self, name: str, plan: str) -> None:
+    def emit(self, name: str, plan: str, budget: int | None) -> None:
         f = self.f
         self.name = name
-        self.begin(plan)
+        self.begin(plan, budget)
         for step in self.known.steps:
             block = self.blocks.get(step.word)
             if block is not None:
@@ -94,7 +95,7 @@ class _Run:
                 f.start(f.new_block())  # nothing jumps here
             self.step(step)
 
-    def begin(self, plan: str) -> None:
+    def begin(self, plan: str, budget: int | None) -> None:
         """Lays the arena out by the plan."""
         f, count = self.f, self.program.regions
         reserved = f.alloca(I64, count + 1, 8)
@@ -107,6 +108,9 @@ class _Run:
         for k in range(AREA):
             f.store(const(I64, 0), self.frame, k)
         total = f.load(reserved, I64, count)
+        if budget is not None:
+            with f.if_(f.compare("gt", total, const(I64, budget), unsigned=True)):
+                over_budget(self.failures, self.program.name, total, budget)
         short = f.compare("gt", total, self.arena_bytes, unsigned=True)
         base = f.convert("ptrtoint", self.memory, I64)
         used = const(I64, 0)
