@@ -136,7 +136,7 @@ def fits(value: Any, hint: Any) -> bool:
     if hint is None or hint is type(None):
         return value is None
     if origin is typing.Literal:
-        return value in inner
+        return any(isinstance(value, type(choice)) and value == choice for choice in inner)
     if hint is bool:
         return isinstance(value, bool | np.bool_)
     if hint is int:

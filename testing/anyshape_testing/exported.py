@@ -7,6 +7,7 @@ Around the arena and the outputs lie bytes that must stay as they are.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,30 @@ class Output(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64), ("shape", ctypes.POINTER(ctypes.c_int64))]
 
 
+PART = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+PARALLEL_FOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Pool:
+    """`anyshape_pool` of the header, over threads of Python. `parts` are the numbers of parts that it was asked for."""
+
+    class Words(ctypes.Structure):
+        _fields_ = [("threads", ctypes.c_int64), ("context", ctypes.c_void_p), ("parallel_for", PARALLEL_FOR)]
+
+    def __init__(self, threads: int) -> None:
+        self.parts: list[int] = []
+        self.words = self.Words(threads, None, PARALLEL_FOR(self._parallel_for))
+
+    def _parallel_for(self, _: int | None, parts: int, part: int, job: int) -> None:
+        self.parts.append(parts)
+        run = PART(part)
+        threads = [threading.Thread(target=run, args=(job, k)) for k in reversed(range(parts))]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+
+
 class StatusError(Exception):
     """A status that no error of Python's stands for."""
 
@@ -68,12 +93,17 @@ class Exported:
         name = self.interface.name
         results = {
             "arena_bytes": ctypes.c_uint64,
+            "arena_bytes_shared": ctypes.c_uint64,
+            "run_shared": ctypes.c_int32,
             "check": ctypes.c_int32,
             "output_shape": ctypes.c_int32,
             "run": ctypes.c_int32,
+            "run_tensors": ctypes.c_int32,
         }
         self._functions = {
-            what: ctypes.CFUNCTYPE(result)(self._loaded.address(f"{name}_{what}")) for what, result in results.items()
+            what: ctypes.CFUNCTYPE(result)(self._loaded.address(f"{name}_{what}"))
+            for what, result in results.items()
+            if f"{name}_{what}" in export.functions
         }
         self._weights = aligned(len(export.weights.content())) if export.weights.is_file else None
         if self._weights is not None:
@@ -131,7 +161,17 @@ class Exported:
         """Whether the header says that a run may need more memory than the formula."""
         return "A run may need more" in self.export.header
 
-    def run(self, inputs: Sequence[Array], dims: Sequence[int], arena_bytes: int, room: Sequence[int]) -> list[Array]:
+    def arena_bytes_shared(self, threads: int, dims: Sequence[int]) -> int:
+        return int(self._functions["arena_bytes_shared"](ctypes.c_int64(threads), *map(ctypes.c_int64, dims)))
+
+    def run(
+        self,
+        inputs: Sequence[Array],
+        dims: Sequence[int],
+        arena_bytes: int,
+        room: Sequence[int],
+        pool: Pool | None = None,
+    ) -> list[Array]:
         """Runs the model in an arena and outputs of so many bytes. Raises the error that the status says."""
         status, tensors = Status(), self.interface.outputs
         arena = Guarded(arena_bytes)
@@ -146,7 +186,9 @@ class Exported:
         dense = [np.ascontiguousarray(a) for a in inputs]
         addresses = (ctypes.c_void_p * max(len(dense), 1))(*(a.ctypes.data for a in dense))
         weights = [ctypes.c_void_p(self._weights.ctypes.data)] if self._weights is not None else []
-        code = self._functions["run"](
+        shared = [] if pool is None else [ctypes.byref(pool.words)]
+        code = self._functions["run" if pool is None else "run_shared"](
+            *shared,
             ctypes.c_void_p(arena.address), ctypes.c_uint64(arena_bytes), *weights, addresses, outputs,
             *map(ctypes.c_int64, dims), ctypes.byref(status),
         )  # fmt: skip
@@ -154,6 +196,40 @@ class Exported:
             m.demand_whole()
         demand(code, status)
         return [m.array(t.dtype.numpy, tuple(s[: t.rank])) for m, s, t in zip(memory, shapes, tensors, strict=True)]
+
+    def run_tensors(
+        self, inputs: Sequence[DLTensor], outputs: Sequence[DLTensor], arena_bytes: int
+    ) -> list[tuple[int, ...]]:
+        """Runs the model on tensors; the shapes that outputs come to have. Raises the error that the status says."""
+        status, arena = Status(), Guarded(arena_bytes)
+        rows = [(DLTensor * max(len(ts), 1))(*ts) for ts in (inputs, outputs)]
+        weights = [ctypes.c_void_p(self._weights.ctypes.data)] if self._weights is not None else []
+        code = self._functions["run_tensors"](
+            None, ctypes.c_void_p(arena.address), ctypes.c_uint64(arena_bytes), *weights, *rows, ctypes.byref(status)
+        )
+        arena.demand_whole()
+        demand(code, status)
+        return [tuple(t.shape[: t.ndim]) for t in outputs]
+
+
+class DLTensor(ctypes.Structure):
+    """`DLTensor` of dlpack.h."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+def tensor_of(a: Array) -> DLTensor:
+    """The tensor in the capsule that NumPy makes of an array; array and capsule have to outlive it."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    capsule = a.__dlpack__()
+    tensor = DLTensor.from_buffer_copy(DLTensor.from_address(pointer(capsule, b"dltensor")))
+    tensor.capsule = capsule
+    return tensor
 
 
 def sizes(m: Interface, inputs: Sequence[Array]) -> list[int]:

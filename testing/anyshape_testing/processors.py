@@ -7,7 +7,6 @@ is not linked with that library.
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 from anyshape.errors import AnyshapeError, UnsupportedError
@@ -15,36 +14,17 @@ from anyshape.graph.call import call_node
 from anyshape.lower import Group, Lowering
 from anyshape.lower.llvm.jit import compile_object
 from anyshape.lower.target import Target, processor
+from anyshape.vm.export.object_symbols import undefined
 from anyshape_testing.accounting import LEAST
 from anyshape_testing.calls import Call, Symbols, equations, valid_node
 from anyshape_testing.execution import program_key
 from anyshape_testing.profile import WIDE
 from anyshape_testing.running import on_random_calls
 
-_SECTION, _SYMBOL = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
-_SYMBOL_TABLE = 2
-
-
 NEON = processor("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon")
 RVV = processor("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+v,+zvl128b")
 SSE = processor("x86_64-unknown-linux-gnu", "x86-64-v2", "+sse4.2")
 OTHERS = {"NEON": NEON, "RISC-V": RVV, "SSE 4.2": SSE}
-
-
-def undefined(code: bytes) -> set[str]:
-    """Lists the undefined symbols of an object file (ELF, 64 bits, little-endian)."""
-    at, size, count = struct.unpack_from("<Q", code, 0x28)[0], *struct.unpack_from("<HH", code, 0x3A)
-    sections = [_SECTION.unpack_from(code, at + k * size) for k in range(count)]
-    undefined_names = set()
-    for _, kind, _, _, offset, length, link, *_ in sections:
-        if kind == _SYMBOL_TABLE:
-            names = sections[link][4]
-            for symbol in range(offset, offset + length, _SYMBOL.size):
-                name, _, _, section, _, _ = _SYMBOL.unpack_from(code, symbol)
-                if name and not section:
-                    start = names + name
-                    undefined_names.add(code[start : code.index(b"\0", start)].decode())
-    return undefined_names
 
 
 def code_for(c: Call, target: Target) -> bytes | None:

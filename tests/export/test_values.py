@@ -20,9 +20,10 @@ from anyshape.vm.export.entry_knowledge import analyse
 from anyshape.vm.export.exporting import compiled_programs
 from anyshape.vm.export.formula import arena_formula
 from anyshape.vm.export.interface import checked_name, name_from, unique
+from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.status_code import Code
 from anyshape_testing.export_law import RUNS_HERE
-from anyshape_testing.exported import SATURATED, Exported, StatusError
+from anyshape_testing.exported import SATURATED, Exported, Pool, StatusError, tensor_of
 
 Array = NDArray[Any]
 pytestmark = pytest.mark.skipif(not RUNS_HERE, reason="there is no target for processors like this one")
@@ -120,6 +121,86 @@ def test_bytes_saturate(both: tuple[Exported, anyshape.Executable]) -> None:
         c.check(sizes)
 
 
+def test_threads_of_the_caller_give_the_same_bits(both: tuple[Exported, anyshape.Executable]) -> None:
+    c, _ = both
+    inputs, sizes, room = arrays(300, 64, 200), (300, 64, 200), [300 * 200 * 4]
+    (alone,) = c.run(inputs, sizes, c.arena_bytes(sizes), room)
+    for threads in (1, 3, 64, 1000, 0, -1):
+        pool, needed = Pool(threads), c.arena_bytes_shared(threads, sizes)
+        (shared,) = c.run(inputs, sizes, needed, room, pool)
+        assert np.array_equal(shared, alone)
+        assert not pool.parts if threads < 2 else max(pool.parts) <= min(threads, 64) and pool.parts
+        if threads == 3:
+            assert needed >= c.arena_bytes(sizes)
+            with pytest.raises(StatusError, match="are needed"):
+                c.run(inputs, sizes, needed - 64, room, pool)
+
+
+def test_of_parts_that_refuse_the_first_one_says_why() -> None:
+    x, i = anyshape.input("x", "f32[n, 64]"), anyshape.input("i", "i64[m]")
+    f = anyshape.function([x, i], ops.gather(x, i))
+    c, python = Exported(exported(f)), anyshape.compile(f, threads=1)
+    wrong = np.zeros(20000, np.int64)
+    wrong[[777, 19_999]] = [50, 60]
+    inputs, sizes, pool = [np.zeros((4, 64), np.float32), wrong], (4, 20000), Pool(8)
+    said = []
+    for run in (lambda: python(*inputs), lambda: c.run(inputs, sizes, 64, [20000 * 256], pool)):
+        with pytest.raises(ShapeError) as raised:
+            run()
+        said.append(str(raised.value))
+    assert said[0] == said[1] and "index[777] = 50" in said[0] and pool.parts
+
+
+def test_tensors_of_dlpack(both: tuple[Exported, anyshape.Executable]) -> None:
+    """Those that NumPy makes: the layout is DLPack's, strides are read, and shapes tell the sizes."""
+    c, python = both
+    inputs, result = arrays(3, 5, 7), np.empty((3, 7), np.float32)
+    needed = c.arena_bytes((3, 5, 7))
+    tensors, to = [tensor_of(a) for a in inputs], tensor_of(result)
+    assert c.run_tensors(tensors, [to], needed) == [(3, 7)]
+    np.testing.assert_allclose(result, python(*inputs), rtol=1e-5, atol=1e-6)
+    longer = np.empty((9, 7), np.float32)
+    to = tensor_of(longer)
+    assert c.run_tensors(tensors, [to], needed) == [(3, 7)] and np.array_equal(longer[:3], result)
+    columns = np.asfortranarray(inputs[0])
+    wrong: list[tuple[list[Array], Array, str]] = [
+        (
+            [inputs[0].astype(np.float64), inputs[1]],
+            result,
+            "input x must be f32, got DLPack's type code 2 of 64 bits and 1 lanes",
+        ),
+        ([inputs[0][0], inputs[1]], result, "input x must be of rank 2, got rank 1"),
+        ([columns, inputs[1]], result, "input x must be dense: the stride of axis 1 must be 1, got 3"),
+        ([inputs[0], inputs[1][:, ::2]], result, "input w must be dense: the stride of axis 1 must be 1, got 2"),
+        (inputs, result[:2], r"output output0: f32\[3, 7\] takes 84 bytes, and its memory has 56"),
+        (inputs, result.astype(np.int32), "output output0 must be f32, got DLPack's type code 0 of 32 bits"),
+    ]
+    for given, destination, said in wrong:
+        with pytest.raises(StatusError, match=said):
+            c.run_tensors([tensor_of(a) for a in given], [tensor_of(destination)], needed)
+    with pytest.raises(ShapeError) as raised:
+        c.run_tensors([tensor_of(a) for a in (inputs[0], inputs[1][:4])], [tensor_of(result)], needed)
+    with pytest.raises(ShapeError) as said_in_python:
+        python(inputs[0], inputs[1][:4])
+    assert str(raised.value) == str(said_in_python.value)
+    to = tensor_of(result)
+    to.device_type = 2
+    with pytest.raises(StatusError, match="output output0 must be in memory of the CPU, got DLPack's device type 2"):
+        c.run_tensors(tensors, [to], needed)
+    one = tensor_of(np.lib.stride_tricks.as_strided(inputs[0], (1, 5), (400, 4)))  # the stride of one row is never used
+    assert c.run_tensors([one, tensors[1]], [tensor_of(result)], needed) == [(1, 7)]
+
+
+def test_elements_that_dlpack_packs_have_no_tensors() -> None:
+    x = anyshape.input("x", "i4[n]")
+    e = exported(anyshape.function([x], ops.cast(x, "f32")))
+    assert "There is no function for tensors of DLPack" in e.header and not any("tensors" in n for n in e.functions)
+    import ml_dtypes
+
+    (result,) = Exported(e)(np.array([-8, 7, 0], ml_dtypes.int4))
+    assert result.tolist() == [-8, 7, 0]
+
+
 def test_null_pointers_get_a_status() -> None:
     x = anyshape.input("x", "f32[n]")
     c = Exported(exported(anyshape.function([x], ops.exp(x))))
@@ -214,7 +295,50 @@ def test_other_targets_are_compiled(target: str) -> None:
     x = anyshape.input("x", "f32[n, m]")
     e = export(anyshape.function([x], ops.softmax(x)), "soft", export_target(target), OPTIONS)
     magic = b"\0asm" if target == "wasm32" else b"\x7fELF"
+    assert set(e.library) <= {"memcpy", "memmove", "memset"}
     assert e.object.startswith(magic) and e.files()["libsoft.a"].startswith(b"!<arch>\n")
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "riscv64-linux-gnu", "wasm32"])
+def test_functions_of_the_c_library_are_told(target: str) -> None:
+    x = anyshape.input("x", "f32[n]")
+    e = export(anyshape.function([x], ops.sin(x)), "sine", export_target(target), OPTIONS)
+    assert "sinf" in e.library and not {"malloc", "free"} & undefined(e.object)
+
+
+def test_sizes_beyond_the_budget_are_refused() -> None:
+    f, budget = rows(), 100_000
+    e = exported(f, budget=budget)
+    c = Exported(e)
+    largest = {line.split()[0]: int(line.split()[4].rstrip(",")) for line in e.fits}
+    assert list(largest) == ["n", "m", "k"]
+    for name, n in largest.items():
+        sizes = [1, 1, 1]
+        sizes[list(largest).index(name)] = n
+        assert c.arena_bytes(sizes) <= budget
+        c.check(sizes)
+        sizes[list(largest).index(name)] = n + 1
+        needed = c.arena_bytes(sizes)
+        assert needed > budget
+        inputs = arrays(*sizes)
+        for refuse in (lambda: c.check(sizes), lambda: c.run(inputs, sizes, needed, [0])):  # noqa: B023
+            with pytest.raises(
+                StatusError, match=f"these sizes need {needed} bytes of memory, and the budget is {budget}"
+            ):
+                refuse()
+
+
+def test_bounds_that_do_not_fit_the_budget_are_refused_at_once() -> None:
+    f = rows().specialize(n=(1, 1000), m=(1, 64), k=(1, 64))
+    needed = Exported(exported(f)).arena_bytes((1000, 64, 64))
+    assert exported(f, budget=needed).fits
+    with pytest.raises(UnsupportedError, match=f"needs {needed} bytes of memory at n = 1000, m = 64, k = 64") as raised:
+        exported(f, budget=needed - 1)
+    assert "n is at most" in str(raised.value) and "arena = " in str(raised.value)
+    with pytest.raises(
+        UnsupportedError, match=r"needs [0-9]+ bytes of memory at n = 1, m = 1, k = 1, and the budget is 1"
+    ):
+        exported(f, budget=1)
 
 
 def test_what_is_refused() -> None:

@@ -78,6 +78,15 @@ REFUSED = [
     (["simplify", "m.onnx", "--shapes-only", "--up-to", "-1"], "from 0 to 1000000"),
     (["simplify", "m.onnx", "--shapes-only", "--solve=--"], "--solve has no value"),
     (["simplify", "m.anyshape", "--shapes-only"], "it is a saved model"),
+    (["export", "m.onnx", "--budget", "64mb"], "64MB or 512KiB"), (["export", "m.onnx", "--budget", "9" * 30], "64MB or 512KiB"),
+    (["export"], "a model, or --op"), (["export", "m.onnx", "--op", "exp"], "a model, or --op"), (["export", "gone.onnx"], "gone.onnx"),
+    (["export", "m.onnx", "--target", "vax"], "invalid choice: 'vax'"), (["export", "m.onnx", "--name", "a-b"], "letters, digits and _"),
+    (["export", "m.onnx", "--out", "m.onnx"], "cannot write to m.onnx"), (["export", "m.onnx", "--dim", "z=3"], "has a dim 'z'"),
+    (["export", "m.onnx", "--static"], "takes a fully static program only"), (["export", "m.onnx", "--param", "axis=0"], "are for --op"),
+    (["export", "--op", "exp"], "must say the type of x"), (["export", "--op", "exp", "--input", "z=f32[n]"], "has no input z"),
+    (["export", "--op", "exp", "--input", "x=f32["], "f32["), (["export", "--op", "expp"], "did you mean"),
+    (["export", "--op", "softmax", "--input", "x=f32[n]", "--param", "axes=0"], "has no parameter axes; it has axis"),
+    (["export", "--op", "exp", "--input", "x=f32[...]"], "known rank only"), (["export", "m.onnx", "--out", ""], "cannot write to"),
     (["show", "m.anyshape"], "`anyshape explain m.anyshape` describes a model"),
 ]  # fmt: skip
 
@@ -97,6 +106,9 @@ def test_what_is_refused(words: list[str], said: str, path: str, capsys: pytest.
     ["diff", "m.onnx", "--tolerance", "0"], ["diff", "m.onnx", "--tolerance", "inf"], ["run", "m.onnx", "--dim", "batch=1:"],
     ["run", "m.anyshape", "--threads", "1"], ["explain", "m.anyshape"], ["simplify", "m.onnx", "--shapes-only", "--up-to", "0"],
     ["simplify", "m.onnx", "--shapes-only", "--solve", "y=?x4", "s.onnx"], ["simplify", "m.onnx", "--failures", "--shapes-only"],
+    ["export", "m.anyshape", "--weights", "file"],
+    ["export", "m.onnx", "--static", "--dim", "batch=3", "--budget", "1GiB"], ["export", "--op", "concat", "--input", "xs.0=f32[n]", "--input", "xs.1=f32[m]"],
+    ["export", "--op", "dyn.reshape", "--input", "x=f32[n]", "--input", "newshape=i64[2]"],
 ])  # fmt: skip
 def test_what_is_taken(words: list[str], path: str) -> None:
     if words[0] == "diff":
@@ -166,6 +178,7 @@ JSON = {
     ),
     "simplify": (["m.onnx", "s.onnx"], {"changes", "before", "after", "written", "check"}),
     "diff": (["m.onnx"], {"inputs", "chosen", "tolerance", "outputs", "agree"}),
+    "export": (["m.onnx"], {"files", "target", "dims", "memory", "library", "fits"}),
     "show": (["exp", "--stage", "relation"], {"op", "stages"}),
 }
 SHAPES = {
@@ -302,7 +315,7 @@ def test_no_words_end_in_a_traceback(name: str, path: str, capsys: pytest.Captur
     os.mkfifo("fifo")
     good = Path("m.onnx").read_bytes(), Path("m.anyshape").read_bytes()
     ended: set[int | str | None] = set()
-    for seed in range(25 if name in ("show", "profile", "bench", "diff") else 100):
+    for seed in range(25 if name in ("show", "profile", "bench", "diff", "export") else 100):
         words = words_at_random(random.Random(f"{name} {seed}"), name, command)
         code = exit_code(words)
         assert code in (0, 1, 2, 130), (words, code)

@@ -34,8 +34,9 @@ WORDS = (
 OPTIONS = (
     "--shape", "--input", "--ints", "--seed", "--repeat", "--threads", "--dim", "--at", "--memory", "--timings", "-o", "--tolerance",
     "--param", "--stage", "--html", "--help", "--nothing", "--json", "--output-dir", "--repair", "--check", "--version",
+    "--out", "--name", "--target", "--op", "--static", "--weights", "--bounds",
 )  # fmt: skip
-COMMANDS = ("run", "compile", "explain", "simplify", "show", "diff", "nothing", "")
+COMMANDS = ("run", "compile", "explain", "simplify", "show", "diff", "export", "nothing", "")
 
 
 def call(pick: random.Random) -> str:

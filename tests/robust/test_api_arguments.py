@@ -67,6 +67,7 @@ RIGHT_OF: dict[str, dict[str, Any]] = {
     "control.loop": {"body": lambda k, *v: v, "carried": [X]}, "control.function": {"results": ["f32[n]"]}, "simplify": {"model": MODEL},
     "shapes": {"model": MODEL}, "Shapes.solve": {"shapes": {"y": (3,)}}, "Shapes.smallest_failure": {"condition": SHAPES.conditions[0]},
     "gradients": {"of": ops.sum(ops.exp(X)), "by": [X]}, "lists.optional": {"value": X}, "Executable.save": {"path": SAVED},
+    "Executable.export": {"folder": SAVED.with_name("exported"), "name": "f", "target": "x86-64-v3", "weights": "file"},
     "onnx_backend.is_compatible": {"model": MODEL}, "onnx_backend.run_node": {"node": MODEL.graph.node[0], "inputs": [FEED["x"]]},
     "InferenceSession.create_ortvalue_from_shape_and_type": {"element_type": 1, "device_type": "cpu"},
     "InferenceSession.run_with_ort_values": {"input_dict_ort_values": {"x": OrtValue(FEED["x"])}},

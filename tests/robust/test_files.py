@@ -99,6 +99,7 @@ def test_what_is_no_plain_file_is_refused_by_readers(tmp_path: Path, reader: str
 
 COMMANDS = {
     "run": [], "compile": [], "explain": [], "profile": ["--repeat", "1"], "simplify": ["{folder}/o.onnx", "--check"], "diff": [],
+    "export": ["--out", "{folder}/out"],
 }  # fmt: skip
 
 

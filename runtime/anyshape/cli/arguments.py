@@ -37,6 +37,23 @@ def count(least: int, most: int = LARGEST) -> Callable[[str], int]:
     return read
 
 
+_UNITS = {
+    "": 1,
+    "B": 1,
+    **{f"{p}B": 1000**k for k, p in enumerate("kMG", 1)},
+    **{f"{p}iB": 1024**k for k, p in enumerate("KMG", 1)},
+}
+
+
+def byte_count(text: str) -> int:
+    """Reads a number of bytes: `4096`, `64MB` (10^6), `512KiB` (2^10)."""
+    digits = text.rstrip("BGKMik")
+    number, unit = whole(digits), _UNITS.get(text[len(digits) :])
+    if number is None or unit is None or number * unit > LARGEST:
+        raise argparse.ArgumentTypeError(f"it must be a number of bytes, as 64MB or 512KiB, got {text!r}")
+    return number * unit
+
+
 def share(text: str) -> float:
     """Reads a tolerance: a number that is not negative."""
     try:

@@ -29,8 +29,8 @@ def export_command(args: argparse.Namespace) -> Answer:
     with progress(f"exporting {args.model or args.op}"):
         f, options = _function(args)
         name = args.name if args.name is not None else name_from(args.op or Path(args.model).stem)
-        exported = export(f, name, target, options, args.weights)
-        paths = exported.write(args.out)
+        exported = export(f, name, target, options, args.weights, args.budget)
+        paths = exported.write(name if args.out is None else args.out)
     sizes = {str(path): path.stat().st_size for path in paths}
     width = max(map(len, sizes))
     lines = [
@@ -38,10 +38,19 @@ def export_command(args: argparse.Namespace) -> Answer:
         *(f"  {path:<{width}}  {n:>12,} bytes" for path, n in sizes.items()),
     ]
     dims = {d.c_name: d.label for d in exported.interface.dims}
+    lines.append(f"calls of the C library: {', '.join(exported.library) or 'none'}")
     lines += [f"  {c} is {label}" for c, label in dims.items() if c != label]
+    fits = [f"within {args.budget:,} bytes:", *exported.fits] if exported.fits else []
     return Answer(
-        text="\n".join([*lines, *exported.formulas]),
-        data={"files": sizes, "target": target.name, "dims": dims, "memory": exported.formulas},
+        text="\n".join([*lines, *exported.formulas, *fits]),
+        data={
+            "files": sizes,
+            "target": target.name,
+            "dims": dims,
+            "memory": exported.formulas,
+            "library": exported.library,
+            "fits": exported.fits,
+        },
     )
 
 

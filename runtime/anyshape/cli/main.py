@@ -343,7 +343,7 @@ def _add_export(commands: Commands) -> None:
     more = ("Targets: " + ", ".join(TARGET_NAMES) + ".", "docs/export.md says how to call what is written.")
     one = _parser(commands, "export", text, *more)
     one.add_argument("model", metavar="MODEL", nargs="?", help="an ONNX file or a saved model; none with --op")
-    one.add_argument("--out", required=True, metavar="FOLDER", help="the folder for the files")
+    one.add_argument("--out", metavar="FOLDER", help="the folder for the files (default: called as the model)")
     one.add_argument(
         "--name", metavar="NAME", help="what names of files and functions begin with (default: as the model)"
     )
@@ -355,6 +355,8 @@ def _add_export(commands: Commands) -> None:
     bounds = "set a named dim of the inputs, or bound it: seq=1:512"
     one.add_argument("--dim", "--bounds", action="append", default=[], metavar="NAME=8", help=bounds)
     _add_repair(one)
+    budget = "the most bytes of the arena, as 64MB or 512KiB: what needs more is refused, here or by the call"
+    one.add_argument("--budget", type=arguments.byte_count, metavar="64MB", help=budget)
     one.add_argument("--op", metavar="OP", help="in place of a model: the name of an op, like softmax or dyn.reshape")
     types = "with --op: the type of an input, as x=f32[n, 8]; the same name is the same size"
     one.add_argument("--input", action="append", default=[], metavar="NAME=TYPE", help=types)

@@ -61,6 +61,11 @@ class Target:
         """Whether the lesser of two 64-bit integers without sign is one instruction, in vectors."""
         return self.scalef or self.triple.startswith("riscv64")
 
+    @property
+    def multiplies_128(self) -> bool:
+        """Whether instructions give both halves of a product of 64 bits."""
+        return not self.triple.startswith("wasm32")
+
     def permutes(self, element_bytes: int, lanes: int) -> bool:
         """Whether an instruction or two pick any lanes of two vectors of such elements, which are loaded under a mask."""
         if not self.triple.startswith("x86_64") or not self.masks:

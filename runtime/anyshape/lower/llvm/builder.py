@@ -563,8 +563,24 @@ class FunctionBuilder(Emitter):
     def with_overflow(self, op: str, a: Operand, b: Operand) -> tuple[Val, Val]:
         """sadd uadd ssub usub smul umul of 64 bits, and whether the exact result needs more of them."""
         x, y = self.pair(a, b)
+        if op in ("smul", "umul") and not self.target.multiplies_128:
+            return self._product_by_division(op == "smul", x, y)
         pair = self.call_intrinsic(f"llvm.{op}.with.overflow", VALUE_AND_OVERFLOW, [x, y], "i64")
         return self.emit(I64, f"extractvalue {pair}, 0"), self.emit(I1, f"extractvalue {pair}, 1")
+
+    def _product_by_division(self, signed: bool, x: Val, y: Val) -> tuple[Val, Val]:
+        """A product, and whether dividing it by a factor does not give the other: for targets on which LLVM would call a function of its
+        library for the upper half."""
+        product = self.mul(x, y)
+        special = self.compare("eq", x, 0)
+        if signed:
+            special = self.or_(special, self.compare("eq", x, -1))
+        quotient = self.binary("sdiv" if signed else "udiv", product, self.select(special, const(I64, 1), x))
+        beyond = self.and_(self.not_(special), self.compare("ne", quotient, y))
+        if signed:
+            negated = self.and_(self.compare("eq", x, -1), self.compare("eq", y, -(1 << 63)))
+            beyond = self.or_(beyond, negated)
+        return product, beyond
 
     def sub(self, a: Operand, b: Operand, flags: str = "") -> Val:
         return self._arith("sub", a, b, flags)

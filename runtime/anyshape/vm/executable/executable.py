@@ -251,17 +251,19 @@ class Executable:
         name: str | None = None,
         target: str | None = None,
         weights: Literal["inside", "file"] | None = None,
+        budget: int | None = None,
     ) -> list[Path]:
         """Writes an object file, an archive of it, a C header and, where they are large or `weights="file"`, the weights into a folder; the
         paths. They need neither Python nor anyshape (docs/export.md). `name` begins the names of files and functions; `target` is one of
-        `anyshape export --help`, by default of machines like this one. What is compiled here is for sizes as `compile` was told them.
+        `anyshape export --help`, by default of machines like this one. `budget`: the most bytes of memory beside inputs and outputs.
+        Sizes are bounded as `compile` was told.
 
         Raises UnsupportedError for a model that cannot be exported, and ArgumentError for other arguments or a folder that cannot be
         written."""
         from anyshape.vm.export import export, export_target, name_from
 
         chosen = name_from(self._head.name) if name is None else name
-        return export(self.function, chosen, export_target(target), self.options, weights).write(folder)
+        return export(self.function, chosen, export_target(target), self.options, weights, budget).write(folder)
 
     @public
     def by(self, **options: Unpack[RunOptions]) -> Executable:

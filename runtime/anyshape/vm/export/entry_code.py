@@ -1,7 +1,8 @@
 """Code of the functions that C callers see: they put dims in order, refuse what no program takes, and call a variant that takes the sizes.
 
-In: the interface, and the variants of a program that are defined. Out: `NAME_arena_bytes`, `NAME_check`, `NAME_output_shape`, `NAME_run`,
-as `header.py` declares them. `demand(dims, status)` is shared by all: no axis is negative, and no input has more bytes than 63 bits count.
+In: the interface, and the variants of a program that are defined. Out: `NAME_arena_bytes`, `NAME_check`, `NAME_output_shape`, `NAME_run`
+and those for a pool of threads and for tensors, as `header.py` declares them. What all share: `demand` refuses an axis
+that is negative and an input of more bytes than 63 bits count; `plan` and `enter` try the variants.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
-from anyshape.lower.llvm.types import I1, I32, I64, PTR, Type, Val, const
+from anyshape.lower.llvm.types import I1, I32, I64, PTR, Type, Val, const, null
 from anyshape.vm.export.failures import Failures, exact
 from anyshape.vm.export.interface import Interface, Tensor
 from anyshape.vm.export.memory_code import byte_count
+from anyshape.vm.export.pool_code import limited
 from anyshape.vm.export.registers import Registers
 from anyshape.vm.export.status_code import BYTES, DECLINED, NUMBER, Code, Messages, template
+from anyshape.vm.export.tensor_code import emit_rows, has_codes
 from anyshape.vm.export.weights import DIGEST, Weights
 from anyshape.vm.run.arena import ALIGNMENT
 
@@ -36,19 +39,33 @@ class Entries:
     interface: Interface
     variants: Sequence[Variant]
     weights: Weights
+    pointer_bytes: int
 
     def define(self) -> None:
         self.module.define("demand", I32, [("dims", PTR), ("status", PTR)], self._demand, inline=False)
-        planned = [("dims", PTR), ("demand", I1), ("total", PTR), ("shapes", PTR), ("status", PTR)]
+        planned = [("dims", PTR), ("threads", I64), ("demand", I1), ("total", PTR), ("shapes", PTR), ("status", PTR)]
         self.module.define("plan", I32, planned, self._plan, inline=False)
         name, dims = self.interface.name, [(f"dim{k}", I64) for k, _ in enumerate(self.interface.dims)]
         status = [("status", PTR)]
-        self._public(f"{name}_arena_bytes", I64, dims, self._arena_bytes)
+        self._public(f"{name}_arena_bytes", I64, dims, lambda f: self._arena_bytes(f, const(I64, 1)))
+        shared = [("threads", I64), *dims]
+        self._public(
+            f"{name}_arena_bytes_shared", I64, shared, lambda f: self._arena_bytes(f, limited(f, f.arg("threads")))
+        )
         self._public(f"{name}_check", I32, [*dims, *status], self._check)
         self._public(f"{name}_output_shape", I32, [("output", I32), *dims, ("shape", PTR), *status], self._output_shape)
         weights = [("weights", PTR)] if self.weights.is_file else []
         memory = [("arena", PTR), ("arena_bytes", I64), *weights]
-        self._public(f"{name}_run", I32, [*memory, ("inputs", PTR), ("outputs", PTR), *dims, *status], self._run)
+        run = [*memory, ("inputs", PTR), ("outputs", PTR), *dims, *status]
+        rows = [("dims", PTR), ("inputs", PTR), ("outputs", PTR), *status]
+        entered = [("pool", PTR), ("arena", PTR), ("arena_bytes", I64), ("weights", PTR), *rows]
+        self.module.define("enter", I32, entered, self._enter, inline=False)
+        if has_codes(self.interface):
+            tensors = [("pool", PTR), *memory, ("inputs", PTR), ("outputs", PTR), *status]
+            self._public(f"{name}_run_tensors", I32, tensors, self._run_tensors)
+        shared_name = f"{name}_run_shared"
+        self._public(shared_name, I32, [("pool", PTR), *run], self._run)
+        self._public(f"{name}_run", I32, run, lambda f: f.ret(f.call(shared_name, I32, [null(), *f.args])))
 
     def _public(
         self, name: str, result: Type, arguments: Sequence[tuple[str, Type]], write: Callable[[FunctionBuilder], None]
@@ -100,10 +117,10 @@ class Entries:
 
     def _plan(self, f: FunctionBuilder) -> None:
         """Plans by the first variant that takes the sizes."""
-        dims, demand, total, shapes, status = f.args
+        dims, threads, demand, total, shapes, status = f.args
         reserved = f.alloca(I64, max(v.regions for v in self.variants) + 1, 8)
         for v in self.variants:
-            code = f.call(v.plan, I32, [dims, const(I64, 1), demand, reserved, shapes, status])
+            code = f.call(v.plan, I32, [dims, threads, demand, reserved, shapes, status])
             with f.if_(f.compare("ne", code, DECLINED)):
                 f.store(f.load(reserved, I64, v.regions), total)
                 f.ret(code)
@@ -114,7 +131,9 @@ class Entries:
             Code.DEFECT, f"{self.interface.name}: no variant of the program takes these sizes"
         )
 
-    def _planned(self, f: FunctionBuilder, status: Val, dims: Val, demand: bool, shapes: Val) -> tuple[Val, Val]:
+    def _planned(
+        self, f: FunctionBuilder, status: Val, dims: Val, demand: bool, shapes: Val, threads: Val | None = None
+    ) -> tuple[Val, Val]:
         """Refuses wrong dims, and plans; the address of the total, and the code."""
         total = f.alloca(I64, 1, 8)
         f.store(const(I64, -1), total)
@@ -123,7 +142,8 @@ class Entries:
             with branch.then():
                 branch.give(refused)
             with branch.otherwise():
-                branch.give(f.call("plan", I32, [dims, const(I1, int(demand)), total, shapes, status]))
+                of = const(I64, 1) if threads is None else threads
+                branch.give(f.call("plan", I32, [dims, of, const(I1, int(demand)), total, shapes, status]))
         return total, branch.results[0]
 
     def _shapes(self, f: FunctionBuilder) -> Val:
@@ -131,11 +151,11 @@ class Entries:
 
     # --- functions of the header ---
 
-    def _arena_bytes(self, f: FunctionBuilder) -> None:
+    def _arena_bytes(self, f: FunctionBuilder, threads: Val) -> None:
         status = f.alloca(I64, BYTES // 8, 8)
         unfit = f.new_block()
         dims = self._dims(f, _Saturating(f, self.messages, status))
-        total, code = self._planned(f, status, dims, False, self._shapes(f))
+        total, code = self._planned(f, status, dims, False, self._shapes(f), threads)
         known = f.new_block()
         f.branch(f.compare("eq", code, 0), known, unfit)
         f.start(known)
@@ -182,26 +202,40 @@ class Entries:
         status = self._status(f)
         failures = Failures(f, self.messages, status)
         dims = self._dims(f, failures)
-        refused = f.call("demand", I32, [dims, status])
-        with f.if_(f.compare("ne", refused, 0)):
-            f.ret(refused)
         inputs, outputs = f.arg("inputs"), f.arg("outputs")
-        for what, table, tensors in (
+        for what, row, tensors in (
             ("inputs", inputs, self.interface.inputs),
             ("outputs", outputs, self.interface.outputs),
         ):
             if tensors:
-                failures.end_if(_is_null(f, table), Code.NULL, f"{what} is NULL")
+                failures.end_if(_is_null(f, row), Code.NULL, f"{what} is NULL")
+        f.ret(f.call("enter", I32, [*self._memory(f), dims, inputs, outputs, status]))
+
+    def _run_tensors(self, f: FunctionBuilder) -> None:
+        status = self._status(f)
+        rows = emit_rows(f, Failures(f, self.messages, status), self.interface, self.pointer_bytes)
+        f.ret(f.call("enter", I32, [*self._memory(f), *rows, status]))
+
+    def _memory(self, f: FunctionBuilder) -> list[Val]:
+        weights = f.arg("weights") if self.weights.is_file else null()
+        return [f.arg("pool"), f.arg("arena"), f.arg("arena_bytes"), weights]
+
+    def _enter(self, f: FunctionBuilder) -> None:
+        """Runs the first variant that takes the sizes."""
+        pool, arena, arena_bytes, weights, dims, inputs, outputs, status = f.args
+        failures = Failures(f, self.messages, status)
+        refused = f.call("demand", I32, [dims, status])
+        with f.if_(f.compare("ne", refused, 0)):
+            f.ret(refused)
         for k, t in enumerate(self.interface.inputs):
             self._demand_input(f, failures, t, f.load(inputs, PTR, k), dims)
-        arena = f.arg("arena")
         address = f.convert("ptrtoint", arena, I64)
         skew = f.compare("ne", f.and_(address, const(I64, ALIGNMENT - 1)), 0)
         failures.end_if(skew, Code.ARENA, f"the arena must begin at a multiple of {ALIGNMENT} bytes")
-        room = f.select(f.compare("eq", address, 0), const(I64, 0), f.arg("arena_bytes"))
-        weights = self._weights(f, failures)
+        room = f.select(f.compare("eq", address, 0), const(I64, 0), arena_bytes)
+        stored = self._weights(f, failures, weights)
         for v in self.variants:
-            code = f.call(v.run, I32, [dims, inputs, outputs, arena, room, weights, status])
+            code = f.call(v.run, I32, [dims, inputs, outputs, arena, room, stored, pool, status])
             with f.if_(f.compare("ne", code, DECLINED)):
                 self._finish(f, status, code)
         self._undecided(f, status)
@@ -211,11 +245,10 @@ class Entries:
         null = f.and_(_is_null(f, address), f.compare("gt", size, 0))
         failures.end_if(null, Code.NULL, template(f"input {t.name} is NULL"))
 
-    def _weights(self, f: FunctionBuilder, failures: Failures) -> Val:
-        """The address of the weights; those of a file begin with a digest."""
+    def _weights(self, f: FunctionBuilder, failures: Failures, weights: Val) -> Val:
+        """The address of the weights; those of a file, which the caller passes, begin with a digest."""
         if not self.weights.is_file:
             return self.module.data("weights", self.weights.content(), ALIGNMENT)
-        weights = f.arg("weights")
         failures.end_if(_is_null(f, weights), Code.NULL, "weights is NULL")
         skew = f.compare("ne", f.and_(f.convert("ptrtoint", weights, I64), const(I64, ALIGNMENT - 1)), 0)
         failures.end_if(skew, Code.WEIGHTS, f"the weights must begin at a multiple of {ALIGNMENT} bytes")

@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from anyshape.dims import Size
 from anyshape.equations import entropy
 from anyshape.errors import ArgumentError, UnsupportedError
 from anyshape.files import PathLike, replacing
@@ -23,20 +24,27 @@ from anyshape.vm.compiling.folding import folding
 from anyshape.vm.compiling.kernels import KernelText
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.plans import Compiler
+from anyshape.vm.export.budget import demand_budget
 from anyshape.vm.export.entry_code import Entries, Variant
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, analyse
 from anyshape.vm.export.formula import arena_formula
 from anyshape.vm.export.header import Description, header
 from anyshape.vm.export.interface import Interface, checked_name, interface
-from anyshape.vm.export.linking import archive, link
+from anyshape.vm.export.linking import LIBRARY, MATHEMATICS, archive, link
 from anyshape.vm.export.memory_code import define_growth
+from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.plan_code import define_plan
+from anyshape.vm.export.pool_code import define_pool
 from anyshape.vm.export.run_code import define_run, untranslated
 from anyshape.vm.export.status_code import Messages
 from anyshape.vm.export.targets import ExportTarget
+from anyshape.vm.export.tensor_code import has_codes
 from anyshape.vm.export.weights import Weights, collect
 from anyshape.vm.program.table import Op, Program
 from anyshape.vm.report.summary import Report
+
+FUNCTIONS = ("arena_bytes", "arena_bytes_shared", "check", "output_shape", "run", "run_shared", "run_tensors")
+"""Ends of the names of the functions of a header."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +58,23 @@ class Export:
     header: str
     weights: Weights
     formulas: tuple[str, ...]
+    fits: tuple[str, ...] = ()
+    """Which sizes fit the budget."""
 
     @property
     def name(self) -> str:
         return self.interface.name
 
     @property
+    def library(self) -> tuple[str, ...]:
+        """The functions of the C library that the object calls."""
+        return tuple(sorted(undefined(self.object) & (LIBRARY | MATHEMATICS)))
+
+    @property
     def functions(self) -> tuple[str, ...]:
         """The functions that the object defines."""
-        return tuple(f"{self.name}_{what}" for what in ("arena_bytes", "check", "output_shape", "run"))
+        named = FUNCTIONS if has_codes(self.interface) else FUNCTIONS[:-1]
+        return tuple(f"{self.name}_{what}" for what in named)
 
     def files(self) -> dict[str, bytes]:
         """The content of each file, by its name."""
@@ -83,32 +99,42 @@ class Export:
 
 
 def export(
-    f: Function, name: str, target: ExportTarget, options: Options, weights: Literal["inside", "file"] | None = None
+    f: Function,
+    name: str,
+    target: ExportTarget,
+    options: Options,
+    weights: Literal["inside", "file"] | None = None,
+    budget: int | None = None,
 ) -> Export:
-    """Exports a function under a name. `weights`: where they are; None lets their size decide.
+    """Exports a function under a name. `weights`: where they are; None lets their size decide. `budget`: the most bytes of the arena.
 
-    Raises UnsupportedError for what cannot be exported, and what compiling raises."""
+    Raises UnsupportedError for what cannot be exported or does not fit the budget, and what compiling raises."""
     described = interface(f, checked_name(name))
     programs = list(compiled_programs(f, target, options))
     for p in programs:
         _refuse(p)
+    knowledge = [analyse(p) for p in programs]
+    formulas = [arena_formula(known, described) for known in knowledge]
+    fits = _within(budget, formulas, described, knowledge)
     stored, constants = collect(programs, None if weights is None else weights == "file")
     module = Module(target.processor)
     messages = Messages(module)
     define_growth(module)
+    define_pool(module)
     module.word(polling.SYMBOL)
-    variants, knowledge = list[Variant](), [analyse(p) for p in programs]
+    variants = list[Variant]()
     for k, (known, offsets) in enumerate(zip(knowledge, constants, strict=True)):
         variant = Variant(f"plan_{k}", f"run_{k}", known.program.regions)
-        define_plan(module, messages, variant.plan, described, known)
-        define_run(module, messages, (variant.run, variant.plan), described, known, offsets)
+        define_plan(module, messages, variant.plan, described, known, budget)
+        define_run(module, messages, (variant.run, variant.plan), described, known, offsets, budget)
         variants.append(variant)
-    Entries(module, messages, described, variants, stored).define()
+    Entries(module, messages, described, variants, stored, target.pointer_bytes).define()
     code = link(module, _kernels(programs), target)
-    formulas = tuple(_formulas(knowledge, described))
+    titles = ("arena", "arena, where a dim is 0")
+    spelled = tuple(f"{title} = {formula}" for title, formula in zip(titles, formulas))
     description = Description(
         made_for=target.name,
-        formulas=formulas,
+        formulas=spelled,
         grows=any(k.varying() for k in knowledge),
         unknown=_unknown(knowledge[0], described),
         weight_bytes=len(stored.content()) if stored.is_file else 0,
@@ -119,7 +145,8 @@ def export(
         object=code,
         header=header(described, description),
         weights=stored,
-        formulas=formulas,
+        formulas=spelled,
+        fits=tuple(fits),
     )
 
 
@@ -164,11 +191,18 @@ def _refuse(program: Program) -> None:
             )
 
 
-def _formulas(knowledge: Sequence[EntryKnowledge], m: Interface) -> Iterator[str]:
-    """The bytes of the arena by dims, of each variant."""
-    for k, known in enumerate(knowledge):
-        title = "arena" if k == 0 else "arena, where a dim is 0"
-        yield f"{title} = {arena_formula(known, m)}"
+def _within(
+    budget: int | None, formulas: Sequence[Size], m: Interface, knowledge: Sequence[EntryKnowledge]
+) -> list[str]:
+    """Which sizes fit the budget, if there is one."""
+    if budget is None:
+        return []
+    if any(known.varying() for known in knowledge):
+        raise UnsupportedError(
+            f"{m.name}: elements decide how much memory a call needs, so no budget bounds it before; pass none, and give the call an "
+            "arena of the bytes that it may have"
+        )
+    return demand_budget(formulas, m, budget)
 
 
 def _unknown(known: EntryKnowledge, m: Interface) -> list[str]:

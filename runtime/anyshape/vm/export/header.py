@@ -13,6 +13,8 @@ from textwrap import indent, wrap
 from anyshape.dims import Size
 from anyshape.vm.export.interface import Interface, Tensor, bounds_text
 from anyshape.vm.export.status_code import BYTES, TEXT, Code
+from anyshape.vm.export.tensor_code import has_codes
+from anyshape.vm.native import MOST_THREADS
 
 _SHARED = f"""\
 #ifndef ANYSHAPE_STATUS
@@ -36,6 +38,25 @@ typedef struct anyshape_output {{
   uint64_t bytes;
   int64_t *shape;
 }} anyshape_output;
+
+/* Threads of the caller. `parallel_for` calls part(job, k) once for each k from 0 to parts - 1, in any threads and order, and returns when
+   all have returned. At most {MOST_THREADS} threads are used. */
+typedef struct anyshape_pool {{
+  int64_t threads;
+  void *context;
+  void (*parallel_for)(void *context, int64_t parts, void (*part)(void *job, int64_t k), void *job);
+}} anyshape_pool;
+
+/* A tensor, laid out as `DLTensor` of dlpack.h, from which a pointer can be cast: device 1 is the CPU; strides may be NULL. */
+typedef struct anyshape_tensor {{
+  void *data;
+  int32_t device_type, device_id;
+  int32_t ndim;
+  uint8_t code, bits;
+  uint16_t lanes;
+  int64_t *shape, *strides;
+  uint64_t byte_offset;
+}} anyshape_tensor;
 #endif
 """
 _MEANINGS = {
@@ -112,6 +133,13 @@ def header(m: Interface, d: Description) -> str:
         f"int32_t {m.name}_run(void *arena, uint64_t arena_bytes, {weights}const void *const *inputs, anyshape_output *outputs,",
         f"{' ' * (len(m.name) + 13)}{dims}anyshape_status *status);",
         "",
+        "/* The same with kernels shared over threads; results are the same to the bit. `pool` may be NULL. */",
+        f"uint64_t {m.name}_arena_bytes_shared(int64_t threads{', ' * bool(m.dims)}{dims.removesuffix(', ')});",
+        f"int32_t {m.name}_run_shared(const anyshape_pool *pool, void *arena, uint64_t arena_bytes, {weights}",
+        f"{' ' * (len(m.name) + 20)}const void *const *inputs, anyshape_output *outputs,",
+        f"{' ' * (len(m.name) + 20)}{dims}anyshape_status *status);",
+        *_with_tensors(m, weights),
+        "",
         "#ifdef __cplusplus",
         "}",
         "#endif",
@@ -119,6 +147,17 @@ def header(m: Interface, d: Description) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _with_tensors(m: Interface, weights: str) -> list[str]:
+    if not has_codes(m):
+        return ["", "/* There is no function for tensors of DLPack, which packs elements of fewer than 8 bits. */"]
+    return [
+        "",
+        "/* The same with tensors, whose shapes tell the sizes. An output's shape says how much room there is, and becomes its own. */",
+        f"int32_t {m.name}_run_tensors(const anyshape_pool *pool, void *arena, uint64_t arena_bytes, {weights}",
+        f"{' ' * (len(m.name) + 21)}const anyshape_tensor *inputs, anyshape_tensor *outputs, anyshape_status *status);",
+    ]
 
 
 def _comment(lines: Sequence[str]) -> str:

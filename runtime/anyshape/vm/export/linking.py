@@ -17,11 +17,17 @@ from anyshape.lower.llvm.jit import CodegenError
 from anyshape.lower.target import binding as llvm
 from anyshape.lower.target import initialize
 from anyshape.vm.compiling.kernels import KernelText
+from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.targets import ExportTarget
 
 _LEVEL = 1  # as in `lower.llvm.jit`
-LIBRARY = frozenset({"memcpy", "memmove", "memset", "fmod", "fmodf"})
-"""Functions of the C library that an object may call."""
+LIBRARY = frozenset({"memcpy", "memmove", "memset"})
+"""Functions of the C library that any object may call; LLVM calls them for copies."""
+MATHEMATICS = frozenset({"cos", "cosf", "fma", "fmod", "fmodf", "sin", "sinf"})
+"""Those that some ops call, of the library of mathematics (`-lm`)."""
+
+
+_OF_LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_", "__stack_pointer", "__linear_memory", "__indirect_function_table"})
 
 
 @cache
@@ -64,7 +70,10 @@ def link(around: Module, kernels: Iterable[KernelText], target: ExportTarget) ->
         whole.verify()
     except RuntimeError as error:
         raise CodegenError(f"LLVM does not accept the code of {target.name}: {error}") from error
-    return bytes(_machine(target).emit_object(whole))
+    code = bytes(_machine(target).emit_object(whole))
+    if strange := sorted(undefined(code) - LIBRARY - MATHEMATICS - _OF_LINKER):
+        raise CodegenError(f"the code of {target.name} calls {', '.join(strange)}, which no C library is sure to have")
+    return code
 
 
 def _parsed(text: str, target: ExportTarget) -> Any:
@@ -82,7 +91,8 @@ def _optimise(module: Any, target: ExportTarget) -> None:
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
     passes.add_sccp_pass()
-    passes.add_instruction_combine_pass()
+    if target.processor.multiplies_128:  # else it would make of a product that is checked by division one of 128 bits
+        passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     passes.add_new_gvn_pass()
     passes.add_dead_code_elimination_pass()

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from anyshape.dims import INT64_MAX
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
-from anyshape.lower.llvm.types import I1, I32, I64, PTR, const
+from anyshape.lower.llvm.types import I1, I32, I64, PTR, Val, const
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, Step
-from anyshape.vm.export.failures import Failures
+from anyshape.vm.export.failures import Failures, exact
 from anyshape.vm.export.interface import Interface
 from anyshape.vm.export.memory_code import aligned
 from anyshape.vm.export.registers import Registers
-from anyshape.vm.export.status_code import DECLINED, Code, Messages, template
+from anyshape.vm.export.status_code import DECLINED, NUMBER, Code, Messages, template
 from anyshape.vm.program.table import Op
 from anyshape.vm.run.interpreter import overflow_text
 
@@ -25,9 +25,18 @@ PLAN_ARGUMENTS = [
 ]  # fmt: skip
 
 
-def define_plan(module: Module, messages: Messages, name: str, interface: Interface, known: EntryKnowledge) -> None:
+def define_plan(
+    module: Module,
+    messages: Messages,
+    name: str,
+    interface: Interface,
+    known: EntryKnowledge,
+    budget: int | None = None,
+) -> None:
+    """Defines the function of that name. `budget`: the most bytes of the arena that it does not refuse."""
+
     def write(f: FunctionBuilder) -> None:
-        _Plan(f, messages, interface, known).emit()
+        _Plan(f, messages, interface, known).emit(budget)
 
     module.define(name, I32, PLAN_ARGUMENTS, write, inline=False)
 
@@ -39,7 +48,7 @@ class _Plan:
         self.failures = Failures(f, messages, status)
         self.registers = Registers(f, self.program.registers)
 
-    def emit(self) -> None:
+    def emit(self, budget: int | None) -> None:
         f = self.f
         for k in range(self.interface.output_words):
             f.store(const(I64, -1), self.shapes, k)
@@ -57,7 +66,7 @@ class _Plan:
                 self.check(step)
             elif step.op is Op.OUTPUT:
                 self.shape(step)
-        self.memory()
+        self.memory(budget)
         f.ret(const(I32, Code.OK))
 
     def scalar(self, step: Step) -> None:
@@ -90,7 +99,7 @@ class _Plan:
         for axis, k in known:
             self.f.store(self.registers.read(k), self.shapes, first + axis)
 
-    def memory(self) -> None:
+    def memory(self, budget: int | None) -> None:
         """Writes the bytes of regions, each up to a multiple of the alignment, and their sum."""
         f = self.f
         total, beyond = const(I64, 0), const(I1, 0)
@@ -106,3 +115,12 @@ class _Plan:
         f.store(f.select(beyond, const(I64, -1), total), self.reserved, self.program.regions)
         words = f"{template(self.program.name)}: the size of its memory does not fit a signed 64-bit integer"
         self.failures.end_if(f.and_(self.demand, beyond), Code.OVERFLOW, words)
+        if budget is not None:
+            with f.if_(f.and_(self.demand, f.compare("gt", total, budget))):
+                over_budget(self.failures, self.program.name, total, budget)
+
+
+def over_budget(failures: Failures, name: str, total: Val, budget: int) -> None:
+    """Ends a function because the arena would be larger than the budget."""
+    text = f"{template(name)}: these sizes need {NUMBER} bytes of memory, and the budget is {budget}"
+    failures.end(Code.ARENA, text, [exact(total, failures.f.compare("lt", total, 0))], needed=total)

@@ -1,8 +1,9 @@
 """Code of a whole call: the table of a program as machine code, one piece for each instruction, in the caller's memory.
 
-In: a program, and its plan. Out: `run_N(dims, inputs, outputs, arena, arena_bytes, weights, status) -> code`. Jumps of the table are jumps
-of the code. A region whose bytes the plan knows has its place in the arena; one that a run makes larger moves behind all others, as long
-as the arena has room. Kernels run in one part. Nothing else is written than the arena, the outputs and the status.
+In: a program, and its plan. Out: `run_N(dims, inputs, outputs, arena, arena_bytes, weights, pool, status) -> code`. Jumps of the table are
+jumps of the code. A region whose bytes the plan knows has its place in the arena; one that a run makes larger moves behind all others, as
+long as the arena has room. Kernels are shared over the caller's pool, if there is one. Nothing else is written than the arena, the outputs
+and the status.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from anyshape.vm.export.entry_knowledge import EntryKnowledge, Step
 from anyshape.vm.export.failures import Failures, define_refusal, exact
 from anyshape.vm.export.interface import Interface
 from anyshape.vm.export.memory_code import BASE, BYTES, NEEDED, USED, byte_count
-from anyshape.vm.export.plan_code import PLAN_ARGUMENTS
+from anyshape.vm.export.plan_code import PLAN_ARGUMENTS, over_budget
+from anyshape.vm.export.pool_code import SHARE, threads_of
 from anyshape.vm.export.registers import SCALAR_OPS, Registers
 from anyshape.vm.export.status_code import DECLINED, NUMBER, Code, Messages, template
 from anyshape.vm.program.table import ELEMENTS, CheckRecord, Mode, Op, Program
@@ -25,7 +27,8 @@ from anyshape.vm.run.arena import ALIGNMENT
 from anyshape.vm.run.interpreter import overflow_text
 
 RUN_ARGUMENTS = [
-    ("dims", PTR), ("inputs", PTR), ("outputs", PTR), ("arena", PTR), ("arena_bytes", I64), ("weights", PTR), ("status", PTR)
+    ("dims", PTR), ("inputs", PTR), ("outputs", PTR), ("arena", PTR), ("arena_bytes", I64), ("weights", PTR), ("pool", PTR),
+    ("status", PTR),
 ]  # fmt: skip
 OUTPUT_BYTES, OUTPUT_SHAPE, OUTPUT_STRIDE = 8, 16, 24
 """Places in the header's `anyshape_output`, in bytes: after the address of its memory the bytes there, and the address for its shape; its
@@ -39,6 +42,7 @@ def define_run(
     interface: Interface,
     known: EntryKnowledge,
     constants: Sequence[int],
+    budget: int | None = None,
 ) -> None:
     """Defines the function of that name, which calls the plan of that name. `constants`: where each is in the weights."""
     name, plan = names
@@ -46,7 +50,7 @@ def define_run(
         define_refusal(module, messages, f"{name}_refusal_{k}", kernel)
 
     def write(f: FunctionBuilder) -> None:
-        _Run(f, messages, interface, known, constants).emit(name, plan)
+        _Run(f, messages, interface, known, constants).emit(name, plan, budget)
 
     module.define(name, I32, RUN_ARGUMENTS, write, inline=False)
 
@@ -61,7 +65,10 @@ class _Run:
         constants: Sequence[int],
     ) -> None:
         self.f, self.interface, self.known, self.program, self.constants = f, interface, known, known.program, constants
-        self.dims, self.inputs, self.outputs, self.memory, self.arena_bytes, self.weights, self.status = f.args
+        self.dims, self.inputs, self.outputs, self.memory, self.arena_bytes, self.weights, self.pool, self.status = (
+            f.args
+        )
+        self.threads = threads_of(f, self.pool)
         self.failures = Failures(f, messages, self.status)
         self.registers = Registers(f, self.program.registers)
         lists = [o for step in known.steps if step.op in (Op.INVOKE, Op.SHARE) for o in step.operands[-2:]]
@@ -74,10 +81,10 @@ class _Run:
         targets = {o for step in known.steps for p, o in zip(step.op.parameters, step.operands) if p.of == "word"}
         self.blocks = {word: f.new_block() for word in targets if isinstance(word, int)}
 
-    def emit(self, name: str, plan: str) -> None:
+    def emit(self, name: str, plan: str, budget: int | None) -> None:
         f = self.f
         self.name = name
-        self.begin(plan)
+        self.begin(plan, budget)
         for step in self.known.steps:
             block = self.blocks.get(step.word)
             if block is not None:
@@ -88,12 +95,12 @@ class _Run:
                 f.start(f.new_block())  # nothing jumps here
             self.step(step)
 
-    def begin(self, plan: str) -> None:
+    def begin(self, plan: str, budget: int | None) -> None:
         """Lays the arena out by the plan."""
         f, count = self.f, self.program.regions
         reserved = f.alloca(I64, count + 1, 8)
         shapes = f.alloca(I64, self.interface.output_words + 1, 8)
-        arguments = [self.dims, const(I64, 1), const(I1, 0), reserved, shapes, self.status]
+        arguments = [self.dims, self.threads, const(I1, 0), reserved, shapes, self.status]
         assert len(arguments) == len(PLAN_ARGUMENTS)
         code = f.call(plan, I32, arguments)
         with f.if_(f.compare("ne", code, 0)):
@@ -101,6 +108,9 @@ class _Run:
         for k in range(AREA):
             f.store(const(I64, 0), self.frame, k)
         total = f.load(reserved, I64, count)
+        if budget is not None:
+            with f.if_(f.compare("gt", total, const(I64, budget), unsigned=True)):
+                over_budget(self.failures, self.program.name, total, budget)
         short = f.compare("gt", total, self.arena_bytes, unsigned=True)
         base = f.convert("ptrtoint", self.memory, I64)
         used = const(I64, 0)
@@ -167,7 +177,7 @@ class _Run:
         self.registers.write(step["d"], address)
 
     def do_threads(self, step: Step) -> None:
-        self.registers.write(step["d"], const(I64, 1))
+        self.registers.write(step["d"], self.threads)
 
     def do_check(self, step: Step) -> None:
         with self.f.if_(self.is_zero(step, "cond")):
@@ -276,6 +286,20 @@ class _Run:
         f.store(element, to, index, align=1)
 
     def do_invoke(self, step: Step) -> None:
+        symbol = self.kernel(step)
+        arguments = [self.scalars, self.buffers, self.address(step, "scratch"), const(I64, 0), const(I64, 1)]
+        self.end_of_kernel(step, self.f.call(symbol, I32, arguments))
+
+    def do_share(self, step: Step) -> None:
+        """A count of parts that was lost is taken for 1. Slices, between which a call could stop, are for callers that can stop it."""
+        f, parts = self.f, step["parts"]
+        symbol = self.kernel(step)
+        count = f.select(self.registers.lost(parts), const(I64, 1), self.registers.read(parts))
+        place = [self.scalars, self.buffers, self.address(step, "scratch"), self.read(step, "each"), count]
+        self.end_of_kernel(step, f.call(SHARE, I32, [self.pool, Val(f"@{symbol}", PTR), *place]))
+
+    def kernel(self, step: Step) -> str:
+        """Stores the scalars and the addresses that a kernel takes; its name."""
         f, kernel = self.f, self.program.kernels[step["kernel"]]
         scalars, buffers = step.operands[-2:]
         assert isinstance(scalars, tuple) and isinstance(buffers, tuple)
@@ -285,12 +309,12 @@ class _Run:
             f.store(f.convert("inttoptr", self.registers.read(register), PTR), self.buffers, k)
         symbol: str = kernel.code.symbol  # type: ignore[attr-defined]
         f.module.declare(symbol, I32, [PTR, PTR, PTR, I64, I64])
-        arguments = [self.scalars, self.buffers, self.address(step, "scratch"), const(I64, 0), const(I64, 1)]
-        result = f.call(symbol, I32, arguments)
+        return symbol
+
+    def end_of_kernel(self, step: Step, result: Val) -> None:
+        f = self.f
         with f.if_(f.compare("ne", result, 0)):
             f.ret(f.call(f"{self.name}_refusal_{step['kernel']}", I32, [self.status, self.scalars, result]))
-
-    do_share = do_invoke
 
 
 _CODE = {op: vars(_Run)[op.handler] for op in Op if op.handler in vars(_Run)}

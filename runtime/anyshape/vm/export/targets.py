@@ -21,6 +21,7 @@ class ExportTarget:
     what: str
     abi: str = ""
     zig: str = ""
+    pointer_bytes: int = 8
 
 
 _AVX2 = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt"
@@ -48,7 +49,8 @@ _LISTED = (
         "64-bit RISC-V (RV64GC), without vectors", "lp64d", "riscv64-linux-gnu",
     ),
     ExportTarget(
-        "wasm32", processor("wasm32-unknown-unknown", "generic", _WASM, _SMALL), "WebAssembly with SIMD", zig="wasm32-freestanding"
+        "wasm32", processor("wasm32-unknown-unknown", "generic", _WASM, _SMALL), "WebAssembly with SIMD",
+        zig="wasm32-freestanding", pointer_bytes=4
     ),
 )  # fmt: skip
 TARGETS = {t.name: t for t in _LISTED}
