@@ -107,7 +107,8 @@ def test_what_is_refused(words: list[str], said: str, path: str, capsys: pytest.
     ["run", "m.anyshape", "--threads", "1"], ["explain", "m.anyshape"], ["simplify", "m.onnx", "--shapes-only", "--up-to", "0"],
     ["simplify", "m.onnx", "--shapes-only", "--solve", "y=?x4", "s.onnx"], ["simplify", "m.onnx", "--failures", "--shapes-only"],
     ["export", "m.anyshape", "--weights", "file"],
-    ["export", "m.onnx", "--static", "--dim", "batch=3", "--budget", "1GiB"], ["export", "--op", "concat", "--input", "xs.0=f32[n]", "--input", "xs.1=f32[m]"],
+    ["export", "m.onnx", "--static", "--dim", "batch=3", "--budget", "1GiB"],
+     ["export", "--op", "concat", "--input", "xs.0=f32[n]", "--input", "xs.1=f32[m]"],
     ["export", "--op", "dyn.reshape", "--input", "x=f32[n]", "--input", "newshape=i64[2]"],
 ])  # fmt: skip
 def test_what_is_taken(words: list[str], path: str) -> None:
