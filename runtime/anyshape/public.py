@@ -109,9 +109,13 @@ def _signature(function: Callable[..., Any]) -> tuple[inspect.Signature, dict[st
     return inspect.signature(function), hints_of(function)
 
 
-@cache
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function; names that only a type checker imports are looked up in their modules."""
+    return _hints(function)
+
+
+@cache
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function)
     except NameError as e:
