@@ -8,7 +8,7 @@ means "not proved", never "satisfiable". Elimination follows Schrijver, "Theory 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import gcd
 
 from anyshape.dims import Dim, Monomial, Size
@@ -16,6 +16,8 @@ from anyshape.dims.expr import times
 
 Row = dict[Monomial, int]
 """coefficients by monomial; the constant is that of ()"""
+Known = dict[tuple[tuple[int, int], ...], int]
+"""least constants of rows by their coefficients, which are pairs of the number of a monomial and its coefficient"""
 MOST_ROWS = 260
 """elimination stops above this many rows: such a problem is left undecided"""
 MOST_PRODUCTS = 160
@@ -44,7 +46,7 @@ def _eliminate(positive: list[Row], equal: list[Row]) -> bool:
             continue
         positive = [_substituted(r, chosen, pivot) for r in positive]
         equal = [_substituted(r, chosen, pivot) for r in equal]
-    known = _strongest(positive)
+    known = _strongest(_numbered(positive))
     while known is not None:
         variable = _cheapest(known)
         if variable is None:
@@ -85,55 +87,64 @@ def _substituted(row: Row, solved: Row, pivot: Monomial) -> Row:
     return {m: k for m, k in out.items() if k}
 
 
-def _strongest(rows: Iterable[Row]) -> dict[tuple[tuple[Monomial, int], ...], int] | None:
+def _numbered(rows: Sequence[Row]) -> Iterator[tuple[dict[int, int], int]]:
+    """Yields the coefficients of each row by numbers in place of monomials, which are compared often, and its constant."""
+    names = sorted({m for row in rows for m in row if m}, key=_order)
+    number = {m: k for k, m in enumerate(names)}
+    return (({number[m]: c for m, c in row.items() if m}, row.get((), 0)) for row in rows)
+
+
+def _order(monomial: Monomial) -> tuple[int, ...]:
+    return tuple(a.uid for a in monomial)
+
+
+def _strongest(rows: Iterable[tuple[Mapping[int, int], int]]) -> Known | None:
     """Groups rows by their coefficients, each with its least constant; None where a row is a contradiction by itself."""
-    least: dict[tuple[tuple[Monomial, int], ...], int] = {}
-    for row in rows:
-        parts = [(m, c) for m, c in row.items() if m and c]
-        constant = row.get((), 0)
+    least: Known = {}
+    for coefficients, constant in rows:
+        parts = sorted([(m, c) for m, c in coefficients.items() if c])
         if not parts:
             if constant < 0:
                 return None
             continue
-        common = gcd(*(c for _, c in parts))
-        key = tuple(sorted(((m, c // common) for m, c in parts), key=_order))
-        constant //= common
+        common = gcd(*[c for _, c in parts])
+        if common > 1:
+            parts = [(m, c // common) for m, c in parts]
+            constant //= common
+        key = tuple(parts)
         if key not in least or constant < least[key]:
             least[key] = constant
     return least
 
 
-def _order(part: tuple[Monomial, int]) -> tuple[object, ...]:
-    return tuple(a.uid for a in part[0])
-
-
-def _cheapest(known: dict[tuple[tuple[Monomial, int], ...], int]) -> Monomial | None:
+def _cheapest(known: Known) -> int | None:
     """Selects the variable whose elimination makes fewest rows; the first of equal ones."""
-    counts: dict[Monomial, list[int]] = {}
+    counts: dict[int, list[int]] = {}
     for key in known:
         for m, c in key:
-            counts.setdefault(m, [0, 0])[c > 0] += 1
+            pair = counts.get(m)
+            if pair is None:
+                pair = counts[m] = [0, 0]
+            pair[c > 0] += 1
     return min(counts, key=lambda m: counts[m][0] * counts[m][1] - sum(counts[m]), default=None)
 
 
-def _without(
-    known: dict[tuple[tuple[Monomial, int], ...], int], variable: Monomial
-) -> dict[tuple[tuple[Monomial, int], ...], int] | None:
-    above: list[Row] = []
-    below: list[Row] = []
-    rest: list[Row] = []
+def _without(known: Known, variable: int) -> Known | None:
+    above: list[tuple[dict[int, int], int]] = []
+    below: list[tuple[dict[int, int], int]] = []
+    rest: list[tuple[dict[int, int], int]] = []
     for key, constant in known.items():
         row = dict(key)
-        row[()] = constant
         c = row.get(variable, 0)
-        (above if c > 0 else below if c < 0 else rest).append(row)
-    for up in above:
-        for down in below:
-            a, b = up[variable], -down[variable]
+        (above if c > 0 else below if c < 0 else rest).append((row, constant))
+    for up, high in above:
+        a = up[variable]
+        for down, low in below:
+            b = -down[variable]
             row = {m: c * b for m, c in up.items()}
             for m, c in down.items():
                 row[m] = row.get(m, 0) + c * a
-            rest.append(row)
+            rest.append((row, high * b + low * a))
     return _strongest(rest)
 
 
