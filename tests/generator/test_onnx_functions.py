@@ -18,28 +18,20 @@ from onnx import TensorProto, helper
 import anyshape
 from anyshape import ops
 from anyshape.dtypes import from_numpy
-from anyshape_gen.analysis import analyse
-from anyshape_gen.analysis_model import Analysis
-from anyshape_gen.cli import main, read_folder
+from anyshape_gen.cli import main
 from anyshape_gen.emit.onnx_functions import Emitted, onnx_functions
-from anyshape_gen.memo import Memo
+from tests.specs import ROOT, all_specs
 
-SPECS = Path(__file__).parents[2] / "specs"
 DOMAIN = "anyshape_ops"
 
 
 @cache
-def analysed() -> Analysis:
-    return analyse(read_folder(SPECS), memo=Memo.standard())
-
-
-@cache
 def emitted() -> Emitted:
-    return onnx_functions(analysed(), DOMAIN)
+    return onnx_functions(all_specs(), DOMAIN)
 
 
 FUNCTIONS = {f.name: f for f in emitted().model.functions}
-TRUTHS = {a.spec.name: {o.name for o in a.spec.inputs if o.signature.dtype == "bool"} for a in analysed().ops}
+TRUTHS = {a.spec.name: {o.name for o in a.spec.inputs if o.signature.dtype == "bool"} for a in all_specs().ops}
 """Operands that are truths"""
 LACKING = {"erf"}
 """Operators that onnxruntime has for f32 alone"""
@@ -97,7 +89,7 @@ def compare(name: str, arrays: list[NDArray[Any]], **attributes: Any) -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_computes_what_the_op_does(name: str) -> None:
-    signatures = [o.signature for a in analysed().ops if a.spec.name == name for o in a.spec.inputs]
+    signatures = [o.signature for a in all_specs().ops if a.spec.name == name for o in a.spec.inputs]
     shapes = [(3, 5) if s.pieces else () for s in signatures]
     compare(name, operands(name, np.float32, shapes))
     if name not in LACKING:
@@ -147,12 +139,12 @@ def test_the_checker_takes_the_model_and_a_user_merges_it() -> None:
 
 
 def test_every_op_has_a_function_or_a_reason() -> None:
-    names = {a.spec.name for a in analysed().ops}
+    names = {a.spec.name for a in all_specs().ops}
     assert names == FUNCTIONS.keys() | emitted().left_out.keys() and not FUNCTIONS.keys() & emitted().left_out.keys()
     reasons = emitted().left_out
     assert reasons["matmul"] == "positions are more than those of one run" and reasons["clip"] == "low may be left out"
     assert reasons["cumsum"] and reasons["reshape"] == "it is defined by other means than equations of its outputs"
-    page = (SPECS.parent / "docs" / "op-authors.md").read_text()
+    page = (ROOT / "docs" / "op-authors.md").read_text()
     assert f"Of the ops of this repository {len(FUNCTIONS)} have one." in page
 
 
