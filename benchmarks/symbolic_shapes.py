@@ -15,7 +15,6 @@ import argparse
 import logging
 import re
 import tempfile
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,7 +65,6 @@ class Tally:
     unknown: int = 0
     failed: int = 0
     """models of which it raised an error; their dims are unknown"""
-    seconds: float = 0.0
     wrong: list[tuple[str, str, int, int | None, int]] = field(default_factory=list)
     """model, value, axis (-1 for the rank), what it said, what is true"""
 
@@ -242,13 +240,11 @@ def compare(subjects: Iterator[Subject]) -> tuple[int, dict[str, Tally]]:
 
 
 def _judge(subject: Subject, tool: Tool, tally: Tally) -> None:
-    start = time.perf_counter()
     try:
         said = tool(subject.proto, subject.feeds)
     except Exception:  # other people's tools: that one fails is a result
         said = {}
         tally.failed += 1
-    tally.seconds += time.perf_counter() - start
     for value, shapes in subject.true.items():
         answers = said.get(value) or [None] * len(shapes)
         for axis in range(len(shapes[0])):
@@ -267,13 +263,11 @@ def _judge(subject: Subject, tool: Tool, tally: Tally) -> None:
 
 def table(sets: Mapping[str, tuple[int, Mapping[str, Tally]]]) -> list[str]:
     """Rows of Markdown."""
-    lines = ["| models | dims | tool | unknown | wrong | refused models | seconds |", "|---|---|---|---|---|---|---|"]
+    lines = ["| models | dims | tool | unknown | wrong | refused models |", "|---|---|---|---|---|---|"]
     for name, (count, tallies) in sets.items():
         for tool, t in tallies.items():
             share = f"{t.unknown} ({t.unknown / max(1, t.dims):.1%})"
-            lines.append(
-                f"| {count} {name} | {t.dims} | {tool} | {share} | {len(t.wrong)} | {t.failed} | {t.seconds:.1f} |"
-            )
+            lines.append(f"| {count} {name} | {t.dims} | {tool} | {share} | {len(t.wrong)} | {t.failed} |")
     return lines
 
 

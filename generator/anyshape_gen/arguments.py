@@ -30,6 +30,7 @@ def _name(text: str) -> str:
 
 
 COMMANDS = ("gen", "new-op", "watch")
+TARGETS = ("anyshape", "onnx")
 _EXAMPLES = """\
 examples:
   python -m anyshape_gen                                 all ops of specs/, into generated/ and docs/ops/
@@ -38,6 +39,7 @@ examples:
   python -m anyshape_gen new-op halve                   add a template of a spec to specs/elementwise.yaml
   python -m anyshape_gen watch halve                    generate and test it after every edit
   python -m anyshape_gen --package my_ops --out .        a package of your own, from ./specs
+  python -m anyshape_gen --target onnx --out build       build/anyshape_ops.onnx: ops as functions of ONNX
 """
 
 
@@ -70,6 +72,13 @@ def arguments() -> argparse.ArgumentParser:
         "--prove",
         action="store_true",
         help="generate all files and prove the indices of all kernels again, changed or not",
+    )
+    parser.add_argument(
+        "--target",
+        choices=TARGETS,
+        default="anyshape",
+        help="anyshape: the package; onnx: the file OUT/PACKAGE.onnx, which has each op whose equations are compositions of "
+        "ONNX's operators as a function, for any ONNX engine",
     )
     parser.add_argument("--specs", type=_path, default=Path("specs"), help="the folder of *.yaml specs")
     parser.add_argument("--package", type=_name, default=DEFAULT_PACKAGE, help="the name of the generated package")

@@ -59,6 +59,8 @@ def run(options: argparse.Namespace) -> int:
     """Runs what the options ask for. Raises SpecError, and OSError for files that cannot be read or written."""
     if options.json and options.command != "gen":
         raise SpecError(f"--json is for generating and --check, not for {options.command}")
+    if options.target == "onnx":
+        return write_functions(options)
     package = (options.out / options.package).resolve()
     if package in (options.specs.resolve(), *options.specs.resolve().parents):
         text = f"the package would be written to {package}, which contains the specs: choose another --out"
@@ -128,6 +130,22 @@ def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
     print(f"{len(result.files)} generated files are current")
     tell([f"{f.span}: warning: {f.text}" for f in result.advice], sys.stderr)
     return result.ops
+
+
+def write_functions(options: argparse.Namespace) -> int:
+    """Writes ops as functions of ONNX, and prints which have none, and why. Raises SpecError for options that are for the package alone."""
+    if options.command != "gen" or options.check or options.json or options.prove:
+        raise SpecError("--target onnx writes one file, and takes none of --check, --prove, --json and other commands")
+    from anyshape_gen.emit.onnx_functions import onnx_functions  # the rest of the generator does not load onnx
+
+    emitted = onnx_functions(analyse(read_folder(options.specs), memo=Memo.standard()), options.package)
+    path = options.out / f"{options.package}.onnx"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(emitted.model.SerializeToString(deterministic=True))
+    for name, reason in emitted.left_out.items():
+        print(f"no function: {name}: {reason}")
+    print(f"{path.as_posix()}: {len(emitted.model.functions)} functions of domain {options.package}")
+    return 0
 
 
 def check(options: argparse.Namespace) -> int:

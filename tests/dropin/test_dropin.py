@@ -300,24 +300,29 @@ def endless() -> onnx.ModelProto:
 
 
 def test_a_run_is_stopped_from_another_thread_and_others_go_on() -> None:
-    s, stop = ours.InferenceSession(endless().SerializeToString()), ours.RunOptions()
+    s, stop, other = ours.InferenceSession(endless().SerializeToString()), ours.RunOptions(), ours.RunOptions()
     x, said = np.ones(1, np.float32), []
 
-    def run() -> None:
+    def run(own: Any) -> None:
         try:
-            s.run(None, {"x": x}, stop)
+            s.run(None, {"x": x}, own)
         except our_state.Fail as e:
-            said.append(str(e))
+            said.append((own, str(e)))
 
-    thread = threading.Thread(target=run)
-    thread.start()
+    threads = [threading.Thread(target=run, args=(o,)) for o in (stop, other)]
+    for t in threads:
+        t.start()
     time.sleep(0.3)
-    assert thread.is_alive()
-    stop.terminate = True
-    thread.join(10)
-    assert not thread.is_alive() and "terminate flag" in said[0]
+    assert all(t.is_alive() for t in threads)
+    for t, own in zip(threads, (stop, other)):
+        assert t.is_alive(), "a run was stopped by the options of another"
+        own.terminate = True
+        t.join(10)
+        assert not t.is_alive() and said[-1][0] is own and "terminate flag" in said[-1][1]
     with pytest.raises(our_state.Fail, match="terminate flag"):
-        s.run(None, {"x": x}, stop)
+        session(ours).run(None, {"x": X}, stop)
+    stop.terminate = False
+    assert session(ours).run(None, {"x": X}, stop)[0].shape == X.shape
 
 
 # --- patching

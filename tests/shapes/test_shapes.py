@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 import anyshape
 from anyshape.cli.main import main
 from anyshape.dims import evaluate
-from anyshape.errors import ArgumentError, DtypeError, ModelError, ShapeError
+from anyshape.errors import AnyshapeError, ArgumentError, DtypeError, ModelError, ShapeError
 from anyshape.frontends.symbolic_shapes import Shapes
 from anyshape.frontends.symbolic_shapes.annotated import annotate
 from anyshape.frontends.symbolic_shapes.search import Outcome
@@ -144,6 +145,34 @@ def test_what_is_not_supported_has_the_type_that_onnx_infers() -> None:
         shapes.solve(o=(1,))
 
 
+def test_inputs_and_constants_of_unsupported_element_types() -> None:
+    constant = onnx.helper.make_tensor("w", onnx.TensorProto.COMPLEX64, [1], [1 + 2j])
+    m = model(
+        [node("Mul", "x w", "y"), node("Relu", "u", "v")],
+        [tensor("x", ["n"], onnx.TensorProto.COMPLEX64), tensor("u", ["n"])],
+        "y v",
+    )
+    m.graph.initializer.append(constant)
+    shapes = anyshape.shapes(m)
+    assert shapes.unsupported.keys() == {"w", "x", "y"} and shapes.unsupported["w"] == "its element type"
+    assert str(shapes.values["v"]) == "f32[n]" and "Mul" in shapes.unsupported["y"]
+
+
+def test_damaged_models_are_refused_by_errors_of_ours() -> None:
+    pick, refused = random.Random(3), 0
+    for make in MODELS.values():
+        data = make().SerializeToString()
+        for _ in range(25):
+            damaged = bytearray(data)
+            for _ in range(pick.randrange(1, 4)):
+                damaged[pick.randrange(len(damaged))] ^= 1 << pick.randrange(8)
+            try:
+                str(anyshape.shapes(bytes(damaged)))
+            except AnyshapeError:
+                refused += 1
+    assert 20 < refused < 200
+
+
 def test_types_of_all_kinds() -> None:
     nodes = [
         node("SplitToSequence", "x", "list", axis=0), node("Identity", "s", "t"), node("ReduceSum", "x axes", "sum"),
@@ -219,6 +248,7 @@ def test_the_text_teaches() -> None:
         assert part in said, said
     assert repr(shapes).startswith("<Shapes of model: 5 values over past, ") or "print it" in repr(shapes)
     assert "no sizes (proved for all sizes)" in str(shapes.solve(past=(None, 1, 3)))
+    assert "the least sum with dims up to 20, after" in str(inferred("windows").solve(y=(1, 1, 5), up_to=20))
     assert "not proved: none with dims up to 3" in str(inferred("windows").solve(y=(1, 1, 5), up_to=3))
     assert "valid for all sizes" in str(anyshape.shapes(chain()))
 

@@ -140,8 +140,8 @@ class _Reading:
         return name in self.opaque or t.type is None
 
     def _unsupported(self, name: str) -> str:
-        node = next(n for n in self.known.nodes if name in n.output)
-        return f"{node.op_type} {node.name!r}".removesuffix(" ''")
+        node = next((n for n in self.known.nodes if name in n.output), None)
+        return "its element type" if node is None else f"{node.op_type} {node.name!r}".removesuffix(" ''")
 
 
 def _checks(f: Function) -> Iterator[tuple[Check, bool]]:

@@ -291,4 +291,6 @@ def _searched(answer: Answer, up_to: int) -> str:
         return f"not proved: the search ended after {answer.tried} choices, the smallest sums first"
     if answer.outcome is Outcome.NONE_FOUND:
         return f"not proved: none with dims up to {up_to}, of which {answer.tried} choices were tried"
-    return "solved by algebra" if not answer.tried else f"the least sum, after {counted(answer.tried, 'choice')}"
+    if not answer.tried:
+        return "solved by algebra"
+    return f"the least sum with dims up to {up_to}, after {counted(answer.tried, 'choice')}"

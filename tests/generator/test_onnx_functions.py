@@ -1,0 +1,199 @@
+"""Ops as functions of ONNX: onnxruntime, which knows nothing of them, computes what anyshape computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
+
+import anyshape
+from anyshape import ops
+from anyshape.dtypes import from_numpy
+from anyshape_gen.cli import main
+from anyshape_gen.emit.onnx_functions import Emitted, onnx_functions
+from tests.specs import ROOT, all_specs
+
+DOMAIN = "anyshape_ops"
+
+
+@cache
+def emitted() -> Emitted:
+    return onnx_functions(all_specs(), DOMAIN)
+
+
+FUNCTIONS = {f.name: f for f in emitted().model.functions}
+TRUTHS = {a.spec.name: {o.name for o in a.spec.inputs if o.signature.dtype == "bool"} for a in all_specs().ops}
+"""Operands that are truths"""
+LACKING = {"erf"}
+"""Operators that onnxruntime has for f32 alone"""
+BROADCAST = [(2, 3, 5), (5,), (3, 1)]
+WITHIN_ONE = ("asin", "acos", "atanh")
+ABOVE_ONE = ("acosh",)
+
+
+def operands(name: str, dtype: Any, shapes: list[tuple[int, ...]]) -> list[NDArray[Any]]:
+    """Numbers of all amounts, in the domain of the function, zeros among them."""
+    rng = np.random.default_rng(len(name))
+    arrays = []
+    for k, shape in enumerate(shapes):
+        a = rng.standard_normal(shape) * np.array([1e-6, 0.1, 1, 5, 30])[rng.integers(0, 5, shape)]
+        a = np.asarray(a)
+        a.reshape(-1)[0] = 0
+        a = np.clip(a, -0.999, 0.999) if name in WITHIN_ONE else 1 + np.abs(a) if name in ABOVE_ONE else a
+        is_truth = FUNCTIONS[name].input[k] in TRUTHS[name]
+        arrays.append(np.asarray(a > 0 if is_truth else a.astype(dtype)))
+    return arrays
+
+
+def run(f: onnx.FunctionProto, arrays: list[NDArray[Any]], attributes: Mapping[str, Any]) -> list[Any]:
+    """A node that calls the function, in onnxruntime."""
+    kinds = [helper.np_dtype_to_tensor_dtype(a.dtype) for a in arrays]
+    infos = [helper.make_tensor_value_info(n, k, a.shape) for n, k, a in zip(f.input, kinds, arrays, strict=True)]
+    node = helper.make_node(f.name, list(f.input), list(f.output), domain=f.domain, **attributes)
+    graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=n) for n in f.output])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(f.domain, 1)]
+    model = helper.make_model(graph, opset_imports=imports, functions=[f], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, dict(zip(f.input, arrays)))
+
+
+def in_onnxruntime(name: str, arrays: list[NDArray[Any]], **attributes: Any) -> list[Any]:
+    return run(FUNCTIONS[name], arrays, attributes)
+
+
+def here(name: str, arrays: list[NDArray[Any]], **attributes: Any) -> list[Any]:
+    inputs = [anyshape.input(f"x{k}", f"{from_numpy(a.dtype)}{list(a.shape)}") for k, a in enumerate(arrays)]
+    results = getattr(ops, name)(*inputs, **attributes)
+    f = anyshape.function(inputs, list(results) if isinstance(results, tuple) else results)
+    results = anyshape.compile(f, kernels="interpret")(*arrays)
+    return list(results) if isinstance(results, tuple) else [results]
+
+
+def compare(name: str, arrays: list[NDArray[Any]], **attributes: Any) -> None:
+    for a, b in zip(here(name, arrays, **attributes), in_onnxruntime(name, arrays, **attributes), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        is_single = a.dtype == np.float32 or FUNCTIONS[name].attribute_proto  # attributes of ONNX are f32
+        tolerance = 2e-6 if is_single else 1e-12
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance * 1e-2)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_computes_what_the_op_does(name: str) -> None:
+    signatures = [o.signature for a in all_specs().ops if a.spec.name == name for o in a.spec.inputs]
+    shapes = [(3, 5) if s.pieces else () for s in signatures]
+    compare(name, operands(name, np.float32, shapes))
+    if name not in LACKING:
+        compare(name, operands(name, np.float64, shapes))
+    compare(name, operands(name, np.float32, [()] * len(shapes)))
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "maximum", "less", "equal", "logical_and", "where"])
+def test_operands_broadcast(name: str) -> None:
+    compare(name, operands(name, np.float32, BROADCAST[: len(FUNCTIONS[name].input)]))
+    compare(name, operands(name, np.float32, BROADCAST[::-1][: len(FUNCTIONS[name].input)]))
+
+
+def test_parameters_are_attributes_with_their_defaults() -> None:
+    x = operands("leaky_relu", np.float32, [(3, 5)])
+    for attributes in ({}, {"alpha": 0.5}, {"alpha": -2.0}):
+        compare("leaky_relu", x, **attributes)
+    assert not np.array_equal(in_onnxruntime("leaky_relu", x)[0], in_onnxruntime("leaky_relu", x, alpha=0.5)[0])
+    with_params = {n for n, f in FUNCTIONS.items() if f.attribute or f.attribute_proto}
+    assert {"leaky_relu", "elu", "hard_sigmoid"} <= with_params
+
+
+def test_functions_without_loss_near_zero_and_far_from_it() -> None:
+    """exp(x) - 1 and log(1 + x) as they stand lose all digits of a tiny x."""
+    x = np.array([1e-12, -1e-9, 1e-5, 0.0, 0.5, -0.999, 90.0, 1e30], np.float32)
+    compare("expm1", [np.concatenate([x, np.array([-100.0, np.inf, -np.inf], np.float32)])])
+    compare("log1p", [np.concatenate([x, np.array([np.inf, -1.0], np.float32)])])
+    assert in_onnxruntime("log1p", [x])[0][0] == x[0]
+
+
+def test_the_checker_takes_the_model_and_a_user_merges_it() -> None:
+    onnx.checker.check_model(emitted().model)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])
+    nodes = [
+        helper.make_node("mish", ["x"], ["m"], domain=DOMAIN),
+        helper.make_node("softsign", ["m"], ["y"], domain=DOMAIN),
+    ]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 18)], ir_version=8
+    )
+    model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    model.functions.extend(emitted().model.functions)
+    a = np.linspace(-3, 3, 7, dtype=np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"x": a})[0], anyshape.compile(model)(a), rtol=2e-6)
+
+
+def test_every_op_has_a_function_or_a_reason() -> None:
+    names = {a.spec.name for a in all_specs().ops}
+    assert names == FUNCTIONS.keys() | emitted().left_out.keys() and not FUNCTIONS.keys() & emitted().left_out.keys()
+    reasons = emitted().left_out
+    assert reasons["matmul"] == "positions are more than those of one run" and reasons["clip"] == "low may be left out"
+    assert reasons["cumsum"] and reasons["reshape"] == "it is defined by other means than equations of its outputs"
+    page = (ROOT / "docs" / "op-authors.md").read_text()
+    assert f"Of the ops of this repository {len(FUNCTIONS)} have one." in page
+
+
+SPEC = """\
+ops:
+  tanh_shrink:
+    summary: x without its hyperbolic tangent, times a factor.
+    inputs: {x: "T[*d]"}
+    outputs: {y: "T[*d]"}
+    dtypes: {T: float}
+    params: {factor: {kind: float, default: 1.0}}
+    kernel: "y[*i] = factor * (x[*i] - tanh(x[*i]))"
+    reference: "factor * (x - np.tanh(x))"
+    examples: [{x: [2], y: [2]}]
+"""
+"""An op of a user; what else may stand in place of its equation, and why it is no function then"""
+OTHERS: dict[str, Callable[[Any, float], Any] | str] = {
+    "factor * (x[*i] - tanh(x[*i]))": lambda x, f: f * (x - np.tanh(x)),
+    "x[*i] if 0 < x[*i] <= 1 else -inf * factor": lambda x, f: np.where((x > 0) & (x <= 1), x, -np.inf * f),
+    "factor * (x[*i] // 2 + fmod(x[*i], 2))": lambda x, f: f * (x // 2 + np.fmod(x, 2)),
+    "factor * x[*i] * T(x[*i] > 0) * cast(not x[*i] > 1, T)": lambda x, f: f * x * (x > 0) * ~(x > 1),
+    "T(factor) + 0 * x[*i] ** 2": lambda x, f: f + 0 * x,
+    "x[*i] % factor": "BinOp", "factor * x[*i] * cast(ravel(i, d), T)": "ravel", "factor": "the shape of the result",
+}  # fmt: skip
+"""What computes the same, or the reason"""
+
+
+@pytest.mark.parametrize("equation", OTHERS)
+def test_ops_of_users(equation: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reference, specs = OTHERS[equation], tmp_path / "specs"
+    specs.mkdir()
+    (specs / "mine.yaml").write_text(SPEC.replace("factor * (x[*i] - tanh(x[*i]))", equation))
+    words = ["--specs", str(specs), "--package", "my_ops", "--out", str(tmp_path / "out"), "--target", "onnx"]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    model = onnx.load(tmp_path / "out" / "my_ops.onnx")
+    assert f"my_ops.onnx: {len(model.functions)} functions of domain my_ops" in said
+    if isinstance(reference, str):
+        assert not model.functions and re.search(f"no function: tanh_shrink: .*{reference}", said), said
+        return
+    (f,) = model.functions
+    assert (f.domain, f.name, list(f.input), f.attribute_proto[0].f) == ("my_ops", "tanh_shrink", ["x"], 1.0)
+    x = np.linspace(-2, 3, 11, dtype=np.float32)
+    for attributes in ({}, {"factor": 2.5}):
+        (y,) = run(f, [x], attributes)
+        np.testing.assert_allclose(y, reference(x, attributes.get("factor", 1.0)), rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("words", [["--check"], ["--json"], ["--prove"], ["watch", "exp"]])
+def test_what_makes_no_sense_together(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "--target", "onnx"]) == 2
+    assert "--target onnx writes one file" in "".join(capsys.readouterr())
