@@ -3333,7 +3333,7 @@ def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False,
     return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:338
+# specs/signal.yaml:340
 @called
 def dft_of_rows(
     x: Operand,
@@ -3354,7 +3354,7 @@ def dft_of_rows(
     )[0]
 
 
-# specs/signal.yaml:377
+# specs/signal.yaml:379
 @called
 def dft(
     x: Operand,
@@ -3376,7 +3376,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:424
+# specs/signal.yaml:426
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3403,7 +3403,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:463
+# specs/signal.yaml:465
 @called
 def dft_matrix(
     window: Operand,
@@ -3430,7 +3430,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:517
+# specs/signal.yaml:519
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3443,7 +3443,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:539
+# specs/signal.yaml:541
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3453,7 +3453,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:554
+# specs/signal.yaml:556
 @called
 def stft(
     x: Operand,
@@ -3477,7 +3477,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:606
+# specs/signal.yaml:608
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -4245,7 +4245,7 @@ def run_windows(
     )[0]
 
 
-# specs/window.yaml:579
+# specs/window.yaml:580
 @called
 def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -4257,7 +4257,7 @@ def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *,
     return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:595
+# specs/window.yaml:596
 @called
 def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows of rows.
@@ -4267,7 +4267,7 @@ def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(RUN_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:606
+# specs/window.yaml:607
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -4279,7 +4279,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | D
     return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:624
+# specs/window.yaml:625
 @called
 def conv_run_by_2(
     x: Operand,
@@ -4306,7 +4306,7 @@ def conv_run_by_2(
     )[0]
 
 
-# specs/window.yaml:636
+# specs/window.yaml:637
 @called
 def conv_run_by_4(
     x: Operand,
@@ -4333,7 +4333,7 @@ def conv_run_by_4(
     )[0]
 
 
-# specs/window.yaml:651
+# specs/window.yaml:652
 @called
 def conv_run_of_5(
     x: Operand,
@@ -4360,7 +4360,7 @@ def conv_run_of_5(
     )[0]
 
 
-# specs/window.yaml:693
+# specs/window.yaml:694
 @called
 def conv_transpose(
     x: Operand,
@@ -4402,7 +4402,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:733
+# specs/window.yaml:734
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4443,7 +4443,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:776
+# specs/window.yaml:777
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4456,7 +4456,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:797
+# specs/window.yaml:798
 @called
 def overlap_add(
     x: Operand,
@@ -4484,7 +4484,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:833
+# specs/window.yaml:834
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4511,7 +4511,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:862
+# specs/window.yaml:863
 @called
 def phase_sums(
     x: Operand,
@@ -4533,7 +4533,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:891
+# specs/window.yaml:892
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4547,7 +4547,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:914
+# specs/window.yaml:915
 @called
 def interleave_phases(
     x: Operand,
@@ -4565,7 +4565,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:939
+# specs/window.yaml:940
 @called
 def conv_integer(
     x: Operand,
@@ -4598,7 +4598,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:976
+# specs/window.yaml:977
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -4634,7 +4634,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1028
+# specs/window.yaml:1029
 @called
 def qlinear_conv(
     x: Operand,
@@ -4673,7 +4673,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1101
+# specs/window.yaml:1102
 @called
 def max_unpool(
     x: Operand,
@@ -4702,7 +4702,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1142
+# specs/window.yaml:1143
 @called
 def col2im(
     x: Operand,

@@ -193,7 +193,7 @@ CONV_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:624
+# specs/window.yaml:625
 def conv_run_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -230,7 +230,7 @@ CONV_RUN_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:636
+# specs/window.yaml:637
 def conv_run_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -292,7 +292,7 @@ CONV_RUN_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:651
+# specs/window.yaml:652
 def conv_run_of_5_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -353,7 +353,7 @@ CONV_RUN_OF_5 = Composition(
 )
 
 
-# specs/window.yaml:693
+# specs/window.yaml:694
 def conv_transpose_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -398,7 +398,7 @@ CONV_TRANSPOSE = Composition(
 )
 
 
-# specs/window.yaml:733
+# specs/window.yaml:734
 def conv_transpose_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -470,7 +470,7 @@ CONV_TRANSPOSE_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:833
+# specs/window.yaml:834
 def overlap_add_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -500,7 +500,7 @@ OVERLAP_ADD_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:914
+# specs/window.yaml:915
 def interleave_phases_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -532,7 +532,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:1142
+# specs/window.yaml:1143
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
