@@ -3230,7 +3230,7 @@ def steps_of_signal(
     )[0]
 
 
-# specs/signal.yaml:178
+# specs/signal.yaml:180
 @called
 def steps_of_parts(
     x: Operand,
@@ -3253,7 +3253,7 @@ def steps_of_parts(
     )[0]
 
 
-# specs/signal.yaml:209
+# specs/signal.yaml:213
 @called
 def twiddle_factors(
     like: Operand,
@@ -3280,7 +3280,7 @@ def twiddle_factors(
     )[0]
 
 
-# specs/signal.yaml:240
+# specs/signal.yaml:244
 @called
 def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of one remainder, each times what a table has for it.
@@ -3290,7 +3290,7 @@ def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_WITHIN_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:251
+# specs/signal.yaml:255
 @called
 def times_twiddles(x: Operand, table: Operand, real: bool = False, *, source: str = "") -> Value:
     """Complex numbers times those of a table, and behind them the same times the imaginary unit; with `real`,
@@ -3301,7 +3301,7 @@ def times_twiddles(x: Operand, table: Operand, real: bool = False, *, source: st
     return call(TIMES_TWIDDLES, [x, table], {"real": real}, source)[0]
 
 
-# specs/signal.yaml:273
+# specs/signal.yaml:277
 @called
 def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table
@@ -3312,7 +3312,7 @@ def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_ACROSS_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:284
+# specs/signal.yaml:288
 @called
 def interleave_rows(x: Operand, *, source: str = "") -> Value:
     """Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.
@@ -3322,7 +3322,7 @@ def interleave_rows(x: Operand, *, source: str = "") -> Value:
     return call(INTERLEAVE_ROWS, [x], {}, source)[0]
 
 
-# specs/signal.yaml:295
+# specs/signal.yaml:299
 @called
 def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False, *, source: str = "") -> Value:
     """The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q
@@ -3333,7 +3333,7 @@ def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False,
     return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:340
+# specs/signal.yaml:344
 @called
 def dft_of_rows(
     x: Operand,
@@ -3354,7 +3354,7 @@ def dft_of_rows(
     )[0]
 
 
-# specs/signal.yaml:379
+# specs/signal.yaml:383
 @called
 def dft(
     x: Operand,
@@ -3376,7 +3376,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:426
+# specs/signal.yaml:430
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3403,7 +3403,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:465
+# specs/signal.yaml:469
 @called
 def dft_matrix(
     window: Operand,
@@ -3430,7 +3430,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:519
+# specs/signal.yaml:523
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3443,7 +3443,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:541
+# specs/signal.yaml:545
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3453,7 +3453,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:556
+# specs/signal.yaml:560
 @called
 def stft(
     x: Operand,
@@ -3477,7 +3477,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:608
+# specs/signal.yaml:612
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -4279,7 +4279,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | D
     return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:625
+# specs/window.yaml:627
 @called
 def conv_run_by_2(
     x: Operand,
@@ -4306,7 +4306,7 @@ def conv_run_by_2(
     )[0]
 
 
-# specs/window.yaml:637
+# specs/window.yaml:639
 @called
 def conv_run_by_4(
     x: Operand,
@@ -4333,7 +4333,7 @@ def conv_run_by_4(
     )[0]
 
 
-# specs/window.yaml:652
+# specs/window.yaml:654
 @called
 def conv_run_of_5(
     x: Operand,
@@ -4360,7 +4360,7 @@ def conv_run_of_5(
     )[0]
 
 
-# specs/window.yaml:694
+# specs/window.yaml:696
 @called
 def conv_transpose(
     x: Operand,
@@ -4402,7 +4402,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:734
+# specs/window.yaml:736
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4443,7 +4443,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:777
+# specs/window.yaml:779
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4456,7 +4456,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:798
+# specs/window.yaml:800
 @called
 def overlap_add(
     x: Operand,
@@ -4484,7 +4484,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:834
+# specs/window.yaml:836
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4511,7 +4511,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:863
+# specs/window.yaml:865
 @called
 def phase_sums(
     x: Operand,
@@ -4533,7 +4533,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:892
+# specs/window.yaml:894
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4547,7 +4547,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:915
+# specs/window.yaml:917
 @called
 def interleave_phases(
     x: Operand,
@@ -4565,7 +4565,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:940
+# specs/window.yaml:942
 @called
 def conv_integer(
     x: Operand,
@@ -4598,7 +4598,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:977
+# specs/window.yaml:979
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -4634,7 +4634,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1029
+# specs/window.yaml:1031
 @called
 def qlinear_conv(
     x: Operand,
@@ -4673,7 +4673,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1102
+# specs/window.yaml:1104
 @called
 def max_unpool(
     x: Operand,
@@ -4702,7 +4702,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1143
+# specs/window.yaml:1145
 @called
 def col2im(
     x: Operand,

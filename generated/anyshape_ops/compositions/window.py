@@ -193,7 +193,7 @@ CONV_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:625
+# specs/window.yaml:627
 def conv_run_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -230,7 +230,7 @@ CONV_RUN_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:637
+# specs/window.yaml:639
 def conv_run_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -292,7 +292,7 @@ CONV_RUN_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:652
+# specs/window.yaml:654
 def conv_run_of_5_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -353,7 +353,7 @@ CONV_RUN_OF_5 = Composition(
 )
 
 
-# specs/window.yaml:694
+# specs/window.yaml:696
 def conv_transpose_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -398,7 +398,7 @@ CONV_TRANSPOSE = Composition(
 )
 
 
-# specs/window.yaml:734
+# specs/window.yaml:736
 def conv_transpose_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -470,7 +470,7 @@ CONV_TRANSPOSE_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:834
+# specs/window.yaml:836
 def overlap_add_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -500,7 +500,7 @@ OVERLAP_ADD_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:915
+# specs/window.yaml:917
 def interleave_phases_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -532,7 +532,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:1143
+# specs/window.yaml:1145
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

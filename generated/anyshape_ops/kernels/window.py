@@ -390,7 +390,7 @@ def run_results_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/window.yaml:777
+# specs/window.yaml:779
 def window_products_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, k, d, c = bound.b, bound.groups, bound.m, bound.k, bound.d, bound.c
     x, w, y = eqs.tensor("x"), eqs.tensor("w"), eqs.tensor("y")
@@ -406,11 +406,11 @@ def window_products_kernel(eqs: Equations, bound: Bound) -> None:
             [c],
             lambda j: cast(x[n, h * c + j, *p], eqs.dtypes["U"]) * cast(w[h * c + j, i, *q], eqs.dtypes["U"]),
         ),
-        "specs/window.yaml:786",
+        "specs/window.yaml:788",
     )
 
 
-# specs/window.yaml:798
+# specs/window.yaml:800
 def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -424,7 +424,7 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     x, y = eqs.tensor("x"), eqs.tensor("y")
     full = eqs.scratch("full", eqs.dtypes["T"], rules.Vec((b, c, *room)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", room)
-    eqs.define(full[n, h, *p], 0, "specs/window.yaml:816")
+    eqs.define(full[n, h, *p], 0, "specs/window.yaml:818")
     n, h, p, q = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d), eqs.indices("q", k)
     eqs.update(
         full[
@@ -432,13 +432,13 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "add",
         x[n, h, *q, *p],
-        "specs/window.yaml:817",
+        "specs/window.yaml:819",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", size)
-    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:818")
+    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:820")
 
 
-# specs/window.yaml:863
+# specs/window.yaml:865
 def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, strides, count, k, first = bound.b, bound.c, bound.strides, bound.count, bound.k, bound.first
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -456,11 +456,11 @@ def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
                 *(p_ + first_ - q_ for p_, first_, q_ in zip(p, first, q)),
             ],
         ),
-        "specs/window.yaml:878",
+        "specs/window.yaml:880",
     )
 
 
-# specs/window.yaml:892
+# specs/window.yaml:894
 def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, strides, c, taps = bound.groups, bound.m, bound.strides, bound.c, bound.taps
     w, y = eqs.tensor("w"), eqs.tensor("y")
@@ -472,11 +472,11 @@ def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, i, *a, j, *q],
         w[h * c + j, i, *((taps_ - 1 - q_) * strides_ + a_ for taps_, q_, strides_, a_ in zip(taps, q, strides, a))],
-        "specs/window.yaml:904",
+        "specs/window.yaml:906",
     )
 
 
-# specs/window.yaml:940
+# specs/window.yaml:942
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -515,11 +515,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:950",
+        "specs/window.yaml:952",
     )
 
 
-# specs/window.yaml:977
+# specs/window.yaml:979
 def conv_integer_to_float_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -577,11 +577,11 @@ def conv_integer_to_float_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(bias[h * m + i], parse_dtype("f32")),
             eqs.dtypes["F"],
         ),
-        "specs/window.yaml:995",
+        "specs/window.yaml:997",
     )
 
 
-# specs/window.yaml:1029
+# specs/window.yaml:1031
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -644,11 +644,11 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:1050",
+        "specs/window.yaml:1052",
     )
 
 
-# specs/window.yaml:1102
+# specs/window.yaml:1104
 def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     b = bound.b
@@ -660,7 +660,7 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
     inner = bound.inner
     x, indices, y = eqs.tensor("x"), eqs.tensor("indices"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], 0, "specs/window.yaml:1122")
+    eqs.define(y[*i], 0, "specs/window.yaml:1124")
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d)
     eqs.update(
         checked(y)[
@@ -671,6 +671,6 @@ def max_unpool_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "set",
         x[n, h, *p],
-        "specs/window.yaml:1123: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
+        "specs/window.yaml:1125: y[*unravel(wrap(indices[n, h, *p], b * c * prod((d - 1) "
         "* strides + kernel - pads[:len(d)] - pads[len(d):])), inner)]",
     )

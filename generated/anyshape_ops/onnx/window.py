@@ -81,7 +81,7 @@ def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:712
+# specs/window.yaml:714
 def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_transpose(
@@ -100,7 +100,7 @@ def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:956
+# specs/window.yaml:958
 def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_integer(
@@ -118,7 +118,7 @@ def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1064
+# specs/window.yaml:1066
 def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_conv(
@@ -141,7 +141,7 @@ def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1125
+# specs/window.yaml:1127
 def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max_unpool(
@@ -156,7 +156,7 @@ def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1166
+# specs/window.yaml:1168
 def col2_im_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.col2im(
