@@ -2349,7 +2349,7 @@ def matmul_integer_to_float(
     return call(MATMUL_INTEGER_TO_FLOAT, [a, sa, za, b, sb, zb, bias], {}, source)[0]
 
 
-# specs/quantisation.yaml:306
+# specs/quantisation.yaml:308
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2371,7 +2371,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:359
+# specs/quantisation.yaml:361
 @called
 def matmul_nbits(
     a: Operand,
@@ -2392,7 +2392,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:422
+# specs/quantisation.yaml:424
 @called
 def unpack_nbits(
     codes: Operand,

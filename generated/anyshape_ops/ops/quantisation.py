@@ -146,7 +146,7 @@ MATMUL_INTEGER_TO_FLOAT = OpDef(
     source="specs/quantisation.yaml:258",
 )
 
-# specs/quantisation.yaml:306
+# specs/quantisation.yaml:308
 # qlinear_matmul: no dyn variant, it has no parameters
 QLINEAR_MATMUL = OpDef(
     name="qlinear_matmul",
@@ -167,10 +167,10 @@ QLINEAR_MATMUL = OpDef(
     relation=relations.qlinear_matmul_relation,
     kernel=kernels.qlinear_matmul_kernel,
     summary="Products of matrices of narrow integers that stand for floats, as such integers again.",
-    source="specs/quantisation.yaml:306",
+    source="specs/quantisation.yaml:308",
 )
 
-# specs/quantisation.yaml:359
+# specs/quantisation.yaml:361
 # matmul_nbits: no dyn variant, it has no parameters that are operands
 MATMUL_NBITS = OpDef(
     name="matmul_nbits",
@@ -192,10 +192,10 @@ MATMUL_NBITS = OpDef(
         "A product with a matrix of few-bit integers, its columns in groups; blocks of rows have a scale and "
         "a zero point per column."
     ),
-    source="specs/quantisation.yaml:359",
+    source="specs/quantisation.yaml:361",
 )
 
-# specs/quantisation.yaml:422
+# specs/quantisation.yaml:424
 # unpack_nbits: no dyn variant, it has no parameters that are operands
 UNPACK_NBITS = OpDef(
     name="unpack_nbits",
@@ -216,5 +216,5 @@ UNPACK_NBITS = OpDef(
         "Rows of few-bit integers as what they stand for; of each column it is said which of some scales and "
         "zero points is its own."
     ),
-    source="specs/quantisation.yaml:422",
+    source="specs/quantisation.yaml:424",
 )

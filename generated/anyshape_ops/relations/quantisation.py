@@ -181,7 +181,7 @@ def matmul_integer_to_float_relation(
     )
 
 
-# specs/quantisation.yaml:306
+# specs/quantisation.yaml:308
 def qlinear_matmul_relation(
     rule: Rule, *, a: Vec, sa: Vec, za: Vec, b: Vec, sb: Vec, zb: Vec, sy: Vec, zy: Vec
 ) -> Bound:
@@ -213,7 +213,7 @@ def qlinear_matmul_relation(
     )
 
 
-# specs/quantisation.yaml:359
+# specs/quantisation.yaml:361
 def matmul_nbits_relation(
     rule: Rule, *, a: Vec, codes: Vec, scale: Vec, zero: Vec | None, bias: Vec | None, bits: Any
 ) -> Bound:
@@ -250,7 +250,7 @@ def matmul_nbits_relation(
     return rule.bind(outputs={"y": Vec((*p, g * c))}, g=g, blocks=blocks, width=width, per=per, c=c, bits=bits, p=p)
 
 
-# specs/quantisation.yaml:422
+# specs/quantisation.yaml:424
 def unpack_nbits_relation(
     rule: Rule, *, codes: Vec, scale: Vec, zero: Vec, group: Vec, offset: Vec | None, bits: Any
 ) -> Bound:

@@ -1263,18 +1263,32 @@ MATMUL_INTEGER_TO_FLOAT = Property(
             "specs/quantisation.yaml:289",
         ),
         Example(
+            {"a": Given((2, 3)), "sa": Given(()), "b": Given((5, 3, 4)), "sb": Given(()), "bias": Given((5, 1, 4))},
+            {},
+            {"y": Given((5, 2, 4))},
+            None,
+            "specs/quantisation.yaml:290",
+        ),
+        Example(
+            {"a": Given((1, 3)), "sa": Given(()), "za": Given((2,)), "b": Given((3, 4)), "sb": Given(())},
+            {},
+            {},
+            "does not fit",
+            "specs/quantisation.yaml:291",
+        ),
+        Example(
             {"a": Given((2, 3)), "sa": Given(()), "b": Given((3, 4)), "sb": Given(()), "bias": Given((2,))},
             {},
             {},
             "does not broadcast",
-            "specs/quantisation.yaml:290",
+            "specs/quantisation.yaml:292",
         ),
         Example(
             {"a": Given((3,)), "sa": Given(()), "za": Given((1,)), "b": Given((5, 3, 4)), "sb": Given(())},
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:291",
+            "specs/quantisation.yaml:293",
         ),
         Example(
             {
@@ -1288,14 +1302,14 @@ MATMUL_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given((5, 2))},
             None,
-            "specs/quantisation.yaml:292",
+            "specs/quantisation.yaml:294",
         ),
         Example(
             {"a": Given((3,)), "sa": Given(()), "b": Given((3,)), "sb": Given(())},
             {},
             {"y": Given(())},
             None,
-            "specs/quantisation.yaml:293",
+            "specs/quantisation.yaml:295",
         ),
         Example(
             {
@@ -1309,56 +1323,56 @@ MATMUL_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:294",
+            "specs/quantisation.yaml:296",
         ),
         Example(
             {"a": Given((2, 3)), "sa": Given(()), "za": Given((1, 3)), "b": Given((3, 4)), "sb": Given(())},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:295",
+            "specs/quantisation.yaml:297",
         ),
         Example(
             {"a": Given((2, 3)), "sa": Given(()), "za": Given((2, 0)), "b": Given((3, 4)), "sb": Given(())},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:296",
+            "specs/quantisation.yaml:298",
         ),
         Example(
             {"a": Given((2, 3)), "sa": Given(()), "b": Given((3, 4)), "sb": Given(()), "zb": Given((0, 4))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:297",
+            "specs/quantisation.yaml:299",
         ),
         Example(
             {"a": Given((2, 3)), "sa": Given(()), "b": Given((3, 4)), "sb": Given((0, 4))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:298",
+            "specs/quantisation.yaml:300",
         ),
         Example(
             {"a": Given((3,)), "sa": Given(()), "za": Given((2,)), "b": Given((3, 4)), "sb": Given(())},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:299",
+            "specs/quantisation.yaml:301",
         ),
         Example(
             {"a": Given((2, 3)), "sa": Given(()), "b": Given((3,)), "sb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:300",
+            "specs/quantisation.yaml:302",
         ),
         Example(
             {"a": Given((2, 3)), "sa": Given(()), "b": Given((3,)), "sb": Given(()), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:301",
+            "specs/quantisation.yaml:303",
         ),
         Example(
             {
@@ -1373,7 +1387,7 @@ MATMUL_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given(value=((102, 98), (206, 182)))},
             None,
-            "specs/quantisation.yaml:302",
+            "specs/quantisation.yaml:304",
         ),
         Example(
             {
@@ -1385,7 +1399,7 @@ MATMUL_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given(value=((-32640.0,),))},
             None,
-            "specs/quantisation.yaml:304",
+            "specs/quantisation.yaml:306",
         ),
     ),
     "specs/quantisation.yaml:258",
@@ -1401,7 +1415,7 @@ MATMUL_INTEGER_TO_FLOAT = Property(
 )
 
 
-# specs/quantisation.yaml:306
+# specs/quantisation.yaml:308
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -1415,7 +1429,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:334
+# specs/quantisation.yaml:336
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return scaled_product(a, sa, za, b, sb, zb, sy, zy)
 
@@ -1439,7 +1453,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:338",
+            "specs/quantisation.yaml:340",
         ),
         Example(
             {
@@ -1455,7 +1469,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:339",
+            "specs/quantisation.yaml:341",
         ),
         Example(
             {
@@ -1471,7 +1485,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:340",
+            "specs/quantisation.yaml:342",
         ),
         Example(
             {
@@ -1487,7 +1501,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:341",
+            "specs/quantisation.yaml:343",
         ),
         Example(
             {
@@ -1503,7 +1517,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:342",
+            "specs/quantisation.yaml:344",
         ),
         Example(
             {
@@ -1519,7 +1533,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:343",
+            "specs/quantisation.yaml:345",
         ),
         Example(
             {
@@ -1535,7 +1549,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2,))},
             None,
-            "specs/quantisation.yaml:344",
+            "specs/quantisation.yaml:346",
         ),
         Example(
             {
@@ -1551,7 +1565,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:345",
+            "specs/quantisation.yaml:347",
         ),
         Example(
             {
@@ -1567,7 +1581,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(())},
             None,
-            "specs/quantisation.yaml:346",
+            "specs/quantisation.yaml:348",
         ),
         Example(
             {
@@ -1583,7 +1597,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:347",
+            "specs/quantisation.yaml:349",
         ),
         Example(
             {
@@ -1599,7 +1613,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:348",
+            "specs/quantisation.yaml:350",
         ),
         Example(
             {
@@ -1615,7 +1629,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:349",
+            "specs/quantisation.yaml:351",
         ),
         Example(
             {
@@ -1631,7 +1645,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:350",
+            "specs/quantisation.yaml:352",
         ),
         Example(
             {
@@ -1647,7 +1661,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:351",
+            "specs/quantisation.yaml:353",
         ),
         Example(
             {
@@ -1663,7 +1677,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:352",
+            "specs/quantisation.yaml:354",
         ),
         Example(
             {
@@ -1679,7 +1693,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((14, 16), (11, 11)))},
             None,
-            "specs/quantisation.yaml:353",
+            "specs/quantisation.yaml:355",
         ),
         Example(
             {
@@ -1695,21 +1709,21 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((127,),), dtype="i8")},
             None,
-            "specs/quantisation.yaml:356",
+            "specs/quantisation.yaml:358",
         ),
     ),
-    "specs/quantisation.yaml:306",
+    "specs/quantisation.yaml:308",
     asserts=(
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:35"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:37"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:38"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:321"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:323"),
     ),
-    reference_source="specs/quantisation.yaml:334",
+    reference_source="specs/quantisation.yaml:336",
 )
 
 
-# specs/quantisation.yaml:359
+# specs/quantisation.yaml:361
 def matmul_nbits_case(d: Draw) -> Case:
     rule = Rule("matmul_nbits")
     p = d.run("p")
@@ -1732,7 +1746,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:375
+# specs/quantisation.yaml:377
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -1762,7 +1776,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:414",
+            "specs/quantisation.yaml:416",
         ),
         Example(
             {
@@ -1775,28 +1789,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:415",
+            "specs/quantisation.yaml:417",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:416",
+            "specs/quantisation.yaml:418",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:417",
+            "specs/quantisation.yaml:419",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:418",
+            "specs/quantisation.yaml:420",
         ),
         Example(
             {
@@ -1808,22 +1822,22 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:419",
+            "specs/quantisation.yaml:421",
         ),
     ),
-    "specs/quantisation.yaml:359",
+    "specs/quantisation.yaml:361",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:368"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:370"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:369",
+            "specs/quantisation.yaml:371",
         ),
     ),
-    reference_source="specs/quantisation.yaml:375",
+    reference_source="specs/quantisation.yaml:377",
 )
 
 
-# specs/quantisation.yaml:422
+# specs/quantisation.yaml:424
 def unpack_nbits_case(d: Draw) -> Case:
     rule = Rule("unpack_nbits")
     n = d.dim("n")
@@ -1856,7 +1870,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:438
+# specs/quantisation.yaml:440
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -1876,7 +1890,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:440",
+            "specs/quantisation.yaml:442",
         ),
         Example(
             {
@@ -1889,7 +1903,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:442",
+            "specs/quantisation.yaml:444",
         ),
         Example(
             {
@@ -1901,7 +1915,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:444",
+            "specs/quantisation.yaml:446",
         ),
         Example(
             {
@@ -1913,28 +1927,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:445",
+            "specs/quantisation.yaml:447",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:446",
+            "specs/quantisation.yaml:448",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:447",
+            "specs/quantisation.yaml:449",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:448",
+            "specs/quantisation.yaml:450",
         ),
         Example(
             {
@@ -1946,14 +1960,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:449",
+            "specs/quantisation.yaml:451",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:451",
+            "specs/quantisation.yaml:453",
         ),
         Example(
             {
@@ -1965,14 +1979,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:452",
+            "specs/quantisation.yaml:454",
         ),
     ),
-    "specs/quantisation.yaml:422",
+    "specs/quantisation.yaml:424",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:429"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:430"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:431"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:431"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:432"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:433"),
     ),
-    reference_source="specs/quantisation.yaml:438",
+    reference_source="specs/quantisation.yaml:440",
 )
