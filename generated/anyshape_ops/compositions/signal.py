@@ -12,7 +12,7 @@ from anyshape import rules
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/signal.yaml:295
+# specs/signal.yaml:299
 def spectrum_of_steps_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -64,7 +64,7 @@ SPECTRUM_OF_STEPS = Composition(
 )
 
 
-# specs/signal.yaml:338
+# specs/signal.yaml:344
 def dft_of_rows_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -145,7 +145,7 @@ DFT_OF_ROWS = Composition(
 )
 
 
-# specs/signal.yaml:377
+# specs/signal.yaml:383
 def dft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -176,7 +176,7 @@ DFT = Composition(
 )
 
 
-# specs/signal.yaml:554
+# specs/signal.yaml:560
 def stft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

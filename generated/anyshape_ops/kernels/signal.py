@@ -177,7 +177,7 @@ def steps_of_signal_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/signal.yaml:178
+# specs/signal.yaml:180
 def steps_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
     w = bound.w
     b = bound.b
@@ -196,7 +196,7 @@ def steps_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[g, f, i, l, j],
             cast(x[g, f * step + i + count * j, l], eqs.dtypes["U"]) * cast(window[*(i + count * j,)], eqs.dtypes["U"]),
-            "specs/signal.yaml:193",
+            "specs/signal.yaml:195",
         )
     if rules.eq(len(w), 0):
         g = eqs.index("g", b)
@@ -207,11 +207,11 @@ def steps_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[g, f, i, l, j],
             cast(x[g, f * step + i + count * j, l], eqs.dtypes["U"]) * cast(window[*rules.Vec(())], eqs.dtypes["U"]),
-            "specs/signal.yaml:194",
+            "specs/signal.yaml:196",
         )
 
 
-# specs/signal.yaml:209
+# specs/signal.yaml:213
 def twiddle_factors_kernel(eqs: Equations, bound: Bound) -> None:
     size, inverse, rows, columns = bound.size, bound.inverse, bound.rows, bound.columns
     y = eqs.tensor("y")
@@ -220,7 +220,7 @@ def twiddle_factors_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["F"]),
-        "specs/signal.yaml:221",
+        "specs/signal.yaml:225",
     )
     si = eqs.scratch("si", eqs.dtypes["F"], rules.Vec((size,)))
     u = eqs.index("u", size)
@@ -228,46 +228,46 @@ def twiddle_factors_kernel(eqs: Equations, bound: Bound) -> None:
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["F"])
         * (1 if inverse else -1),
-        "specs/signal.yaml:222",
+        "specs/signal.yaml:226",
     )
     i, k = eqs.index("i", rows), eqs.index("k", columns)
-    eqs.define(y[i, 0, k], co[remainder(i * k, size)], "specs/signal.yaml:223")
+    eqs.define(y[i, 0, k], co[remainder(i * k, size)], "specs/signal.yaml:227")
     i, k = eqs.index("i", rows), eqs.index("k", columns)
-    eqs.define(y[i, 1, k], si[remainder(i * k, size)], "specs/signal.yaml:224")
+    eqs.define(y[i, 1, k], si[remainder(i * k, size)], "specs/signal.yaml:228")
 
 
-# specs/signal.yaml:240
+# specs/signal.yaml:244
 def sums_within_steps_kernel(eqs: Equations, bound: Bound) -> None:
     a, p, v, m, c, q = bound.a, bound.p, bound.v, bound.m, bound.c, bound.q
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
     g, i, e, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("e", v), eqs.index("k", m)
     eqs.define(
-        y[*g, i, e, k], reduce_("sum", [c, q], lambda l, j: x[*g, i, l, j] * table[l, j, e, k]), "specs/signal.yaml:245"
+        y[*g, i, e, k], reduce_("sum", [c, q], lambda l, j: x[*g, i, l, j] * table[l, j, e, k]), "specs/signal.yaml:249"
     )
 
 
-# specs/signal.yaml:251
+# specs/signal.yaml:255
 def times_twiddles_kernel(eqs: Equations, bound: Bound) -> None:
     a, p, m, real = bound.a, bound.p, bound.m, bound.real
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
     re = eqs.scratch("re", eqs.dtypes["F"], rules.Vec((*a, p, m)))
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(re[*g, i, k], x[*g, i, 0, k] * table[i, 0, k] - x[*g, i, 1, k] * table[i, 1, k], "specs/signal.yaml:258")
+    eqs.define(re[*g, i, k], x[*g, i, 0, k] * table[i, 0, k] - x[*g, i, 1, k] * table[i, 1, k], "specs/signal.yaml:262")
     im = eqs.scratch("im", eqs.dtypes["F"], rules.Vec((*a, p, m)))
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(im[*g, i, k], x[*g, i, 0, k] * table[i, 1, k] + x[*g, i, 1, k] * table[i, 0, k], "specs/signal.yaml:259")
+    eqs.define(im[*g, i, k], x[*g, i, 0, k] * table[i, 1, k] + x[*g, i, 1, k] * table[i, 0, k], "specs/signal.yaml:263")
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(y[*g, 0, i, 0, k], re[*g, i, k], "specs/signal.yaml:260")
+    eqs.define(y[*g, 0, i, 0, k], re[*g, i, k], "specs/signal.yaml:264")
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(y[*g, 1, i, 0, k], -im[*g, i, k], "specs/signal.yaml:261")
+    eqs.define(y[*g, 1, i, 0, k], -im[*g, i, k], "specs/signal.yaml:265")
     if not real:
         g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-        eqs.define(y[*g, 0, i, 1, k], im[*g, i, k], "specs/signal.yaml:263")
+        eqs.define(y[*g, 0, i, 1, k], im[*g, i, k], "specs/signal.yaml:267")
         g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-        eqs.define(y[*g, 1, i, 1, k], re[*g, i, k], "specs/signal.yaml:264")
+        eqs.define(y[*g, 1, i, 1, k], re[*g, i, k], "specs/signal.yaml:268")
 
 
-# specs/signal.yaml:273
+# specs/signal.yaml:277
 def sums_across_steps_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, v, q, d, p = bound.a, bound.m, bound.v, bound.q, bound.d, bound.p
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -275,19 +275,19 @@ def sums_across_steps_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*g, k, e, l],
         reduce_("sum", [d, p], lambda r, i: table[k, r, i, 0] * x[*g, r, i, e, l]),
-        "specs/signal.yaml:278",
+        "specs/signal.yaml:282",
     )
 
 
-# specs/signal.yaml:284
+# specs/signal.yaml:288
 def interleave_rows_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, q, v = bound.a, bound.m, bound.q, bound.v
     x, y = eqs.tensor("x"), eqs.tensor("y")
     g, k, l, e = eqs.indices("g", a), eqs.index("k", m), eqs.index("l", q), eqs.index("e", v)
-    eqs.define(y[*g, k * q + l, e], x[*g, k, e, l], "specs/signal.yaml:289")
+    eqs.define(y[*g, k * q + l, e], x[*g, k, e, l], "specs/signal.yaml:293")
 
 
-# specs/signal.yaml:424
+# specs/signal.yaml:430
 def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
     size = bound.size
     w = bound.w
@@ -302,22 +302,22 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:438",
+        "specs/signal.yaml:444",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:439",
+        "specs/signal.yaml:445",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((size,)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:440")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:446")
     if rules.eq(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:441")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:447")
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
         y[g, f, k, 0],
@@ -332,7 +332,7 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:443",
+        "specs/signal.yaml:449",
     )
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
@@ -350,11 +350,11 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:445",
+        "specs/signal.yaml:451",
     )
 
 
-# specs/signal.yaml:463
+# specs/signal.yaml:469
 def dft_matrix_kernel(eqs: Equations, bound: Bound) -> None:
     inverse = bound.inverse
     n = bound.n
@@ -377,51 +377,51 @@ def dft_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         cast(
             where(and_(inverse, and_(onesided, and_(gt(t, 0), lt(2 * t, size)))), lambda: 2, lambda: 1), eqs.dtypes["U"]
         ) / cast(many, eqs.dtypes["U"]),
-        "specs/signal.yaml:486",
+        "specs/signal.yaml:492",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((n,)))
     parts = eqs.scratch("parts", eqs.dtypes["U"], rules.Vec((n, channels, 1 if inverse and onesided else 2, m)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", n)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:487")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:493")
     if rules.eq(len(w), 0):
         t = eqs.index("t", n)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:488")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:494")
     co = eqs.scratch("co", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:489",
+        "specs/signal.yaml:495",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:490",
+        "specs/signal.yaml:496",
     )
     t, p, k = eqs.index("t", n), eqs.index("p", channels), eqs.index("k", m)
     eqs.define(
         parts[t, p, 0, k],
         win[t] * turned(p, 0, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-        "specs/signal.yaml:491",
+        "specs/signal.yaml:497",
     )
     if not (inverse and onesided):
         t, p, k = eqs.index("t", n), eqs.index("p", channels), eqs.index("k", m)
         eqs.define(
             parts[t, p, 1, k],
             win[t] * turned(p, 1, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-            "specs/signal.yaml:493",
+            "specs/signal.yaml:499",
         )
     t = eqs.index("t", n)
     p = eqs.index("p", channels)
     k = eqs.index("k", m)
     e = eqs.index("e", 1 if inverse and onesided else 2)
-    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:494")
+    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:500")
 
 
-# specs/signal.yaml:517
+# specs/signal.yaml:523
 def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
     b, f_extent, m, v, size, c, step = bound.b, bound.f_extent, bound.m, bound.v, bound.size, bound.c, bound.step
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -436,11 +436,11 @@ def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:525",
+        "specs/signal.yaml:531",
     )
 
 
-# specs/signal.yaml:539
+# specs/signal.yaml:545
 def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, v, n, size, c = bound.a, bound.m, bound.v, bound.n, bound.size, bound.c
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -456,11 +456,11 @@ def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:544",
+        "specs/signal.yaml:550",
     )
 
 
-# specs/signal.yaml:606
+# specs/signal.yaml:612
 def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
     bins = bound.bins
     dft_length = bound.dft_length
@@ -478,7 +478,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         at_[e],
         mel(lower[()])
         + cast(e, parse_dtype("f64")) * (mel(upper[()]) - mel(lower[()])) / cast(bins + 2, parse_dtype("f64")),
-        "specs/signal.yaml:623",
+        "specs/signal.yaml:629",
     )
     edge = eqs.scratch("edge", parse_dtype("f64"), rules.Vec((bins + 2,)))
     e = eqs.index("e", bins + 2)
@@ -489,7 +489,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             * 700
             * (exp(at_[e] / 2595 * log(cast(10, parse_dtype("f64")))) - 1) / cast(sample_rate, parse_dtype("f64"))
         ),
-        "specs/signal.yaml:624",
+        "specs/signal.yaml:630",
     )
     up = eqs.scratch("up", parse_dtype("f64"), rules.Vec((rule.floordiv(dft_length, 2) + 1, bins)))
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
@@ -505,7 +505,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
                 and_(eq(edge[i], edge[i + 1]), eq(cast(j, parse_dtype("f64")), edge[i])), lambda: 1, lambda: 0
             ),
         ),
-        "specs/signal.yaml:625",
+        "specs/signal.yaml:631",
     )
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
     eqs.define(
@@ -518,5 +518,5 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             to,
         ),
-        "specs/signal.yaml:628",
+        "specs/signal.yaml:634",
     )

@@ -14,7 +14,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/signal.yaml:402
+# specs/signal.yaml:408
 def dft_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dft(
@@ -28,7 +28,7 @@ def dft_17(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:403
+# specs/signal.yaml:409
 def dft_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dft(
@@ -42,7 +42,7 @@ def dft_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:590
+# specs/signal.yaml:596
 def stft_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.stft(
@@ -56,7 +56,7 @@ def stft_17(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:634
+# specs/signal.yaml:640
 def mel_weight_matrix_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mel_weight_matrix(

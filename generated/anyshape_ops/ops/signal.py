@@ -124,7 +124,7 @@ DYN_STEPS_OF_SIGNAL = OpDef(
     source="specs/signal.yaml:145",
 )
 
-# specs/signal.yaml:178
+# specs/signal.yaml:180
 STATIC_STEPS_OF_PARTS = OpDef(
     name="steps_of_parts",
     variant="static",
@@ -146,7 +146,7 @@ STATIC_STEPS_OF_PARTS = OpDef(
         "The samples of the parts of a signal that start every so many samples, each times a window, by "
         "remainder as in steps_of_signal."
     ),
-    source="specs/signal.yaml:178",
+    source="specs/signal.yaml:180",
 )
 DYN_STEPS_OF_PARTS = OpDef(
     name="steps_of_parts",
@@ -169,10 +169,10 @@ DYN_STEPS_OF_PARTS = OpDef(
         "The samples of the parts of a signal that start every so many samples, each times a window, by "
         "remainder as in steps_of_signal."
     ),
-    source="specs/signal.yaml:178",
+    source="specs/signal.yaml:180",
 )
 
-# specs/signal.yaml:209
+# specs/signal.yaml:213
 STATIC_TWIDDLE_FACTORS = OpDef(
     name="twiddle_factors",
     variant="static",
@@ -188,7 +188,7 @@ STATIC_TWIDDLE_FACTORS = OpDef(
     relation=relations.twiddle_factors_relation,
     kernel=kernels.twiddle_factors_kernel,
     summary="Cosine and sine of row times column parts of the circle, clockwise without `inverse`.",
-    source="specs/signal.yaml:209",
+    source="specs/signal.yaml:213",
 )
 DYN_TWIDDLE_FACTORS = OpDef(
     name="twiddle_factors",
@@ -205,11 +205,11 @@ DYN_TWIDDLE_FACTORS = OpDef(
     relation=relations.twiddle_factors_relation,
     kernel=kernels.twiddle_factors_kernel,
     summary="Cosine and sine of row times column parts of the circle, clockwise without `inverse`.",
-    source="specs/signal.yaml:209",
+    source="specs/signal.yaml:213",
     shaping=("rows", "columns"),
 )
 
-# specs/signal.yaml:240
+# specs/signal.yaml:244
 # sums_within_steps: no dyn variant, it has no parameters
 SUMS_WITHIN_STEPS = OpDef(
     name="sums_within_steps",
@@ -224,10 +224,10 @@ SUMS_WITHIN_STEPS = OpDef(
     relation=relations.sums_within_steps_relation,
     kernel=kernels.sums_within_steps_kernel,
     summary="The sums of the samples of one remainder, each times what a table has for it.",
-    source="specs/signal.yaml:240",
+    source="specs/signal.yaml:244",
 )
 
-# specs/signal.yaml:251
+# specs/signal.yaml:255
 # times_twiddles: no dyn variant, it has no parameters that are operands
 TIMES_TWIDDLES = OpDef(
     name="times_twiddles",
@@ -245,10 +245,10 @@ TIMES_TWIDDLES = OpDef(
         "Complex numbers times those of a table, and behind them the same times the imaginary unit; with "
         "`real`, their real parts only."
     ),
-    source="specs/signal.yaml:251",
+    source="specs/signal.yaml:255",
 )
 
-# specs/signal.yaml:273
+# specs/signal.yaml:277
 # sums_across_steps: no dyn variant, it has no parameters
 SUMS_ACROSS_STEPS = OpDef(
     name="sums_across_steps",
@@ -266,10 +266,10 @@ SUMS_ACROSS_STEPS = OpDef(
         "The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a"
         " table has for it."
     ),
-    source="specs/signal.yaml:273",
+    source="specs/signal.yaml:277",
 )
 
-# specs/signal.yaml:284
+# specs/signal.yaml:288
 # interleave_rows: no dyn variant, it has no parameters
 INTERLEAVE_ROWS = OpDef(
     name="interleave_rows",
@@ -281,11 +281,11 @@ INTERLEAVE_ROWS = OpDef(
     relation=relations.interleave_rows_relation,
     kernel=kernels.interleave_rows_kernel,
     summary="Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.",
-    source="specs/signal.yaml:284",
+    source="specs/signal.yaml:288",
     moves=("F",),
 )
 
-# specs/signal.yaml:295
+# specs/signal.yaml:299
 # spectrum_of_steps: no dyn variant, it has no parameters that are operands
 SPECTRUM_OF_STEPS = OpDef(
     name="spectrum_of_steps",
@@ -303,11 +303,11 @@ SPECTRUM_OF_STEPS = OpDef(
         "The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms "
         "of q samples and q of p."
     ),
-    source="specs/signal.yaml:295",
+    source="specs/signal.yaml:299",
     traits=("finite",),
 )
 
-# specs/signal.yaml:338
+# specs/signal.yaml:344
 STATIC_DFT_OF_ROWS = OpDef(
     name="dft_of_rows",
     variant="static",
@@ -323,7 +323,7 @@ STATIC_DFT_OF_ROWS = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT_OF_ROWS,
     summary="What dft gives along the last axis but one, in the form that takes the least time for the length.",
-    source="specs/signal.yaml:338",
+    source="specs/signal.yaml:344",
     traits=("finite",),
 )
 DYN_DFT_OF_ROWS = OpDef(
@@ -341,11 +341,11 @@ DYN_DFT_OF_ROWS = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT_OF_ROWS,
     summary="What dft gives along the last axis but one, in the form that takes the least time for the length.",
-    source="specs/signal.yaml:338",
+    source="specs/signal.yaml:344",
     traits=("finite",),
 )
 
-# specs/signal.yaml:377
+# specs/signal.yaml:383
 STATIC_DFT = OpDef(
     name="dft",
     variant="static",
@@ -362,7 +362,7 @@ STATIC_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:377",
+    source="specs/signal.yaml:383",
     traits=("finite",),
 )
 DYN_DFT = OpDef(
@@ -381,11 +381,11 @@ DYN_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:377",
+    source="specs/signal.yaml:383",
     traits=("finite",),
 )
 
-# specs/signal.yaml:424
+# specs/signal.yaml:430
 STATIC_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
     variant="static",
@@ -404,7 +404,7 @@ STATIC_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:424",
+    source="specs/signal.yaml:430",
 )
 DYN_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
@@ -424,10 +424,10 @@ DYN_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:424",
+    source="specs/signal.yaml:430",
 )
 
-# specs/signal.yaml:463
+# specs/signal.yaml:469
 STATIC_DFT_MATRIX = OpDef(
     name="dft_matrix",
     variant="static",
@@ -447,7 +447,7 @@ STATIC_DFT_MATRIX = OpDef(
         "What the real and the imaginary part of each sample, times a window, give to a discrete Fourier "
         "transform or its inverse."
     ),
-    source="specs/signal.yaml:463",
+    source="specs/signal.yaml:469",
 )
 DYN_DFT_MATRIX = OpDef(
     name="dft_matrix",
@@ -468,10 +468,10 @@ DYN_DFT_MATRIX = OpDef(
         "What the real and the imaginary part of each sample, times a window, give to a discrete Fourier "
         "transform or its inverse."
     ),
-    source="specs/signal.yaml:463",
+    source="specs/signal.yaml:469",
 )
 
-# specs/signal.yaml:517
+# specs/signal.yaml:523
 STATIC_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
     variant="static",
@@ -489,7 +489,7 @@ STATIC_SUMS_OF_PARTS = OpDef(
         "The sums of the parts of a signal that start every so many samples, each sample times what a table "
         "has for it."
     ),
-    source="specs/signal.yaml:517",
+    source="specs/signal.yaml:523",
 )
 DYN_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
@@ -508,10 +508,10 @@ DYN_SUMS_OF_PARTS = OpDef(
         "The sums of the parts of a signal that start every so many samples, each sample times what a table "
         "has for it."
     ),
-    source="specs/signal.yaml:517",
+    source="specs/signal.yaml:523",
 )
 
-# specs/signal.yaml:539
+# specs/signal.yaml:545
 # sums_of_samples: no dyn variant, it has no parameters
 SUMS_OF_SAMPLES = OpDef(
     name="sums_of_samples",
@@ -529,10 +529,10 @@ SUMS_OF_SAMPLES = OpDef(
     summary=(
         "The sums of the samples of a signal, each times what a table has for it, as many as there are in " "both."
     ),
-    source="specs/signal.yaml:539",
+    source="specs/signal.yaml:545",
 )
 
-# specs/signal.yaml:554
+# specs/signal.yaml:560
 STATIC_STFT = OpDef(
     name="stft",
     variant="static",
@@ -554,7 +554,7 @@ STATIC_STFT = OpDef(
         "The discrete Fourier transforms of the parts of a signal that start every so many samples, each "
         "times a window."
     ),
-    source="specs/signal.yaml:554",
+    source="specs/signal.yaml:560",
     traits=("finite",),
 )
 DYN_STFT = OpDef(
@@ -578,11 +578,11 @@ DYN_STFT = OpDef(
         "The discrete Fourier transforms of the parts of a signal that start every so many samples, each "
         "times a window."
     ),
-    source="specs/signal.yaml:554",
+    source="specs/signal.yaml:560",
     traits=("finite",),
 )
 
-# specs/signal.yaml:606
+# specs/signal.yaml:612
 STATIC_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
     variant="static",
@@ -603,7 +603,7 @@ STATIC_MEL_WEIGHT_MATRIX = OpDef(
     summary=(
         "Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column " "per band."
     ),
-    source="specs/signal.yaml:606",
+    source="specs/signal.yaml:612",
 )
 DYN_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
@@ -625,5 +625,5 @@ DYN_MEL_WEIGHT_MATRIX = OpDef(
     summary=(
         "Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column " "per band."
     ),
-    source="specs/signal.yaml:606",
+    source="specs/signal.yaml:612",
 )

@@ -297,14 +297,20 @@ STEPS_OF_SIGNAL = Property(
             "specs/signal.yaml:170",
         ),
         Example(
-            {"x": Given((2, 6, 3))}, {"each": 2, "length": 6}, {}, "neither real nor complex", "specs/signal.yaml:172"
+            {"x": Given((1, 2, 1))}, {"each": 1, "length": 2}, {"y": Given((1, 2, 1, 1))}, None, "specs/signal.yaml:172"
         ),
         Example(
-            {"x": Given((2, 6, 0))}, {"each": 2, "length": 6}, {}, "neither real nor complex", "specs/signal.yaml:173"
+            {"x": Given((1, 2, 1))}, {"each": 2, "length": 0}, {"y": Given((1, 0, 1, 2))}, None, "specs/signal.yaml:173"
         ),
-        Example({"x": Given((2, 6, 1))}, {"each": 4, "length": 6}, {}, "of each remainder", "specs/signal.yaml:174"),
-        Example({"x": Given((2, 6, 1))}, {"each": 0, "length": 6}, {}, "of each remainder", "specs/signal.yaml:175"),
-        Example({"x": Given((2, 6, 1))}, {"each": 2, "length": -2}, {}, "of each remainder", "specs/signal.yaml:176"),
+        Example(
+            {"x": Given((2, 6, 3))}, {"each": 2, "length": 6}, {}, "neither real nor complex", "specs/signal.yaml:174"
+        ),
+        Example(
+            {"x": Given((2, 6, 0))}, {"each": 2, "length": 6}, {}, "neither real nor complex", "specs/signal.yaml:175"
+        ),
+        Example({"x": Given((2, 6, 1))}, {"each": 4, "length": 6}, {}, "of each remainder", "specs/signal.yaml:176"),
+        Example({"x": Given((2, 6, 1))}, {"each": 0, "length": 6}, {}, "of each remainder", "specs/signal.yaml:177"),
+        Example({"x": Given((2, 6, 1))}, {"each": 2, "length": -2}, {}, "of each remainder", "specs/signal.yaml:178"),
     ),
     "specs/signal.yaml:145",
     asserts=(
@@ -315,7 +321,7 @@ STEPS_OF_SIGNAL = Property(
 )
 
 
-# specs/signal.yaml:178
+# specs/signal.yaml:180
 def steps_of_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
@@ -331,7 +337,7 @@ def steps_of_parts_case(d: Draw) -> Case:
     return Case({"x": Vec((b, n, c)), "window": d.default(w)}, {"step": step, "size": size, "each": each})
 
 
-# specs/signal.yaml:196
+# specs/signal.yaml:198
 def steps_of_parts_reference(x: Any, window: Any, step: Any, size: Any, each: Any) -> Any:
     return stepped(
         np.stack(
@@ -354,7 +360,7 @@ STEPS_OF_PARTS = Property(
             {"step": 2, "size": 4, "each": 2},
             {"y": Given((2, 3, 2, 2, 2))},
             None,
-            "specs/signal.yaml:199",
+            "specs/signal.yaml:201",
         ),
         Example(
             {
@@ -364,42 +370,56 @@ STEPS_OF_PARTS = Property(
             {"step": 1, "size": 4, "each": 2},
             {"y": Given(value=(((((1.0, 300.0),), ((20.0, 4000.0),)), (((2.0, 400.0),), ((30.0, 5000.0),))),))},
             None,
-            "specs/signal.yaml:200",
+            "specs/signal.yaml:202",
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 0, "size": 4, "each": 2}, {}, "cannot take parts", "specs/signal.yaml:202"
+            {"x": Given((1, 3, 1))},
+            {"step": 1, "size": 1, "each": 1},
+            {"y": Given((1, 3, 1, 1, 1))},
+            None,
+            "specs/signal.yaml:204",
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 1, "size": 9, "each": 3}, {}, "cannot take parts", "specs/signal.yaml:203"
+            {"x": Given((1, 4, 1))},
+            {"step": 1, "size": 4, "each": 2},
+            {"y": Given((1, 1, 2, 1, 2))},
+            None,
+            "specs/signal.yaml:205",
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 1, "size": 0, "each": 3}, {}, "cannot take parts", "specs/signal.yaml:204"
+            {"x": Given((2, 8, 1))}, {"step": 0, "size": 4, "each": 2}, {}, "cannot take parts", "specs/signal.yaml:206"
+        ),
+        Example(
+            {"x": Given((2, 8, 1))}, {"step": 1, "size": 9, "each": 3}, {}, "cannot take parts", "specs/signal.yaml:207"
+        ),
+        Example(
+            {"x": Given((2, 8, 1))}, {"step": 1, "size": 0, "each": 3}, {}, "cannot take parts", "specs/signal.yaml:208"
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 1, "size": 4, "each": 2},
             {},
             "a window of",
-            "specs/signal.yaml:205",
+            "specs/signal.yaml:209",
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 1, "size": 4, "each": 3}, {}, "of each remainder", "specs/signal.yaml:206"
+            {"x": Given((2, 8, 1))}, {"step": 1, "size": 4, "each": 3}, {}, "of each remainder", "specs/signal.yaml:210"
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 1, "size": 4, "each": 0}, {}, "of each remainder", "specs/signal.yaml:207"
+            {"x": Given((2, 8, 1))}, {"step": 1, "size": 4, "each": 0}, {}, "of each remainder", "specs/signal.yaml:211"
         ),
     ),
-    "specs/signal.yaml:178",
+    "specs/signal.yaml:180",
     asserts=(
-        Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:188"),
-        Refusal(r"a window of .* for parts of .* samples", "specs/signal.yaml:189"),
-        Refusal(r".* samples, .* of each remainder", "specs/signal.yaml:190"),
+        Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:190"),
+        Refusal(r"a window of .* for parts of .* samples", "specs/signal.yaml:191"),
+        Refusal(r".* samples, .* of each remainder", "specs/signal.yaml:192"),
     ),
-    reference_source="specs/signal.yaml:196",
+    reference_source="specs/signal.yaml:198",
 )
 
 
-# specs/signal.yaml:209
+# specs/signal.yaml:213
 def twiddle_factors_case(d: Draw) -> Case:
     rows = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     columns = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -408,7 +428,7 @@ def twiddle_factors_case(d: Draw) -> Case:
     return Case({"like": Vec(())}, {"rows": rows, "columns": columns, "size": size, "inverse": d.default(inverse)})
 
 
-# specs/signal.yaml:226
+# specs/signal.yaml:230
 def twiddle_factors_reference(like: Any, rows: Any, columns: Any, size: Any, inverse: Any) -> Any:
     return (lambda z: np.stack([z.real, z.imag], 1).astype(like.dtype))(
         np.exp((2j if inverse else -2j) * np.pi / size * (np.arange(rows)[:, None] * np.arange(columns) % size))
@@ -425,54 +445,54 @@ TWIDDLE_FACTORS = Property(
             {"rows": 2, "columns": 3, "size": 6},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/signal.yaml:229",
+            "specs/signal.yaml:233",
         ),
         Example(
             {"like": Given(value=0.0)},
             {"rows": 2, "columns": 2, "size": 6},
             {"y": Given(value=(((1.0, 1.0), (0.0, 0.0)), ((1.0, 0.5), (0.0, -0.8660254))))},
             None,
-            "specs/signal.yaml:230",
+            "specs/signal.yaml:234",
         ),
         Example(
             {"like": Given(value=0.0)},
             {"rows": 2, "columns": 2, "size": 6, "inverse": True},
             {"y": Given(value=(((1.0, 1.0), (0.0, 0.0)), ((1.0, 0.5), (0.0, 0.8660254))))},
             None,
-            "specs/signal.yaml:231",
+            "specs/signal.yaml:235",
         ),
         Example(
             {"like": Given(value=0.0)},
             {"rows": 1, "columns": 2, "size": 1},
             {"y": Given(value=(((1.0, 1.0), (0.0, 0.0)),))},
             None,
-            "specs/signal.yaml:233",
+            "specs/signal.yaml:237",
         ),
         Example(
             {"like": Given(())},
             {"rows": 0, "columns": 2, "size": 3},
             {"y": Given((0, 2, 2))},
             None,
-            "specs/signal.yaml:234",
+            "specs/signal.yaml:238",
         ),
         Example(
             {"like": Given(())},
             {"rows": 2, "columns": 0, "size": 3},
             {"y": Given((2, 2, 0))},
             None,
-            "specs/signal.yaml:235",
+            "specs/signal.yaml:239",
         ),
-        Example({"like": Given(())}, {"rows": 2, "columns": 2, "size": 0}, {}, "turns of", "specs/signal.yaml:236"),
-        Example({"like": Given(())}, {"rows": -1, "columns": 2, "size": 4}, {}, "turns of", "specs/signal.yaml:237"),
-        Example({"like": Given(())}, {"rows": 2, "columns": -1, "size": 4}, {}, "turns of", "specs/signal.yaml:238"),
+        Example({"like": Given(())}, {"rows": 2, "columns": 2, "size": 0}, {}, "turns of", "specs/signal.yaml:240"),
+        Example({"like": Given(())}, {"rows": -1, "columns": 2, "size": 4}, {}, "turns of", "specs/signal.yaml:241"),
+        Example({"like": Given(())}, {"rows": 2, "columns": -1, "size": 4}, {}, "turns of", "specs/signal.yaml:242"),
     ),
-    "specs/signal.yaml:209",
-    asserts=(Refusal(r"turns of .* rows and .* columns in .* parts", "specs/signal.yaml:219"),),
-    reference_source="specs/signal.yaml:226",
+    "specs/signal.yaml:213",
+    asserts=(Refusal(r"turns of .* rows and .* columns in .* parts", "specs/signal.yaml:223"),),
+    reference_source="specs/signal.yaml:230",
 )
 
 
-# specs/signal.yaml:240
+# specs/signal.yaml:244
 def sums_within_steps_case(d: Draw) -> Case:
     a = d.run("a")
     p = d.dim("p")
@@ -483,7 +503,7 @@ def sums_within_steps_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, p, c, q)), "table": Vec((c, q, v, m))}, {})
 
 
-# specs/signal.yaml:246
+# specs/signal.yaml:250
 def sums_within_steps_reference(x: Any, table: Any) -> Any:
     return np.einsum("...ilj,ljek->...iek", x, table)
 
@@ -498,22 +518,22 @@ SUMS_WITHIN_STEPS = Property(
             {},
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/signal.yaml:248",
+            "specs/signal.yaml:252",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "table": Given(value=((((3.0,),), ((5.0,),)),))},
             {},
             {"y": Given(value=(((13.0,),),))},
             None,
-            "specs/signal.yaml:249",
+            "specs/signal.yaml:253",
         ),
     ),
-    "specs/signal.yaml:240",
-    reference_source="specs/signal.yaml:246",
+    "specs/signal.yaml:244",
+    reference_source="specs/signal.yaml:250",
 )
 
 
-# specs/signal.yaml:251
+# specs/signal.yaml:255
 def times_twiddles_case(d: Draw) -> Case:
     a = d.run("a")
     p = d.dim("p")
@@ -522,7 +542,7 @@ def times_twiddles_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, p, 2, m)), "table": Vec((p, 2, m))}, {"real": d.default(real)})
 
 
-# specs/signal.yaml:266
+# specs/signal.yaml:270
 def times_twiddles_reference(x: Any, table: Any, real: Any) -> Any:
     return (lambda re, im: np.stack([np.stack([re, im], -2), np.stack([-im, re], -2)], -4)[..., :1 if real else 2, :])(
         x[..., 0, :] * table[:, 0] - x[..., 1, :] * table[:, 1], x[..., 0, :] * table[:, 1] + x[..., 1, :] * table[:, 0]
@@ -539,29 +559,29 @@ TIMES_TWIDDLES = Property(
             {},
             {"y": Given((3, 2, 2, 2, 4))},
             None,
-            "specs/signal.yaml:269",
+            "specs/signal.yaml:273",
         ),
         Example(
             {"x": Given((3, 2, 2, 4)), "table": Given((2, 2, 4))},
             {"real": True},
             {"y": Given((3, 2, 2, 1, 4))},
             None,
-            "specs/signal.yaml:270",
+            "specs/signal.yaml:274",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),)), "table": Given(value=(((3.0,), (4.0,)),))},
             {},
             {"y": Given(value=((((-5.0,), (10.0,)),), (((-10.0,), (-5.0,)),)))},
             None,
-            "specs/signal.yaml:271",
+            "specs/signal.yaml:275",
         ),
     ),
-    "specs/signal.yaml:251",
-    reference_source="specs/signal.yaml:266",
+    "specs/signal.yaml:255",
+    reference_source="specs/signal.yaml:270",
 )
 
 
-# specs/signal.yaml:273
+# specs/signal.yaml:277
 def sums_across_steps_case(d: Draw) -> Case:
     a = d.run("a")
     d_ = d.dim("d")
@@ -572,7 +592,7 @@ def sums_across_steps_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, d_, p, v, q)), "table": Vec((m, d_, p, 1))}, {})
 
 
-# specs/signal.yaml:279
+# specs/signal.yaml:283
 def sums_across_steps_reference(x: Any, table: Any) -> Any:
     return np.einsum("mrpo,...rpeq->...meq", table, x)
 
@@ -587,22 +607,22 @@ SUMS_ACROSS_STEPS = Property(
             {},
             {"y": Given((2, 5, 2, 4))},
             None,
-            "specs/signal.yaml:281",
+            "specs/signal.yaml:285",
         ),
         Example(
             {"x": Given(value=((((1.0,),),), (((2.0,),),))), "table": Given(value=((((3.0,),), ((5.0,),)),))},
             {},
             {"y": Given(value=(((13.0,),),))},
             None,
-            "specs/signal.yaml:282",
+            "specs/signal.yaml:286",
         ),
     ),
-    "specs/signal.yaml:273",
-    reference_source="specs/signal.yaml:279",
+    "specs/signal.yaml:277",
+    reference_source="specs/signal.yaml:283",
 )
 
 
-# specs/signal.yaml:284
+# specs/signal.yaml:288
 def interleave_rows_case(d: Draw) -> Case:
     a = d.run("a")
     m = d.dim("m")
@@ -611,7 +631,7 @@ def interleave_rows_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, m, v, q))}, {})
 
 
-# specs/signal.yaml:290
+# specs/signal.yaml:294
 def interleave_rows_reference(x: Any) -> Any:
     return np.swapaxes(x, -1, -2).reshape(*x.shape[:-3], x.shape[-3] * x.shape[-1], x.shape[-2])
 
@@ -621,21 +641,21 @@ INTERLEAVE_ROWS = Property(
     interleave_rows_case,
     interleave_rows_reference,
     (
-        Example({"x": Given((2, 3, 2, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:292"),
+        Example({"x": Given((2, 3, 2, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:296"),
         Example(
             {"x": Given(value=(((1.0, 2.0), (3.0, 4.0)),))},
             {},
             {"y": Given(value=((1.0, 3.0), (2.0, 4.0)))},
             None,
-            "specs/signal.yaml:293",
+            "specs/signal.yaml:297",
         ),
     ),
-    "specs/signal.yaml:284",
-    reference_source="specs/signal.yaml:290",
+    "specs/signal.yaml:288",
+    reference_source="specs/signal.yaml:294",
 )
 
 
-# specs/signal.yaml:295
+# specs/signal.yaml:299
 def spectrum_of_steps_case(d: Draw) -> Case:
     a = d.run("a")
     p = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("p"))
@@ -646,7 +666,7 @@ def spectrum_of_steps_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, p, c, q))}, {"onesided": d.default(onesided), "inverse": d.default(inverse)})
 
 
-# specs/signal.yaml:323
+# specs/signal.yaml:327
 def spectrum_of_steps_reference(x: Any, onesided: Any, inverse: Any) -> Any:
     return (
         lambda v: spectrum(v, -2, v.shape[-2], inverse, False)[
@@ -660,37 +680,39 @@ SPECTRUM_OF_STEPS = Property(
     spectrum_of_steps_case,
     spectrum_of_steps_reference,
     (
-        Example({"x": Given((2, 3, 1, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:327"),
-        Example({"x": Given((2, 3, 2, 4))}, {"inverse": True}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:328"),
-        Example({"x": Given((2, 3, 1, 4))}, {"onesided": True}, {"y": Given((2, 7, 2))}, None, "specs/signal.yaml:329"),
+        Example({"x": Given((2, 3, 1, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:331"),
+        Example({"x": Given((2, 3, 2, 4))}, {"inverse": True}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:332"),
+        Example({"x": Given((2, 3, 1, 4))}, {"onesided": True}, {"y": Given((2, 7, 2))}, None, "specs/signal.yaml:333"),
         Example(
             {"x": Given((2, 3, 2, 4))},
             {"onesided": True, "inverse": True},
             {"y": Given((2, 12, 1))},
             None,
-            "specs/signal.yaml:330",
+            "specs/signal.yaml:334",
         ),
+        Example({"x": Given((1, 1, 2, 3))}, {}, {"y": Given((1, 3, 2))}, None, "specs/signal.yaml:335"),
+        Example({"x": Given((1, 3, 2, 1))}, {}, {"y": Given((1, 3, 2))}, None, "specs/signal.yaml:336"),
         Example(
             {"x": Given(value=(((10.0, 3.0), (0.0, 0.0)), ((1.0, 1.0), (2.0, -2.0))))},
             {"onesided": True, "inverse": True},
             {"y": Given(value=((3.75,), (0.75,), (2.75,), (2.75,)))},
             None,
-            "specs/signal.yaml:331",
+            "specs/signal.yaml:337",
         ),
-        Example({"x": Given((2, 3, 3, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:333"),
-        Example({"x": Given((2, 3, 0, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:334"),
-        Example({"x": Given((2, 0, 1, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:335"),
-        Example({"x": Given((2, 3, 1, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:336"),
+        Example({"x": Given((2, 3, 3, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:339"),
+        Example({"x": Given((2, 3, 0, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:340"),
+        Example({"x": Given((2, 0, 1, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:341"),
+        Example({"x": Given((2, 3, 1, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:342"),
     ),
-    "specs/signal.yaml:295",
+    "specs/signal.yaml:299",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* times .*", "specs/signal.yaml:304"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* times .*", "specs/signal.yaml:308"),
     ),
-    reference_source="specs/signal.yaml:323",
+    reference_source="specs/signal.yaml:327",
 )
 
 
-# specs/signal.yaml:338
+# specs/signal.yaml:344
 def dft_of_rows_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -704,7 +726,7 @@ def dft_of_rows_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:366
+# specs/signal.yaml:372
 def dft_of_rows_reference(x: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, -2, length, inverse, onesided)
 
@@ -714,36 +736,36 @@ DFT_OF_ROWS = Property(
     dft_of_rows_case,
     dft_of_rows_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:368"),
-        Example({"x": Given((2, 140, 1))}, {"onesided": True}, {"y": Given((2, 71, 2))}, None, "specs/signal.yaml:369"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:374"),
+        Example({"x": Given((2, 140, 1))}, {"onesided": True}, {"y": Given((2, 71, 2))}, None, "specs/signal.yaml:375"),
         Example(
             {"x": Given((2, 71, 2))},
             {"onesided": True, "inverse": True},
             {"y": Given((2, 140, 1))},
             None,
-            "specs/signal.yaml:370",
+            "specs/signal.yaml:376",
         ),
-        Example({"x": Given((130, 2))}, {"length": 131}, {"y": Given((131, 2))}, None, "specs/signal.yaml:371"),
+        Example({"x": Given((130, 2))}, {"length": 131}, {"y": Given((131, 2))}, None, "specs/signal.yaml:377"),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:372",
+            "specs/signal.yaml:378",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:373"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:374"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:375"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:379"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:380"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:381"),
     ),
-    "specs/signal.yaml:338",
+    "specs/signal.yaml:344",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:348"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:354"),
     ),
-    reference_source="specs/signal.yaml:366",
+    reference_source="specs/signal.yaml:372",
 )
 
 
-# specs/signal.yaml:377
+# specs/signal.yaml:383
 def dft_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -764,7 +786,7 @@ def dft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:399
+# specs/signal.yaml:405
 def dft_reference(x: Any, axis: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, axis, length, inverse, onesided)
 
@@ -774,91 +796,91 @@ DFT = Property(
     dft_case,
     dft_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:405"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:411"),
         Example(
             {"x": Given((6, 3, 2))},
             {"axis": 0, "length": 4, "inverse": True},
             {"y": Given((4, 3, 2))},
             None,
-            "specs/signal.yaml:406",
+            "specs/signal.yaml:412",
         ),
         Example(
             {"x": Given((2, 5, 1))},
             {"axis": 1, "onesided": True, "length": 7},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:407",
+            "specs/signal.yaml:413",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True},
             {"y": Given((2, 6, 1))},
             None,
-            "specs/signal.yaml:408",
+            "specs/signal.yaml:414",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True, "length": 5},
             {"y": Given((2, 5, 1))},
             None,
-            "specs/signal.yaml:409",
+            "specs/signal.yaml:415",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:410",
+            "specs/signal.yaml:416",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "inverse": True},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:411",
+            "specs/signal.yaml:417",
         ),
-        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:412"),
+        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:418"),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, -1.0), (0.0, 5.0)))},
             {},
             {"y": Given(value=((4.0, 6.0), (-5.696152423, -2.598076211), (4.696152423, 2.598076211)))},
             None,
-            "specs/signal.yaml:413",
+            "specs/signal.yaml:419",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True},
             {"y": Given(value=((2.666666667, 0.0), (-0.833333333, -0.288675135), (-0.833333333, 0.288675135)))},
             None,
-            "specs/signal.yaml:415",
+            "specs/signal.yaml:421",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True, "onesided": True},
             {"y": Given(value=((2.75,), (-0.75,), (-0.25,), (-0.75,)))},
             None,
-            "specs/signal.yaml:417",
+            "specs/signal.yaml:423",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:418"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:419"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:420"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:424"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:425"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:426"),
         Example(
             {"x": Given(value=((1.0,), (3.0,)))},
             {"inverse": True, "length": 3},
             {"y": Given(value=((1.333333333, 0.0), (-0.166666667, 0.866025404), (-0.166666667, -0.866025404)))},
             None,
-            "specs/signal.yaml:421",
+            "specs/signal.yaml:427",
         ),
     ),
-    "specs/signal.yaml:377",
+    "specs/signal.yaml:383",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:388"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:394"),
     ),
-    reference_source="specs/signal.yaml:399",
+    reference_source="specs/signal.yaml:405",
 )
 
 
-# specs/signal.yaml:424
+# specs/signal.yaml:430
 def stft_of_long_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -873,7 +895,7 @@ def stft_of_long_parts_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:447
+# specs/signal.yaml:453
 def stft_of_long_parts_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -884,69 +906,69 @@ STFT_OF_LONG_PARTS = Property(
     stft_of_long_parts_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:449"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:455"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:450",
+            "specs/signal.yaml:456",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:451"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:457"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:452",
+            "specs/signal.yaml:458",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:453",
+            "specs/signal.yaml:459",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:454",
+            "specs/signal.yaml:460",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:455",
+            "specs/signal.yaml:461",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:456",
+            "specs/signal.yaml:462",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:457"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:458"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:459"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:460"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:461"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:463"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:464"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:465"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:466"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:467"),
     ),
-    "specs/signal.yaml:424",
+    "specs/signal.yaml:430",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:435",
+            "specs/signal.yaml:441",
         ),
     ),
-    reference_source="specs/signal.yaml:447",
+    reference_source="specs/signal.yaml:453",
 )
 
 
-# specs/signal.yaml:463
+# specs/signal.yaml:469
 def dft_matrix_case(d: Draw) -> Case:
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
     w = d.mostly(
@@ -961,7 +983,7 @@ def dft_matrix_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:495
+# specs/signal.yaml:501
 def dft_matrix_reference(window: Any, size: Any, channels: Any, onesided: Any, inverse: Any) -> Any:
     return wave_table(window, size, channels, onesided, inverse)
 
@@ -971,7 +993,7 @@ DFT_MATRIX = Property(
     dft_matrix_case,
     dft_matrix_reference,
     (
-        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:497"),
+        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:503"),
         Example(
             {"window": Given(value=(1.0, 0.5, 0.5))},
             {"size": 3},
@@ -985,14 +1007,14 @@ DFT_MATRIX = Property(
                 )
             },
             None,
-            "specs/signal.yaml:498",
+            "specs/signal.yaml:504",
         ),
         Example(
             {"window": Given((4,))},
             {"size": 4, "channels": 2, "onesided": False},
             {"y": Given((4, 2, 4, 2))},
             None,
-            "specs/signal.yaml:500",
+            "specs/signal.yaml:506",
         ),
         Example(
             {"window": Given(value=1.0)},
@@ -1016,21 +1038,21 @@ DFT_MATRIX = Property(
                 )
             },
             None,
-            "specs/signal.yaml:501",
+            "specs/signal.yaml:507",
         ),
         Example(
             {"window": Given(value=(3.0, 6.0, 9.0))},
             {"size": 3, "channels": 2, "onesided": False, "inverse": True},
             {"y": Given((3, 2, 3, 2))},
             None,
-            "specs/signal.yaml:507",
+            "specs/signal.yaml:513",
         ),
         Example(
             {"window": Given(value=(inf,))},
             {"size": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:508",
+            "specs/signal.yaml:514",
         ),
         Example(
             {"window": Given(value=1.0)},
@@ -1044,27 +1066,27 @@ DFT_MATRIX = Property(
                 )
             },
             None,
-            "specs/signal.yaml:509",
+            "specs/signal.yaml:515",
         ),
-        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:512"),
-        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:513"),
+        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:518"),
+        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:519"),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:514"
+            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:520"
         ),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:515"
+            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:521"
         ),
     ),
-    "specs/signal.yaml:463",
+    "specs/signal.yaml:469",
     asserts=(
-        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:479"),
-        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:480"),
+        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:485"),
+        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:486"),
     ),
-    reference_source="specs/signal.yaml:495",
+    reference_source="specs/signal.yaml:501",
 )
 
 
-# specs/signal.yaml:517
+# specs/signal.yaml:523
 def sums_of_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1076,7 +1098,7 @@ def sums_of_parts_case(d: Draw) -> Case:
     return Case({"x": Vec((b, n, c)), "table": Vec((size, c, m, v))}, {"step": step})
 
 
-# specs/signal.yaml:527
+# specs/signal.yaml:533
 def sums_of_parts_reference(x: Any, table: Any, step: Any) -> Any:
     return np.stack(
         [
@@ -1100,58 +1122,58 @@ SUMS_OF_PARTS = Property(
             {"step": 2},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:530",
+            "specs/signal.yaml:536",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {"step": 1},
             {"y": Given(value=((((3.0, 6.0),), ((6.0, 12.0),)),))},
             None,
-            "specs/signal.yaml:531",
+            "specs/signal.yaml:537",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "table": Given(value=((((1.0, 3.0),), ((2.0, 0.0),)),))},
             {"step": 5},
             {"y": Given(value=((((5.0, 3.0),),),))},
             None,
-            "specs/signal.yaml:533",
+            "specs/signal.yaml:539",
         ),
         Example(
             {"x": Given(value=(((0.0,),),)), "table": Given(value=((((1.0, inf),),),))},
             {"step": 1},
             {"y": Given(value=((((0.0, nan),),),))},
             None,
-            "specs/signal.yaml:534",
+            "specs/signal.yaml:540",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((4, 1, 3, 2))},
             {"step": 0},
             {},
             "cannot take parts",
-            "specs/signal.yaml:535",
+            "specs/signal.yaml:541",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((9, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:536",
+            "specs/signal.yaml:542",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((0, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:537",
+            "specs/signal.yaml:543",
         ),
     ),
-    "specs/signal.yaml:517",
-    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:524"),),
-    reference_source="specs/signal.yaml:527",
+    "specs/signal.yaml:523",
+    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:530"),),
+    reference_source="specs/signal.yaml:533",
 )
 
 
-# specs/signal.yaml:539
+# specs/signal.yaml:545
 def sums_of_samples_case(d: Draw) -> Case:
     a = d.run("a")
     n = d.dim("n")
@@ -1162,7 +1184,7 @@ def sums_of_samples_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, n, c)), "table": Vec((size, c, m, v))}, {})
 
 
-# specs/signal.yaml:546
+# specs/signal.yaml:552
 def sums_of_samples_reference(x: Any, table: Any) -> Any:
     return tabled(
         x[..., :len(table), :].astype(np.promote_types(np.promote_types(x.dtype, np.float32), table.dtype)),
@@ -1180,36 +1202,36 @@ SUMS_OF_SAMPLES = Property(
             {},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:549",
+            "specs/signal.yaml:555",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,))), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((3.0, 6.0),))},
             None,
-            "specs/signal.yaml:550",
+            "specs/signal.yaml:556",
         ),
         Example(
             {"x": Given(value=((1.0,),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((1.0, 0.0),))},
             None,
-            "specs/signal.yaml:551",
+            "specs/signal.yaml:557",
         ),
         Example(
             {"x": Given(value=((0.0,),)), "table": Given(value=((((1.0, inf),),),))},
             {},
             {"y": Given(value=((0.0, nan),))},
             None,
-            "specs/signal.yaml:552",
+            "specs/signal.yaml:558",
         ),
     ),
-    "specs/signal.yaml:539",
-    reference_source="specs/signal.yaml:546",
+    "specs/signal.yaml:545",
+    reference_source="specs/signal.yaml:552",
 )
 
 
-# specs/signal.yaml:554
+# specs/signal.yaml:560
 def stft_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1224,7 +1246,7 @@ def stft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:587
+# specs/signal.yaml:593
 def stft_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -1235,69 +1257,69 @@ STFT = Property(
     stft_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:592"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:598"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:593",
+            "specs/signal.yaml:599",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:594"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:600"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:595",
+            "specs/signal.yaml:601",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:596",
+            "specs/signal.yaml:602",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:597",
+            "specs/signal.yaml:603",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:598",
+            "specs/signal.yaml:604",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:599",
+            "specs/signal.yaml:605",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:600"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:601"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:602"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:603"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:604"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:606"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:607"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:608"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:609"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:610"),
     ),
-    "specs/signal.yaml:554",
+    "specs/signal.yaml:560",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:565",
+            "specs/signal.yaml:571",
         ),
     ),
-    reference_source="specs/signal.yaml:587",
+    reference_source="specs/signal.yaml:593",
 )
 
 
-# specs/signal.yaml:606
+# specs/signal.yaml:612
 def mel_weight_matrix_case(d: Draw) -> Case:
     bins = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     dft_length = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -1309,7 +1331,7 @@ def mel_weight_matrix_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:630
+# specs/signal.yaml:636
 def mel_weight_matrix_reference(lower: Any, upper: Any, bins: Any, dft_length: Any, sample_rate: Any, to: Any) -> Any:
     return triangles(lower, upper, bins, dft_length, sample_rate, to)
 
@@ -1324,76 +1346,76 @@ MEL_WEIGHT_MATRIX = Property(
             {"bins": 4, "dft_length": 16, "sample_rate": 8000},
             {"y": Given((9, 4))},
             None,
-            "specs/signal.yaml:638",
+            "specs/signal.yaml:644",
         ),
         Example(
             {"lower": Given(value=300.0), "upper": Given(value=700.0)},
             {"bins": 3, "dft_length": 20, "sample_rate": 4000, "to": "f64"},
             {"y": Given((11, 3))},
             None,
-            "specs/signal.yaml:639",
+            "specs/signal.yaml:645",
         ),
         Example(
             {"lower": Given(value=4.0), "upper": Given(value=2363.0)},
             {"bins": 1, "dft_length": 20, "sample_rate": 84},
             {"y": Given((11, 1))},
             None,
-            "specs/signal.yaml:640",
+            "specs/signal.yaml:646",
         ),
         Example(
             {"lower": Given(value=11.0), "upper": Given(value=991.0)},
             {"bins": 1, "dft_length": 223, "sample_rate": 308},
             {"y": Given((112, 1))},
             None,
-            "specs/signal.yaml:641",
+            "specs/signal.yaml:647",
         ),
         Example(
             {"lower": Given(value=25.0), "upper": Given(value=792.0)},
             {"bins": 1, "dft_length": 27, "sample_rate": 100},
             {"y": Given((14, 1))},
             None,
-            "specs/signal.yaml:642",
+            "specs/signal.yaml:648",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1.0)},
             {"bins": 0, "dft_length": 0, "sample_rate": 1},
             {"y": Given((1, 0))},
             None,
-            "specs/signal.yaml:643",
+            "specs/signal.yaml:649",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": -1, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:644",
+            "specs/signal.yaml:650",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": -1, "dft_length": 16, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:645",
+            "specs/signal.yaml:651",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": 16, "sample_rate": 0},
             {},
             "a sample a second",
-            "specs/signal.yaml:646",
+            "specs/signal.yaml:652",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=4000.0)},
             {"bins": 2, "dft_length": 10, "sample_rate": 8000},
             {"y": Given(value=((1, 0), (0, 1), (0, 0.5), (0, 0), (0, 0), (0, 0)))},
             None,
-            "specs/signal.yaml:647",
+            "specs/signal.yaml:653",
         ),
     ),
-    "specs/signal.yaml:606",
+    "specs/signal.yaml:612",
     asserts=(
-        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:620"),
-        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:621"),
+        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:626"),
+        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:627"),
     ),
-    reference_source="specs/signal.yaml:630",
+    reference_source="specs/signal.yaml:636",
 )
