@@ -85,6 +85,8 @@ class Values:
         self.populated: frozenset[Size] = frozenset()
         self.windows: dict[tuple[Access, int], Window] = {}
         """By load and copy: the windows that hold where code is emitted now."""
+        self.apart: set[Tensor] = set()
+        """Copies whose elements lie by remainder, so that taps are read at many places."""
 
     @contextmanager
     def along(self, vector: Vector) -> Iterator[None]:
@@ -268,7 +270,7 @@ class Values:
                 with self.levels.at(depth):
                     parts = [(self.term(x), c) for x, c in byterm[depth]]
                     known = self.f.gep(pointer, self.sizes.offset(parts, fixed), element)
-                    if is_copy and depth == row:
+                    if is_copy and depth == row and t in self.apart:
                         known = self.f.opaque(known)
                     self.levels.remember(key, known)
             pointer = known
