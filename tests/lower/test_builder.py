@@ -81,13 +81,14 @@ def test_vectors_of_floats_saturate(level: str, name: str, source: type) -> None
         -3e38,
     ]
     values = np.array([*sides, *beside, *others], source)
-    values = np.concatenate([values, np.zeros(-len(values) % 8, source)])
+    lanes = target_of(level).lanes(4)
+    values = np.concatenate([values, np.zeros(-len(values) % lanes, source)])
     element, to = F32 if source is np.float32 else F64, {8: I8, 16: I16, 32: I32, 64: I64}[ends.bits]
     module = Module(target_of(level))
     with module.function("run", VOID, [("x", PTR), ("y", PTR), ("n", I64)]) as f:
         x, y, n = f.args
-        with f.for_range(0, n, 8) as loop:
-            read = f.load(x, element.vector(8), loop.index)
+        with f.for_range(0, n, lanes) as loop:
+            read = f.load(x, element.vector(lanes), loop.index)
             f.store(f.saturate_to_int(read, to, unsigned=name.startswith("u")), y, loop.index)
         f.ret()
     got = np.empty(len(values), name)

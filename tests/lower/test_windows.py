@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from anyshape import dims
-from anyshape.dtypes import parse_dtype
+from anyshape.dtypes import F32, parse_dtype
 from anyshape.equations.functions import cast, pad, reduce_, where
 from anyshape.lower import Group, describe, lower_group
+from anyshape.lower.analyse.windows import ROOM
 from anyshape.lower.target import host_target
 from tests.lower.groups import B, Builder
 from tests.lower.native import check
@@ -86,6 +87,17 @@ def test_extremes_of_windows_of_any_dtype(dtype: str, kind: str) -> None:
     group = windows(kind, 1, 1, dtype=dtype)
     assert lower_group(group, host_target()).schedule == ("folded",)
     check(group, SIZES)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize(("kind", "dtype"), [("max", "f32"), ("sum", "f32"), ("sum", "f16")])
+def test_planes_are_copied_some_at_a_time(kind: str, dtype: str, step: int) -> None:
+    """More planes than are copied together, and planes that are too large for two of them."""
+    made = None if kind == "max" else lambda value, weight: cast(value, F32) * cast(weight, F32)
+    group = windows(kind, step, 1, dtype=dtype, made=made)
+    sizes = [{B: 9, H: 4, W: 5}, {B: 1, H: 70, W: 70}, {B: 2, H: 20, W: 40}]
+    check(group, sizes, special=kind == "max", tolerance=1e-2 if dtype == "f16" else 2e-5)
+    assert f"udiv i64 {ROOM}" in lower_group(group, host_target()).text
 
 
 @LEVELS

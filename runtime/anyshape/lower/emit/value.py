@@ -85,6 +85,8 @@ class Values:
         self.populated: frozenset[Size] = frozenset()
         self.windows: dict[tuple[Access, int], Window] = {}
         """By load and copy: the windows that hold where code is emitted now."""
+        self.apart: set[Tensor] = set()
+        """Copies whose elements lie by remainder, so that taps are read at many places."""
 
     @contextmanager
     def along(self, vector: Vector) -> Iterator[None]:
@@ -234,8 +236,8 @@ class Values:
         """The address for the first lane of the first copy, summed level by level, outermost first.
 
         Terms along the lanes that are not contiguous, and computed indices that vary along them, are left to the caller.
-        Variables that are not bound yet are left out, which gives the part of an address that can be made early. Those of variables that
-        are numbers come last: the taps of a window have all else in common.
+        Variables that are not bound yet are left out, which gives the part of an address that can be made early. In a copy of what windows
+        see, those of variables that are numbers come last: its taps have all else in common.
         """
         vector = None if self.vector is None else self.vector.variable
         byterm: dict[int, list[tuple[DagNode | LoopVar | Val, Size]]] = {}
@@ -243,11 +245,12 @@ class Values:
         if steps:
             byterm[self.levels.step_depth((address.offset,))] = [*steps]
         numbers: list[tuple[Val, Size]] = []
+        is_copy = self.memory.is_padded(t)
         for v, c in address.terms:
             c = self.sizes.coefficient(c)
             if (v is vector and c != 1) or v not in self.levels.level_of:
                 continue
-            if self.levels.indices[v].number is not None and not isinstance(c, int):
+            if is_copy and self.levels.indices[v].number is not None and not isinstance(c, int):
                 numbers.append((self.levels.indices[v], c))
             elif c != 0:
                 byterm.setdefault(self.levels.level_of[v], []).append((v, c))
@@ -271,7 +274,7 @@ class Values:
                 with self.levels.at(depth):
                     parts = [(self.term(x), c) for x, c in byterm[depth]]
                     known = self.f.gep(pointer, self.sizes.offset(parts, fixed), element)
-                    if depth == row and self.memory.is_padded(t):
+                    if is_copy and depth == row and t in self.apart:
                         known = self.f.opaque(known)
                     self.levels.remember(key, known)
             pointer = known

@@ -171,6 +171,8 @@ def over_copied_planes(
 def prepare(ctx: KernelContext, staged: Staged) -> None:
     """Reserves scratch for the copy, and binds the numbers that addresses are made of."""
     ctx.memory.place(staged.tensor, padded=True)
+    if any(m.step > 1 for m in staged.moving):
+        ctx.values.apart.add(staged.tensor)
     ctx.levels.bind(staged.beginning.variable, const(I64, 0))
     for number, v in staged.fixed.items():
         ctx.levels.bind(v, const(I64, number))

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from ..target import Target
 from .emitter import Block, Emitter
-from .types import I1, I8, I32, I64, PTR, VOID, Operand, Type, Val, const, const_vector, undefined
+from .types import I1, I8, I16, I32, I64, PTR, VOID, Operand, Type, Val, const, const_vector, undefined
 
 _INT_FOLD = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b}
 _FLOAT_NAME = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "rem": "frem"}
@@ -700,6 +700,11 @@ class FunctionBuilder(Emitter):
         that NaN becomes the lower end. An upper end that floats of this type do not hold is put in afterwards, where the conversion has no
         result."""
         low, high = (0, (1 << to.bits) - 1) if unsigned else (-1 << (to.bits - 1), (1 << (to.bits - 1)) - 1)
+        if low and to.bits < 32 and a.type.bits == 32 and self._truncates(a.type.lanes):
+            # what is no number stays so: the instruction makes the lowest integer of 32 bits of it, of which the lowest bits are 0
+            cut = self.select(self.compare("lt", a, low), low, a)
+            cut = self.select(self.compare("gt", cut, high), high, cut)
+            return self.convert("trunc", self._truncated(cut), to)
         exact = high.bit_length() <= {32: 24, 64: 53}[a.type.bits]
         cut = self.select(self.compare("gt", a, low), a, low)
         if exact:
@@ -711,6 +716,16 @@ class FunctionBuilder(Emitter):
         if low:
             number = self.select(self.fcmp("uno", a, a), 0, number)
         return self.convert("trunc", number, to)
+
+    def _truncates(self, lanes: int) -> bool:
+        """Whether there is an instruction that converts so many f32 toward zero, and what is not in range to the lowest integer."""
+        return self.target.triple.startswith("x86_64") and lanes * 4 in (16, self.target.vector_bytes)
+
+    def _truncated(self, a: Val) -> Val:
+        result = I32.vector(a.type.lanes)
+        name = {4: "sse2.cvttps2dq", 8: "avx.cvtt.ps2dq.256", 16: "avx512.mask.cvttps2dq.512"}[a.type.lanes]
+        arguments = [a] if a.type.lanes < 16 else [a, const(result, 0), const(I16, -1), const(I32, 4)]
+        return self.call_intrinsic(f"llvm.x86.{name}", result, arguments)
 
     # vectors
 
