@@ -13,7 +13,7 @@ from typing import Protocol
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.extents import may_be_negative
 from anyshape_gen.kinds import bind_generator, generator_over
-from anyshape_gen.model import Operand
+from anyshape_gen.model import Operand, OpSpec
 from anyshape_gen.nodes import (
     Call,
     Compare,
@@ -62,6 +62,7 @@ class Vars:
 class Tensors(Protocol):
     """The tensors of a kernel while it is resolved."""
 
+    spec: OpSpec
     operands: dict[str, Operand]
     scratch: dict[str, Scratch]
     findings: Findings
