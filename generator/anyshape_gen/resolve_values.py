@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from anyshape_gen.analysis_model import ValueKind
+from anyshape_gen.extents import may_be_negative
 from anyshape_gen.kinds import bind_generator, generator_over
-from anyshape_gen.model import Operand
+from anyshape_gen.model import Operand, OpSpec
 from anyshape_gen.nodes import (
     Call,
     Compare,
@@ -61,6 +62,7 @@ class Vars:
 class Tensors(Protocol):
     """The tensors of a kernel while it is resolved."""
 
+    spec: OpSpec
     operands: dict[str, Operand]
     scratch: dict[str, Scratch]
     findings: Findings
@@ -117,6 +119,8 @@ class ValueResolver:
         for generator in generators:
             over = generator_over(generator, self.scope)
             domain = self.expr(generator.domain)
+            if over is Over.EXTENT and may_be_negative(generator.domain, self.kernel.spec):
+                domain, over = Call("range", (domain,), (), span=domain.span), Over.RANGE
             bind_generator(generator, self.scope)
             for target in generator.targets:
                 shown = domain if over in (Over.EXTENT, Over.EXTENTS) else None

@@ -31,8 +31,9 @@ def emit_entry(g: Emission, list_argument: Callable[[int, Value], int | None]) -
         g.code.define(THREADS, g.code.new(Op.THREADS))
     for s, p, axis in bound:
         _check_bounds(g, s, p, axis)  # first: all later conditions are simplified by what these assume
+    solved = {(g.f.params[d.place[0]], d.place[1]): s for s, d in defined.items()}
     for p, axis, r in owed:
-        _check_size(g, p, axis, r)
+        _check_size(g, p, axis, r, solved.get((p, axis)))
     begin_checks(g)
     for k, p in enumerate(g.f.params):
         handle = list_argument(k, p) if isinstance(p.type, ListType) else None
@@ -71,8 +72,8 @@ def begin_checks(g: Emission) -> None:
     g.flush()
 
 
-def _check_size(g: Emission, p: Value, axis: int, got: int) -> None:
-    """Emits the check of a dim that an argument's type fixes."""
+def _check_size(g: Emission, p: Value, axis: int, got: int, solved: Dim | None) -> None:
+    """Emits the check of a dim that an argument's type fixes, or of one that has to be a form of the symbol that it defines, `solved`."""
     assert p.type.shape is not None
     expected = p.type.shape[axis]
     unbound = [str(s) for s in free_symbols(expected) if not g.code.is_defined(s)]
@@ -83,10 +84,15 @@ def _check_size(g: Emission, p: Value, axis: int, got: int) -> None:
         )
     size = _size_symbol(p, axis)
     g.code.define(size, got)
-    parts: tuple[str | Dim | Cond, ...] = (f"input {p.name}: dim {axis} must be {expected}", ", got ", size)
-    if not isinstance(expected, int):
-        parts = (f"input {p.name}: dim {axis} must be {g.named(expected)} = ", expected, ", got ", size)
-    said = expected if isinstance(expected, int) else g.named(expected)
+    said, must = (
+        (str(expected) if isinstance(expected, int) else g.named(expected)),
+        f"input {p.name}: dim {axis} must be",
+    )
+    parts: tuple[str | Dim | Cond, ...] = (f"{must} {said}, got ", size)
+    if solved is not None:
+        parts = (f"{must} {said} for a whole number {g.named(solved)}, got ", size)
+    elif not isinstance(expected, int):
+        parts = (f"{must} {said} = ", expected, ", got ", size)
     g.check(equal(size, expected), parts, equation=f"{p.name}.shape[{axis}] == {said}")
 
 
