@@ -2361,7 +2361,7 @@ def matmul_integer_to_float(
     return call(MATMUL_INTEGER_TO_FLOAT, [a, sa, za, b, sb, zb, bias], {}, source)[0]
 
 
-# specs/quantisation.yaml:332
+# specs/quantisation.yaml:334
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2383,7 +2383,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:385
+# specs/quantisation.yaml:387
 @called
 def matmul_nbits(
     a: Operand,
@@ -2404,7 +2404,7 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:448
+# specs/quantisation.yaml:450
 @called
 def unpack_nbits(
     codes: Operand,
@@ -3242,7 +3242,7 @@ def steps_of_signal(
     )[0]
 
 
-# specs/signal.yaml:178
+# specs/signal.yaml:180
 @called
 def steps_of_parts(
     x: Operand,
@@ -3265,7 +3265,7 @@ def steps_of_parts(
     )[0]
 
 
-# specs/signal.yaml:209
+# specs/signal.yaml:213
 @called
 def twiddle_factors(
     like: Operand,
@@ -3292,7 +3292,7 @@ def twiddle_factors(
     )[0]
 
 
-# specs/signal.yaml:240
+# specs/signal.yaml:244
 @called
 def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of one remainder, each times what a table has for it.
@@ -3302,7 +3302,7 @@ def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_WITHIN_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:251
+# specs/signal.yaml:255
 @called
 def times_twiddles(x: Operand, table: Operand, real: bool = False, *, source: str = "") -> Value:
     """Complex numbers times those of a table, and behind them the same times the imaginary unit; with `real`,
@@ -3313,7 +3313,7 @@ def times_twiddles(x: Operand, table: Operand, real: bool = False, *, source: st
     return call(TIMES_TWIDDLES, [x, table], {"real": real}, source)[0]
 
 
-# specs/signal.yaml:273
+# specs/signal.yaml:277
 @called
 def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table
@@ -3324,7 +3324,7 @@ def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_ACROSS_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:284
+# specs/signal.yaml:288
 @called
 def interleave_rows(x: Operand, *, source: str = "") -> Value:
     """Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.
@@ -3334,7 +3334,7 @@ def interleave_rows(x: Operand, *, source: str = "") -> Value:
     return call(INTERLEAVE_ROWS, [x], {}, source)[0]
 
 
-# specs/signal.yaml:295
+# specs/signal.yaml:299
 @called
 def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False, *, source: str = "") -> Value:
     """The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q
@@ -3345,7 +3345,7 @@ def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False,
     return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:338
+# specs/signal.yaml:344
 @called
 def dft_of_rows(
     x: Operand,
@@ -3366,7 +3366,7 @@ def dft_of_rows(
     )[0]
 
 
-# specs/signal.yaml:377
+# specs/signal.yaml:383
 @called
 def dft(
     x: Operand,
@@ -3388,7 +3388,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:424
+# specs/signal.yaml:430
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3415,7 +3415,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:463
+# specs/signal.yaml:469
 @called
 def dft_matrix(
     window: Operand,
@@ -3442,7 +3442,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:517
+# specs/signal.yaml:523
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3455,7 +3455,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:539
+# specs/signal.yaml:545
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3465,7 +3465,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:554
+# specs/signal.yaml:560
 @called
 def stft(
     x: Operand,
@@ -3489,7 +3489,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:606
+# specs/signal.yaml:612
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -4257,7 +4257,7 @@ def run_windows(
     )[0]
 
 
-# specs/window.yaml:579
+# specs/window.yaml:580
 @called
 def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -4269,7 +4269,7 @@ def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *,
     return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:595
+# specs/window.yaml:596
 @called
 def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows of rows.
@@ -4279,7 +4279,7 @@ def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(RUN_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:606
+# specs/window.yaml:607
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -4291,7 +4291,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | D
     return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:624
+# specs/window.yaml:627
 @called
 def conv_run_by_2(
     x: Operand,
@@ -4318,7 +4318,7 @@ def conv_run_by_2(
     )[0]
 
 
-# specs/window.yaml:636
+# specs/window.yaml:639
 @called
 def conv_run_by_4(
     x: Operand,
@@ -4345,7 +4345,7 @@ def conv_run_by_4(
     )[0]
 
 
-# specs/window.yaml:651
+# specs/window.yaml:654
 @called
 def conv_run_of_5(
     x: Operand,
@@ -4372,7 +4372,7 @@ def conv_run_of_5(
     )[0]
 
 
-# specs/window.yaml:693
+# specs/window.yaml:696
 @called
 def conv_transpose(
     x: Operand,
@@ -4414,7 +4414,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:733
+# specs/window.yaml:736
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4455,7 +4455,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:776
+# specs/window.yaml:779
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4468,7 +4468,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:797
+# specs/window.yaml:800
 @called
 def overlap_add(
     x: Operand,
@@ -4496,7 +4496,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:833
+# specs/window.yaml:836
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4523,7 +4523,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:862
+# specs/window.yaml:865
 @called
 def phase_sums(
     x: Operand,
@@ -4545,7 +4545,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:891
+# specs/window.yaml:894
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4559,7 +4559,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:914
+# specs/window.yaml:917
 @called
 def interleave_phases(
     x: Operand,
@@ -4577,7 +4577,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:939
+# specs/window.yaml:942
 @called
 def conv_integer(
     x: Operand,
@@ -4610,7 +4610,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:976
+# specs/window.yaml:979
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -4646,7 +4646,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1028
+# specs/window.yaml:1031
 @called
 def qlinear_conv(
     x: Operand,
@@ -4685,7 +4685,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1101
+# specs/window.yaml:1104
 @called
 def max_unpool(
     x: Operand,
@@ -4714,7 +4714,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1144
+# specs/window.yaml:1147
 @called
 def col2im(
     x: Operand,

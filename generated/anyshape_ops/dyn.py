@@ -1306,7 +1306,7 @@ def steps_of_signal(x: Operand, each: Operand, length: Operand, half: bool = Fal
     return call(DYN_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
 
 
-# specs/signal.yaml:178
+# specs/signal.yaml:180
 @called
 def steps_of_parts(
     x: Operand, window: Operand = None, *, step: Operand, size: Operand, each: Operand, source: str = ""
@@ -1321,7 +1321,7 @@ def steps_of_parts(
     return call(DYN_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
 
 
-# specs/signal.yaml:209
+# specs/signal.yaml:213
 @called
 def twiddle_factors(
     like: Operand, rows: Operand, columns: Operand, size: Operand, inverse: bool = False, *, source: str = ""
@@ -1337,7 +1337,7 @@ def twiddle_factors(
     )[0]
 
 
-# specs/signal.yaml:338
+# specs/signal.yaml:344
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: Operand = None, *, source: str = ""
@@ -1351,7 +1351,7 @@ def dft_of_rows(
     return call(DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:377
+# specs/signal.yaml:383
 @called
 def dft(
     x: Operand,
@@ -1371,7 +1371,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:424
+# specs/signal.yaml:430
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -1392,7 +1392,7 @@ def stft_of_long_parts(
     return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:463
+# specs/signal.yaml:469
 @called
 def dft_matrix(
     window: Operand,
@@ -1415,7 +1415,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:517
+# specs/signal.yaml:523
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1428,7 +1428,7 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:554
+# specs/signal.yaml:560
 @called
 def stft(
     x: Operand,
@@ -1450,7 +1450,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:606
+# specs/signal.yaml:612
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1781,7 +1781,7 @@ def run_windows(
     return call(DYN_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:579
+# specs/window.yaml:580
 @called
 def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -1793,7 +1793,7 @@ def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = ""
     return call(DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:606
+# specs/window.yaml:607
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -1805,7 +1805,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand
     return call(DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:624
+# specs/window.yaml:627
 @called
 def conv_run_by_2(
     x: Operand,
@@ -1826,7 +1826,7 @@ def conv_run_by_2(
     return call(DYN_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:636
+# specs/window.yaml:639
 @called
 def conv_run_by_4(
     x: Operand,
@@ -1847,7 +1847,7 @@ def conv_run_by_4(
     return call(DYN_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:651
+# specs/window.yaml:654
 @called
 def conv_run_of_5(
     x: Operand,
@@ -1868,7 +1868,7 @@ def conv_run_of_5(
     return call(DYN_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:693
+# specs/window.yaml:696
 @called
 def conv_transpose(
     x: Operand,
@@ -1908,7 +1908,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:733
+# specs/window.yaml:736
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1947,7 +1947,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:776
+# specs/window.yaml:779
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1960,7 +1960,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:797
+# specs/window.yaml:800
 @called
 def overlap_add(
     x: Operand,
@@ -1983,7 +1983,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:833
+# specs/window.yaml:836
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -1998,7 +1998,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:862
+# specs/window.yaml:865
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -2010,7 +2010,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:891
+# specs/window.yaml:894
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2022,7 +2022,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:914
+# specs/window.yaml:917
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -2034,7 +2034,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:939
+# specs/window.yaml:942
 @called
 def conv_integer(
     x: Operand,
@@ -2065,7 +2065,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:976
+# specs/window.yaml:979
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2099,7 +2099,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1028
+# specs/window.yaml:1031
 @called
 def qlinear_conv(
     x: Operand,
@@ -2136,7 +2136,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1101
+# specs/window.yaml:1104
 @called
 def max_unpool(
     x: Operand,
@@ -2163,7 +2163,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1144
+# specs/window.yaml:1147
 @called
 def col2im(
     x: Operand,

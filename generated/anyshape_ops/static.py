@@ -1391,7 +1391,7 @@ def steps_of_signal(x: Operand, each: int, length: int, half: bool = False, *, s
     return call(STATIC_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
 
 
-# specs/signal.yaml:178
+# specs/signal.yaml:180
 @called
 def steps_of_parts(x: Operand, window: Operand = None, *, step: int, size: int, each: int, source: str = "") -> Value:
     """The samples of the parts of a signal that start every so many samples, each times a window, by remainder as
@@ -1404,7 +1404,7 @@ def steps_of_parts(x: Operand, window: Operand = None, *, step: int, size: int, 
     return call(STATIC_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
 
 
-# specs/signal.yaml:209
+# specs/signal.yaml:213
 @called
 def twiddle_factors(
     like: Operand, rows: int, columns: int, size: int, inverse: bool = False, *, source: str = ""
@@ -1420,7 +1420,7 @@ def twiddle_factors(
     )[0]
 
 
-# specs/signal.yaml:338
+# specs/signal.yaml:344
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: int | None = None, *, source: str = ""
@@ -1434,7 +1434,7 @@ def dft_of_rows(
     return call(STATIC_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:377
+# specs/signal.yaml:383
 @called
 def dft(
     x: Operand,
@@ -1454,7 +1454,7 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:424
+# specs/signal.yaml:430
 @called
 def stft_of_long_parts(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1471,7 +1471,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:463
+# specs/signal.yaml:469
 @called
 def dft_matrix(
     window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
@@ -1491,7 +1491,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:517
+# specs/signal.yaml:523
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1504,7 +1504,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") ->
     return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:554
+# specs/signal.yaml:560
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1520,7 +1520,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:606
+# specs/signal.yaml:612
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1851,7 +1851,7 @@ def run_windows(
     return call(STATIC_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:579
+# specs/window.yaml:580
 @called
 def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -1863,7 +1863,7 @@ def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") ->
     return call(STATIC_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:606
+# specs/window.yaml:607
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -1875,7 +1875,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, so
     return call(STATIC_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:624
+# specs/window.yaml:627
 @called
 def conv_run_by_2(
     x: Operand,
@@ -1896,7 +1896,7 @@ def conv_run_by_2(
     return call(STATIC_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:636
+# specs/window.yaml:639
 @called
 def conv_run_by_4(
     x: Operand,
@@ -1917,7 +1917,7 @@ def conv_run_by_4(
     return call(STATIC_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:651
+# specs/window.yaml:654
 @called
 def conv_run_of_5(
     x: Operand,
@@ -1938,7 +1938,7 @@ def conv_run_of_5(
     return call(STATIC_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:693
+# specs/window.yaml:696
 @called
 def conv_transpose(
     x: Operand,
@@ -1978,7 +1978,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:733
+# specs/window.yaml:736
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -2017,7 +2017,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:776
+# specs/window.yaml:779
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -2030,7 +2030,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:797
+# specs/window.yaml:800
 @called
 def overlap_add(
     x: Operand,
@@ -2053,7 +2053,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:833
+# specs/window.yaml:836
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -2073,7 +2073,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:862
+# specs/window.yaml:865
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -2087,7 +2087,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:891
+# specs/window.yaml:894
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2099,7 +2099,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:914
+# specs/window.yaml:917
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -2113,7 +2113,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:939
+# specs/window.yaml:942
 @called
 def conv_integer(
     x: Operand,
@@ -2144,7 +2144,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:976
+# specs/window.yaml:979
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2178,7 +2178,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1028
+# specs/window.yaml:1031
 @called
 def qlinear_conv(
     x: Operand,
@@ -2215,7 +2215,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1101
+# specs/window.yaml:1104
 @called
 def max_unpool(
     x: Operand,
@@ -2242,7 +2242,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1144
+# specs/window.yaml:1147
 @called
 def col2im(
     x: Operand,

@@ -167,7 +167,7 @@ MATMUL_INTEGER_TO_FLOAT = OpDef(
     source="specs/quantisation.yaml:284",
 )
 
-# specs/quantisation.yaml:332
+# specs/quantisation.yaml:334
 # qlinear_matmul: no dyn variant, it has no parameters
 QLINEAR_MATMUL = OpDef(
     name="qlinear_matmul",
@@ -188,10 +188,10 @@ QLINEAR_MATMUL = OpDef(
     relation=relations.qlinear_matmul_relation,
     kernel=kernels.qlinear_matmul_kernel,
     summary="Products of matrices of narrow integers that stand for floats, as such integers again.",
-    source="specs/quantisation.yaml:332",
+    source="specs/quantisation.yaml:334",
 )
 
-# specs/quantisation.yaml:385
+# specs/quantisation.yaml:387
 # matmul_nbits: no dyn variant, it has no parameters that are operands
 MATMUL_NBITS = OpDef(
     name="matmul_nbits",
@@ -213,10 +213,10 @@ MATMUL_NBITS = OpDef(
         "A product with a matrix of few-bit integers, its columns in groups; blocks of rows have a scale and "
         "a zero point per column."
     ),
-    source="specs/quantisation.yaml:385",
+    source="specs/quantisation.yaml:387",
 )
 
-# specs/quantisation.yaml:448
+# specs/quantisation.yaml:450
 # unpack_nbits: no dyn variant, it has no parameters that are operands
 UNPACK_NBITS = OpDef(
     name="unpack_nbits",
@@ -237,5 +237,5 @@ UNPACK_NBITS = OpDef(
         "Rows of few-bit integers as what they stand for; of each column it is said which of some scales and "
         "zero points is its own."
     ),
-    source="specs/quantisation.yaml:448",
+    source="specs/quantisation.yaml:450",
 )

@@ -187,7 +187,7 @@ def matmul_integer_to_float_relation(
     )
 
 
-# specs/quantisation.yaml:332
+# specs/quantisation.yaml:334
 def qlinear_matmul_relation(
     rule: Rule, *, a: Vec, sa: Vec, za: Vec, b: Vec, sb: Vec, zb: Vec, sy: Vec, zy: Vec
 ) -> Bound:
@@ -219,7 +219,7 @@ def qlinear_matmul_relation(
     )
 
 
-# specs/quantisation.yaml:385
+# specs/quantisation.yaml:387
 def matmul_nbits_relation(
     rule: Rule, *, a: Vec, codes: Vec, scale: Vec, zero: Vec | None, bias: Vec | None, bits: Any
 ) -> Bound:
@@ -256,7 +256,7 @@ def matmul_nbits_relation(
     return rule.bind(outputs={"y": Vec((*p, g * c))}, g=g, blocks=blocks, width=width, per=per, c=c, bits=bits, p=p)
 
 
-# specs/quantisation.yaml:448
+# specs/quantisation.yaml:450
 def unpack_nbits_relation(
     rule: Rule, *, codes: Vec, scale: Vec, zero: Vec, group: Vec, offset: Vec | None, bits: Any
 ) -> Bound:

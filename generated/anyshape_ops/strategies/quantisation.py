@@ -1315,18 +1315,32 @@ MATMUL_INTEGER_TO_FLOAT = Property(
             "specs/quantisation.yaml:315",
         ),
         Example(
+            {"a": Given((2, 3)), "sa": Given(()), "b": Given((5, 3, 4)), "sb": Given(()), "bias": Given((5, 1, 4))},
+            {},
+            {"y": Given((5, 2, 4))},
+            None,
+            "specs/quantisation.yaml:316",
+        ),
+        Example(
+            {"a": Given((1, 3)), "sa": Given(()), "za": Given((2,)), "b": Given((3, 4)), "sb": Given(())},
+            {},
+            {},
+            "does not fit",
+            "specs/quantisation.yaml:317",
+        ),
+        Example(
             {"a": Given((2, 3)), "sa": Given(()), "b": Given((3, 4)), "sb": Given(()), "bias": Given((2,))},
             {},
             {},
             "does not broadcast",
-            "specs/quantisation.yaml:316",
+            "specs/quantisation.yaml:318",
         ),
         Example(
             {"a": Given((3,)), "sa": Given(()), "za": Given((1,)), "b": Given((5, 3, 4)), "sb": Given(())},
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:317",
+            "specs/quantisation.yaml:319",
         ),
         Example(
             {
@@ -1340,14 +1354,14 @@ MATMUL_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given((5, 2))},
             None,
-            "specs/quantisation.yaml:318",
+            "specs/quantisation.yaml:320",
         ),
         Example(
             {"a": Given((3,)), "sa": Given(()), "b": Given((3,)), "sb": Given(())},
             {},
             {"y": Given(())},
             None,
-            "specs/quantisation.yaml:319",
+            "specs/quantisation.yaml:321",
         ),
         Example(
             {
@@ -1361,56 +1375,56 @@ MATMUL_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:320",
+            "specs/quantisation.yaml:322",
         ),
         Example(
             {"a": Given((2, 3)), "sa": Given(()), "za": Given((1, 3)), "b": Given((3, 4)), "sb": Given(())},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:321",
+            "specs/quantisation.yaml:323",
         ),
         Example(
             {"a": Given((2, 3)), "sa": Given(()), "za": Given((2, 0)), "b": Given((3, 4)), "sb": Given(())},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:322",
+            "specs/quantisation.yaml:324",
         ),
         Example(
             {"a": Given((2, 3)), "sa": Given(()), "b": Given((3, 4)), "sb": Given(()), "zb": Given((0, 4))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:323",
+            "specs/quantisation.yaml:325",
         ),
         Example(
             {"a": Given((2, 3)), "sa": Given(()), "b": Given((3, 4)), "sb": Given((0, 4))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:324",
+            "specs/quantisation.yaml:326",
         ),
         Example(
             {"a": Given((3,)), "sa": Given(()), "za": Given((2,)), "b": Given((3, 4)), "sb": Given(())},
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:325",
+            "specs/quantisation.yaml:327",
         ),
         Example(
             {"a": Given((2, 3)), "sa": Given(()), "b": Given((3,)), "sb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:326",
+            "specs/quantisation.yaml:328",
         ),
         Example(
             {"a": Given((2, 3)), "sa": Given(()), "b": Given((3,)), "sb": Given(()), "zb": Given((2,))},
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:327",
+            "specs/quantisation.yaml:329",
         ),
         Example(
             {
@@ -1425,7 +1439,7 @@ MATMUL_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given(value=((102, 98), (206, 182)))},
             None,
-            "specs/quantisation.yaml:328",
+            "specs/quantisation.yaml:330",
         ),
         Example(
             {
@@ -1437,7 +1451,7 @@ MATMUL_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given(value=((-32640.0,),))},
             None,
-            "specs/quantisation.yaml:330",
+            "specs/quantisation.yaml:332",
         ),
     ),
     "specs/quantisation.yaml:284",
@@ -1453,7 +1467,7 @@ MATMUL_INTEGER_TO_FLOAT = Property(
 )
 
 
-# specs/quantisation.yaml:332
+# specs/quantisation.yaml:334
 def qlinear_matmul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     m = d.maybe("m", len(p) > 0)
@@ -1467,7 +1481,7 @@ def qlinear_matmul_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:360
+# specs/quantisation.yaml:362
 def qlinear_matmul_reference(a: Any, sa: Any, za: Any, b: Any, sb: Any, zb: Any, sy: Any, zy: Any) -> Any:
     return scaled_product(a, sa, za, b, sb, zb, sy, zy)
 
@@ -1491,7 +1505,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/quantisation.yaml:364",
+            "specs/quantisation.yaml:366",
         ),
         Example(
             {
@@ -1507,7 +1521,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 2, 4))},
             None,
-            "specs/quantisation.yaml:365",
+            "specs/quantisation.yaml:367",
         ),
         Example(
             {
@@ -1523,7 +1537,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:366",
+            "specs/quantisation.yaml:368",
         ),
         Example(
             {
@@ -1539,7 +1553,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:367",
+            "specs/quantisation.yaml:369",
         ),
         Example(
             {
@@ -1555,7 +1569,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "one scale",
-            "specs/quantisation.yaml:368",
+            "specs/quantisation.yaml:370",
         ),
         Example(
             {
@@ -1571,7 +1585,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:369",
+            "specs/quantisation.yaml:371",
         ),
         Example(
             {
@@ -1587,7 +1601,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((2,))},
             None,
-            "specs/quantisation.yaml:370",
+            "specs/quantisation.yaml:372",
         ),
         Example(
             {
@@ -1603,7 +1617,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((5, 4))},
             None,
-            "specs/quantisation.yaml:371",
+            "specs/quantisation.yaml:373",
         ),
         Example(
             {
@@ -1619,7 +1633,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(())},
             None,
-            "specs/quantisation.yaml:372",
+            "specs/quantisation.yaml:374",
         ),
         Example(
             {
@@ -1635,7 +1649,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given((6, 5, 2, 4))},
             None,
-            "specs/quantisation.yaml:373",
+            "specs/quantisation.yaml:375",
         ),
         Example(
             {
@@ -1651,7 +1665,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:374",
+            "specs/quantisation.yaml:376",
         ),
         Example(
             {
@@ -1667,7 +1681,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:375",
+            "specs/quantisation.yaml:377",
         ),
         Example(
             {
@@ -1683,7 +1697,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:376",
+            "specs/quantisation.yaml:378",
         ),
         Example(
             {
@@ -1699,7 +1713,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "does not fit",
-            "specs/quantisation.yaml:377",
+            "specs/quantisation.yaml:379",
         ),
         Example(
             {
@@ -1715,7 +1729,7 @@ QLINEAR_MATMUL = Property(
             {},
             {},
             "for all columns",
-            "specs/quantisation.yaml:378",
+            "specs/quantisation.yaml:380",
         ),
         Example(
             {
@@ -1731,7 +1745,7 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((14, 16), (11, 11)))},
             None,
-            "specs/quantisation.yaml:379",
+            "specs/quantisation.yaml:381",
         ),
         Example(
             {
@@ -1747,21 +1761,21 @@ QLINEAR_MATMUL = Property(
             {},
             {"y": Given(value=((127,),), dtype="i8")},
             None,
-            "specs/quantisation.yaml:382",
+            "specs/quantisation.yaml:384",
         ),
     ),
-    "specs/quantisation.yaml:332",
+    "specs/quantisation.yaml:334",
     asserts=(
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:35"),
         Refusal(r"za .* does not fit .* rows", "specs/quantisation.yaml:37"),
         Refusal(r"zb .* is not one for all columns or for each of .*", "specs/quantisation.yaml:38"),
-        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:347"),
+        Refusal(r"the result has one scale, got .*", "specs/quantisation.yaml:349"),
     ),
-    reference_source="specs/quantisation.yaml:360",
+    reference_source="specs/quantisation.yaml:362",
 )
 
 
-# specs/quantisation.yaml:385
+# specs/quantisation.yaml:387
 def matmul_nbits_case(d: Draw) -> Case:
     rule = Rule("matmul_nbits")
     p = d.run("p")
@@ -1784,7 +1798,7 @@ def matmul_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:401
+# specs/quantisation.yaml:403
 def matmul_nbits_reference(a: Any, codes: Any, scale: Any, zero: Any, bias: Any, bits: Any) -> Any:
     return (
         lambda part, k, n: (
@@ -1814,7 +1828,7 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:440",
+            "specs/quantisation.yaml:442",
         ),
         Example(
             {
@@ -1827,28 +1841,28 @@ MATMUL_NBITS = Property(
             {"bits": 8},
             {"y": Given((2, 6))},
             None,
-            "specs/quantisation.yaml:441",
+            "specs/quantisation.yaml:443",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 1, 3)), "scale": Given((1, 2, 3))},
             {"bits": 2},
             {"y": Given((2, 3))},
             None,
-            "specs/quantisation.yaml:442",
+            "specs/quantisation.yaml:444",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 2, 3)), "scale": Given((1, 2, 3))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:443",
+            "specs/quantisation.yaml:445",
         ),
         Example(
             {"a": Given((2, 8)), "codes": Given((1, 2, 4, 3)), "scale": Given((1, 2, 3))},
             {},
             {},
             "as many as rows",
-            "specs/quantisation.yaml:444",
+            "specs/quantisation.yaml:446",
         ),
         Example(
             {
@@ -1860,22 +1874,22 @@ MATMUL_NBITS = Property(
             {},
             {"y": Given(value=((12910, -204),))},
             None,
-            "specs/quantisation.yaml:445",
+            "specs/quantisation.yaml:447",
         ),
     ),
-    "specs/quantisation.yaml:385",
+    "specs/quantisation.yaml:387",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:394"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:396"),
         Refusal(
             r".* blocks of .* bytes of integers of .* bits are as many as rows, got .* of a byte",
-            "specs/quantisation.yaml:395",
+            "specs/quantisation.yaml:397",
         ),
     ),
-    reference_source="specs/quantisation.yaml:401",
+    reference_source="specs/quantisation.yaml:403",
 )
 
 
-# specs/quantisation.yaml:448
+# specs/quantisation.yaml:450
 def unpack_nbits_case(d: Draw) -> Case:
     rule = Rule("unpack_nbits")
     n = d.dim("n")
@@ -1908,7 +1922,7 @@ def unpack_nbits_case(d: Draw) -> Case:
     )
 
 
-# specs/quantisation.yaml:464
+# specs/quantisation.yaml:466
 def unpack_nbits_reference(codes: Any, scale: Any, zero: Any, group: Any, offset: Any, bits: Any) -> Any:
     return unpacked(codes, scale, zero, group, offset, bits)
 
@@ -1928,7 +1942,7 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((1, 10, 20),))},
             None,
-            "specs/quantisation.yaml:466",
+            "specs/quantisation.yaml:468",
         ),
         Example(
             {
@@ -1941,7 +1955,7 @@ UNPACK_NBITS = Property(
             {"bits": 2},
             {"y": Given(value=((-15, 1, 2, 15),))},
             None,
-            "specs/quantisation.yaml:468",
+            "specs/quantisation.yaml:470",
         ),
         Example(
             {
@@ -1953,7 +1967,7 @@ UNPACK_NBITS = Property(
             {"bits": 8},
             {"y": Given((3, 8))},
             None,
-            "specs/quantisation.yaml:470",
+            "specs/quantisation.yaml:472",
         ),
         Example(
             {
@@ -1965,28 +1979,28 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given((3, 5))},
             None,
-            "specs/quantisation.yaml:471",
+            "specs/quantisation.yaml:473",
         ),
         Example(
             {"codes": Given((3, 2, 4)), "scale": Given((3, 2)), "zero": Given((3, 2)), "group": Given(value=(0, 1, 0))},
             {"bits": 3},
             {},
             "2, 4 or 8 bits",
-            "specs/quantisation.yaml:472",
+            "specs/quantisation.yaml:474",
         ),
         Example(
             {"codes": Given((3, 1, 1)), "scale": Given((3, 2)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:473",
+            "specs/quantisation.yaml:475",
         ),
         Example(
             {"codes": Given((3, 1, 2)), "scale": Given((3, 3)), "zero": Given((3, 1)), "group": Given(value=(0, 1, 0))},
             {},
             {},
             "have no room",
-            "specs/quantisation.yaml:474",
+            "specs/quantisation.yaml:476",
         ),
         Example(
             {
@@ -1998,14 +2012,14 @@ UNPACK_NBITS = Property(
             {},
             {},
             "do not fit",
-            "specs/quantisation.yaml:475",
+            "specs/quantisation.yaml:477",
         ),
         Example(
             {"codes": Given((1, 1, 1)), "scale": Given((1, 9)), "zero": Given((1, 8)), "group": Given(value=(0,))},
             {"bits": 8},
             {},
             "have no room",
-            "specs/quantisation.yaml:477",
+            "specs/quantisation.yaml:479",
         ),
         Example(
             {
@@ -2017,14 +2031,14 @@ UNPACK_NBITS = Property(
             {},
             {"y": Given(value=((-10,),))},
             None,
-            "specs/quantisation.yaml:478",
+            "specs/quantisation.yaml:480",
         ),
     ),
-    "specs/quantisation.yaml:448",
+    "specs/quantisation.yaml:450",
     asserts=(
-        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:455"),
-        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:456"),
-        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:457"),
+        Refusal(r"integers of 2, 4 or 8 bits, got .*", "specs/quantisation.yaml:457"),
+        Refusal(r".* integers of .* bits do not fit into .* blocks of .* bytes", "specs/quantisation.yaml:458"),
+        Refusal(r".* bytes have no room for .* zero points", "specs/quantisation.yaml:459"),
     ),
-    reference_source="specs/quantisation.yaml:464",
+    reference_source="specs/quantisation.yaml:466",
 )
