@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyshape.rules import Bound, Rule, Vec, eq, ge, gt
+from anyshape.rules import Bound, Rule, Vec, eq, ge, gt, le
 
 
 # specs/ensembles.yaml:113
@@ -134,6 +134,7 @@ def count_grams_relation(
     g = places[0]
     g = rule.equal(g, weight[0], "g of weight")
     rule.require(ge(size, 0), lambda: f"{size} columns")
+    rule.require(rule.and_(le(1, least), lambda: le(least, most)), lambda: f"n-grams of {least} to {most} items")
     rule.require(ge(skips, 0), lambda: f"{skips} skipped")
     return rule.bind(
         outputs={"y": Vec((*o, size))},

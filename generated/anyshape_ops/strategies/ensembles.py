@@ -1201,18 +1201,19 @@ def count_grams_case(d: Draw) -> Case:
     k = d.dim("k")
     g = d.dim("g")
     size = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
-    least = d.integer()
-    most = d.integer()
+    least_given = d.default(d.positives(1)[0])
+    least = 1 if least_given is None else least_given
+    most = d.mostly((least, least + 1, least + 2, least + 3, least + 4), lambda: d.integer())
     skips = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     mode = d.member(("TF", "IDF", "TFIDF"))
     return Case(
         {"x": Vec((*o, l)), "pool": Vec((p,)), "starts": Vec((k,)), "places": Vec((g,)), "weight": Vec((g,))},
-        {"size": size, "least": least, "most": most, "skips": skips, "mode": mode},
+        {"size": size, "least": least_given, "most": most, "skips": skips, "mode": mode},
         ranges={"starts": (0, p + 1), "places": (0, size)},
     )
 
 
-# specs/ensembles.yaml:601
+# specs/ensembles.yaml:602
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -1235,7 +1236,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "skips": 4},
             {"y": Given(value=((1, 1),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:617",
+            "specs/ensembles.yaml:618",
         ),
         Example(
             {
@@ -1248,7 +1249,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "mode": "IDF"},
             {"y": Given(value=((0.5,),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:619",
+            "specs/ensembles.yaml:620",
         ),
         Example(
             {
@@ -1261,7 +1262,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:621",
+            "specs/ensembles.yaml:622",
         ),
         Example(
             {
@@ -1274,7 +1275,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:623",
+            "specs/ensembles.yaml:624",
         ),
         Example(
             {
@@ -1287,7 +1288,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:625",
+            "specs/ensembles.yaml:626",
         ),
         Example(
             {
@@ -1300,7 +1301,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:627",
+            "specs/ensembles.yaml:628",
         ),
         Example(
             {
@@ -1313,7 +1314,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:629",
+            "specs/ensembles.yaml:630",
         ),
         Example(
             {
@@ -1326,7 +1327,33 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:630",
+            "specs/ensembles.yaml:631",
+        ),
+        Example(
+            {
+                "x": Given((1,)),
+                "pool": Given((0,)),
+                "starts": Given((0,)),
+                "places": Given((0,)),
+                "weight": Given((0,)),
+            },
+            {"size": 1, "least": 0},
+            {},
+            "n-grams of 0 to 1 items",
+            "specs/ensembles.yaml:632",
+        ),
+        Example(
+            {
+                "x": Given((1,)),
+                "pool": Given((0,)),
+                "starts": Given((0,)),
+                "places": Given((0,)),
+                "weight": Given((0,)),
+            },
+            {"size": 1, "least": 2},
+            {},
+            "n-grams of 2 to 1 items",
+            "specs/ensembles.yaml:633",
         ),
         Example(
             {
@@ -1339,7 +1366,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:631",
+            "specs/ensembles.yaml:634",
         ),
         Example(
             {
@@ -1352,7 +1379,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is not one",
-            "specs/ensembles.yaml:632",
+            "specs/ensembles.yaml:635",
         ),
         Example(
             {
@@ -1365,7 +1392,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:633",
+            "specs/ensembles.yaml:636",
         ),
         Example(
             {
@@ -1378,7 +1405,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:635",
+            "specs/ensembles.yaml:638",
         ),
         Example(
             {
@@ -1391,7 +1418,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:637",
+            "specs/ensembles.yaml:640",
         ),
         Example(
             {
@@ -1404,7 +1431,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:639",
+            "specs/ensembles.yaml:642",
         ),
         Example(
             {
@@ -1417,7 +1444,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:641",
+            "specs/ensembles.yaml:644",
         ),
         Example(
             {
@@ -1430,7 +1457,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:644",
+            "specs/ensembles.yaml:647",
         ),
         Example(
             {
@@ -1443,7 +1470,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:646",
+            "specs/ensembles.yaml:649",
         ),
         Example(
             {
@@ -1456,7 +1483,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:647",
+            "specs/ensembles.yaml:650",
         ),
         Example(
             {
@@ -1469,11 +1496,15 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is not one",
-            "specs/ensembles.yaml:648",
+            "specs/ensembles.yaml:651",
         ),
     ),
     "specs/ensembles.yaml:557",
-    asserts=(Refusal(r".* columns", "specs/ensembles.yaml:570"), Refusal(r".* skipped", "specs/ensembles.yaml:571")),
-    reference_source="specs/ensembles.yaml:601",
+    asserts=(
+        Refusal(r".* columns", "specs/ensembles.yaml:570"),
+        Refusal(r"n\-grams of .* to .* items", "specs/ensembles.yaml:571"),
+        Refusal(r".* skipped", "specs/ensembles.yaml:572"),
+    ),
+    reference_source="specs/ensembles.yaml:602",
     stepped=True,
 )
