@@ -37,7 +37,7 @@ def count(least: int, most: int = LARGEST) -> Callable[[str], int]:
     return read
 
 
-_UNITS = {
+_UNITS: dict[str, int] = {
     "": 1,
     "B": 1,
     **{f"{p}B": 1000**k for k, p in enumerate("kMG", 1)},

@@ -8,7 +8,7 @@ that is negative and an input of more bytes than 63 bits count; `plan` and `ente
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, Type, Val, const, null
@@ -39,6 +39,7 @@ class Entries:
     interface: Interface
     variants: Sequence[Variant]
     weights: Weights
+    _: KW_ONLY
     pointer_bytes: int
 
     def define(self) -> None:

@@ -128,7 +128,7 @@ def export(
         define_plan(module, messages, variant.plan, described, known, budget)
         define_run(module, messages, (variant.run, variant.plan), described, known, offsets, budget)
         variants.append(variant)
-    Entries(module, messages, described, variants, stored, target.pointer_bytes).define()
+    Entries(module, messages, described, variants, stored, pointer_bytes=target.pointer_bytes).define()
     code = link(module, _kernels(programs), target)
     titles = ("arena", "arena, where a dim is 0")
     spelled = tuple(f"{title} = {formula}" for title, formula in zip(titles, formulas))
