@@ -1,4 +1,4 @@
-"""`python testing/anyshape_testing/wasm.py FILE`: runs a program in WebAssembly (WASI), with the streams of this process, in this folder."""
+"""`python testing/anyshape_testing/wasm.py FILE`: runs a program in WebAssembly (WASI) with the streams and the folder of this process."""
 
 from __future__ import annotations
 

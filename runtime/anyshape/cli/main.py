@@ -54,6 +54,7 @@ _EXAMPLES = """\
   anyshape export bert.onnx --out bert --bounds seq=1:512                an object file and a C header, without Python
   anyshape export bert.onnx --out bert --target aarch64-linux-gnu --weights file
   anyshape export --op softmax --input x='f32[n, m]' --param axis=0 --out softmax
+  anyshape export --op softmax --input x='f32[...]' --ranks 1:4 --out softmax
   anyshape show softmax                                  its spec, equations, loops, machine code and speed
   anyshape show dyn.reshape --shape x=4x6 --param newshape='[3, -1]' --stage program
 """
@@ -315,6 +316,8 @@ def _add_export(commands: Commands) -> None:
     one.add_argument(
         "--param", action="append", default=[], metavar="NAME=VALUE", help="with --op: a parameter, like axis=0"
     )
+    ranks = "with --op and an input of type f32[...]: a function for each of these ranks, and one that chooses by the tensor"
+    one.add_argument("--ranks", type=arguments.ranks, metavar="0:4", help=ranks)
     one.set_defaults(command=_export)
 
 

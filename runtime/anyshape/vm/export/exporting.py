@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -28,7 +28,7 @@ from anyshape.vm.export.budget import demand_budget
 from anyshape.vm.export.entry_code import Entries, Variant
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, analyse
 from anyshape.vm.export.formula import arena_formula
-from anyshape.vm.export.header import Description, header
+from anyshape.vm.export.header import Description, header, header_by_rank
 from anyshape.vm.export.interface import Interface, checked_name, interface
 from anyshape.vm.export.linking import LIBRARY, MATHEMATICS, archive, link
 from anyshape.vm.export.memory_code import define_growth
@@ -38,13 +38,22 @@ from anyshape.vm.export.pool_code import define_pool
 from anyshape.vm.export.run_code import define_run, untranslated
 from anyshape.vm.export.status_code import Messages
 from anyshape.vm.export.targets import ExportTarget
-from anyshape.vm.export.tensor_code import has_codes
+from anyshape.vm.export.tensor_code import define_by_rank, has_codes
 from anyshape.vm.export.weights import Weights, collect
 from anyshape.vm.program.table import Op, Program
 from anyshape.vm.report.summary import Report
 
-FUNCTIONS = ("arena_bytes", "arena_bytes_shared", "check", "output_shape", "run", "run_shared", "run_tensors")
-"""Ends of the names of the functions of a header."""
+FUNCTIONS = (
+    "arena_bytes",
+    "arena_bytes_shared",
+    "check",
+    "output_shape",
+    "run",
+    "run_shared",
+    "plan_tensors",
+    "run_tensors",
+)
+"""Ends of the names of the functions of a header; the last two are for tensors of DLPack."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,8 @@ class Export:
     header: str
     weights: Weights
     formulas: tuple[str, ...]
+    functions: tuple[str, ...]
+    """The functions that the object defines."""
     fits: tuple[str, ...] = ()
     """Which sizes fit the budget."""
 
@@ -69,12 +80,6 @@ class Export:
     def library(self) -> tuple[str, ...]:
         """The functions of the C library that the object calls."""
         return tuple(sorted(undefined(self.object) & (LIBRARY | MATHEMATICS)))
-
-    @property
-    def functions(self) -> tuple[str, ...]:
-        """The functions that the object defines."""
-        named = FUNCTIONS if has_codes(self.interface) else FUNCTIONS[:-1]
-        return tuple(f"{self.name}_{what}" for what in named)
 
     def files(self) -> dict[str, bytes]:
         """The content of each file, by its name."""
@@ -98,6 +103,33 @@ class Export:
         return paths
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an export shall be: the target, options of the compile, where weights are (None lets their size decide), and the most bytes of
+    the arena."""
+
+    target: ExportTarget
+    options: Options
+    weights: Literal["inside", "file"] | None = None
+    budget: int | None = None
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A model before it is linked."""
+
+    interface: Interface
+    module: Module
+    kernels: tuple[KernelText, ...]
+    description: Description
+    weights: Weights
+    fits: tuple[str, ...]
+
+    @property
+    def header(self) -> str:
+        return header(self.interface, self.description)
+
+
 def export(
     f: Function,
     name: str,
@@ -109,14 +141,63 @@ def export(
     """Exports a function under a name. `weights`: where they are; None lets their size decide. `budget`: the most bytes of the arena.
 
     Raises UnsupportedError for what cannot be exported or does not fit the budget, and what compiling raises."""
-    described = interface(f, checked_name(name))
-    programs = list(compiled_programs(f, target, options))
+    part = _part(f, checked_name(name), Request(target, options, weights, budget))
+    return Export(
+        interface=part.interface,
+        target=target,
+        object=link([part.module], part.kernels, target),
+        header=part.header,
+        weights=part.weights,
+        formulas=tuple(part.description.formulas),
+        fits=part.fits,
+        functions=functions_of(part.interface),
+    )
+
+
+def export_ranks(functions: Mapping[int, Function], name: str, request: Request, ranked: int) -> Export:
+    """Exports one function of several ranks: a model for each, and what chooses one by the rank of input number `ranked`. Raises what
+    `export` raises, and UnsupportedError for weights, and for dtypes that DLPack has not."""
+    checked_name(name)
+    parts = {r: _part(f, f"{name}_rank{r}", replace(request, weights="inside")) for r, f in functions.items()}
+    last = next(reversed(parts.values()))
+    if not has_codes(last.interface):
+        raise UnsupportedError(
+            f"{name}: DLPack packs elements of fewer than 8 bits; export one rank, whose functions take addresses"
+        )
+    module = Module(request.target.processor)
+    define_by_rank(module, name, ranked, {r: p.interface.name for r, p in parts.items()}, request.target.pointer_bytes)
+    modules = [module, *(p.module for p in parts.values())]
+    return Export(
+        interface=replace(last.interface, name=name),
+        target=request.target,
+        object=link(modules, [k for p in parts.values() for k in p.kernels], request.target),
+        header="\n".join([*(p.header for p in parts.values()), header_by_rank(name, list(parts))]),
+        weights=last.weights,
+        formulas=tuple(f"rank {r}: {line}" for r, p in parts.items() for line in p.description.formulas),
+        fits=tuple(f"rank {r}: {line.strip()}" for r, p in parts.items() for line in p.fits),
+        functions=(
+            f"{name}_plan_tensors",
+            f"{name}_run_tensors",
+            *(n for p in parts.values() for n in functions_of(p.interface)),
+        ),
+    )
+
+
+def functions_of(m: Interface) -> tuple[str, ...]:
+    """The functions of the header of one model."""
+    return tuple(f"{m.name}_{what}" for what in (FUNCTIONS if has_codes(m) else FUNCTIONS[:-2]))
+
+
+def _part(f: Function, name: str, request: Request) -> _Part:
+    target, budget = request.target, request.budget
+    described = interface(f, name)
+    programs = list(compiled_programs(f, target, request.options))
     for p in programs:
         _refuse(p)
     knowledge = [analyse(p) for p in programs]
     formulas = [arena_formula(known, described) for known in knowledge]
     fits = _within(budget, formulas, described, knowledge)
-    stored, constants = collect(programs, None if weights is None else weights == "file")
+    stored, constants = collect(programs, None if request.weights is None else request.weights == "file")
     module = Module(target.processor)
     messages = Messages(module)
     define_growth(module)
@@ -129,25 +210,15 @@ def export(
         define_run(module, messages, (variant.run, variant.plan), described, known, offsets, budget)
         variants.append(variant)
     Entries(module, messages, described, variants, stored, pointer_bytes=target.pointer_bytes).define()
-    code = link(module, _kernels(programs), target)
     titles = ("arena", "arena, where a dim is 0")
-    spelled = tuple(f"{title} = {formula}" for title, formula in zip(titles, formulas))
     description = Description(
         made_for=target.name,
-        formulas=spelled,
+        formulas=[f"{title} = {formula}" for title, formula in zip(titles, formulas)],
         grows=any(k.varying() for k in knowledge),
         unknown=_unknown(knowledge[0], described),
         weight_bytes=len(stored.content()) if stored.is_file else 0,
     )
-    return Export(
-        interface=described,
-        target=target,
-        object=code,
-        header=header(described, description),
-        weights=stored,
-        formulas=spelled,
-        fits=tuple(fits),
-    )
+    return _Part(described, module, tuple(_kernels(programs)), description, stored, tuple(fits))
 
 
 def compiled_programs(f: Function, target: ExportTarget, options: Options) -> Iterator[Program]:
