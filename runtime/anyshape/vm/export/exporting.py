@@ -21,7 +21,7 @@ from anyshape.graph.function import Function
 from anyshape.lower.llvm import polling
 from anyshape.lower.llvm.builder import Module
 from anyshape.vm.compiling.folding import folding
-from anyshape.vm.compiling.kernels import KernelText
+from anyshape.vm.compiling.kernels import KernelText, text_of
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.plans import Compiler
 from anyshape.vm.export.budget import demand_budget
@@ -156,7 +156,7 @@ def export(
 
 def export_ranks(functions: Mapping[int, Function], name: str, request: Request, ranked: int) -> Export:
     """Exports one function of several ranks: a model for each, and what chooses one by the rank of input number `ranked`. Raises what
-    `export` raises, and UnsupportedError for weights, and for dtypes that DLPack has not."""
+    `export` raises, and UnsupportedError for dtypes that DLPack has not."""
     checked_name(name)
     parts = {r: _part(f, f"{name}_rank{r}", replace(request, weights="inside")) for r, f in functions.items()}
     last = next(reversed(parts.values()))
@@ -234,9 +234,7 @@ def compiled_programs(f: Function, target: ExportTarget, options: Options) -> It
 def _kernels(programs: Sequence[Program]) -> Iterator[KernelText]:
     for p in programs:
         for kernel in p.kernels:
-            code = kernel.code  # type: ignore[attr-defined]
-            assert isinstance(code, KernelText)
-            yield code
+            yield text_of(kernel)
 
 
 _OF_LISTS = (Op.LIST, Op.BLOCK, Op.RETAIN, Op.RELEASE, Op.OWN, Op.LENGTH, Op.INSERT, Op.ERASE, Op.ELEMENT)
@@ -255,8 +253,7 @@ def _refuse(program: Program) -> None:
             "run the model with anyshape.compile, or rewrite that part of it with tensors"
         )
     for kernel in program.kernels:
-        code = kernel.code  # type: ignore[attr-defined]
-        if entropy.SYMBOL in code.imports:
+        if entropy.SYMBOL in text_of(kernel).imports:
             raise UnsupportedError(
                 f"{program.name}: {kernel.name} draws random numbers without a seed, and an exported model keeps no state; give it a seed"
             )
