@@ -118,6 +118,7 @@ class Request:
 class _Part:
     """A model before it is linked."""
 
+    _: KW_ONLY
     interface: Interface
     module: Module
     kernels: tuple[KernelText, ...]
@@ -218,7 +219,14 @@ def _part(f: Function, name: str, request: Request) -> _Part:
         unknown=_unknown(knowledge[0], described),
         weight_bytes=len(stored.content()) if stored.is_file else 0,
     )
-    return _Part(described, module, tuple(_kernels(programs)), description, stored, tuple(fits))
+    return _Part(
+        interface=described,
+        module=module,
+        kernels=tuple(_kernels(programs)),
+        description=description,
+        weights=stored,
+        fits=tuple(fits),
+    )
 
 
 def compiled_programs(f: Function, target: ExportTarget, options: Options) -> Iterator[Program]:
