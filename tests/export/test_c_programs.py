@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,7 @@ from anyshape import control, ops
 from anyshape.graph.function import Function
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import TARGETS, Export, export, export_target
+from anyshape.vm.export.shared_library import link_shared
 from anyshape_testing.c_programs import CProgram, toolchain
 from anyshape_testing.export_law import RUNS_HERE
 from anyshape_testing.exported import Exported
@@ -96,6 +99,23 @@ def test_control_flow_has_the_bits_of_the_virtual_machine(make: Any) -> None:
             for got, value in zip(c(*inputs), expected, strict=True):
                 assert got.shape == value.shape
                 np.testing.assert_allclose(got, value, rtol=1e-6)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or not RUNS_HERE, reason="there is no C compiler, or no target")
+def test_a_shared_library_is_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    e = compiled(branches(), None)
+    *_, path = e.write(tmp_path, shared=True)
+    assert path.name == "libmodel.so"
+    library = ctypes.CDLL(str(path))
+    library.model_arena_bytes.restype = ctypes.c_uint64
+    assert library.model_arena_bytes(ctypes.c_int64(1000)) == Exported(e).arena_bytes([1000])
+    (tmp_path / "model.o").write_bytes(b"no object")
+    with pytest.raises(anyshape.errors.ArgumentError, match="ends with"):
+        link_shared(tmp_path, "model", e.target)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(anyshape.errors.ArgumentError, match="install a C compiler, or the package ziglang"):
+        e.write(tmp_path, shared=True)
 
 
 def test_what_is_made_depends_on_neither_the_process_nor_its_caches(tmp_path: Path) -> None:

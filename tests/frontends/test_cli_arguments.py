@@ -73,6 +73,7 @@ REFUSED = [
     (["export", "--op", "exp", "--input", "x=f32[n]", "--ranks", "0:2"], "for an --input of any rank"),
     (["export", "--op", "exp", "--ranks", "3:2"], "the least and the greatest rank"), (["export", "m.onnx", "--ranks", "0:2"], "are for --op"),
     (["export", "--op", "softmax", "--input", "x=f32[...]", "--param", "axis=1", "--ranks", "1:2"], "axis"),
+    (["export", "m.onnx", "--target", "wasm32", "--shared"], "wasm32 has no shared libraries"),
     (["export"], "a model, or --op"), (["export", "m.onnx", "--op", "exp"], "a model, or --op"), (["export", "gone.onnx"], "gone.onnx"),
     (["export", "m.onnx", "--target", "vax"], "invalid choice: 'vax'"), (["export", "m.onnx", "--name", "a-b"], "letters, digits and _"),
     (["export", "m.onnx", "--out", "m.onnx"], "cannot write to m.onnx"), (["export", "m.onnx", "--dim", "z=3"], "has a dim 'z'"),

@@ -29,7 +29,7 @@ def export_command(args: argparse.Namespace) -> Answer:
     with progress(f"exporting {args.model or args.op}"):
         name = args.name if args.name is not None else name_from(args.op or Path(args.model).stem)
         exported = _exported(args, name, target)
-        paths = exported.write(name if args.out is None else args.out)
+        paths = exported.write(name if args.out is None else args.out, args.shared)
     sizes = {str(path): path.stat().st_size for path in paths}
     width = max(map(len, sizes))
     lines = [

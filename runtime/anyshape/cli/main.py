@@ -304,6 +304,8 @@ def _add_export(commands: Commands) -> None:
     one.add_argument(
         "--weights", choices=("inside", "file"), help="where weights are (default: inside the object if small)"
     )
+    shared = "link a shared library too, by cc or the package ziglang"
+    one.add_argument("--shared", action="store_true", help=shared)
     one.add_argument("--static", action="store_true", help="refuse a model in which any size is not a number")
     bounds = "set a named dim of the inputs, or bound it: seq=1:512"
     one.add_argument("--dim", "--bounds", action="append", default=[], metavar="NAME=8", help=bounds)

@@ -36,6 +36,7 @@ from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.plan_code import define_plan
 from anyshape.vm.export.pool_code import define_pool
 from anyshape.vm.export.run_code import define_run, untranslated
+from anyshape.vm.export.shared_library import link_shared, linker
 from anyshape.vm.export.status_code import Messages
 from anyshape.vm.export.targets import ExportTarget
 from anyshape.vm.export.tensor_code import define_by_rank, has_codes
@@ -90,8 +91,10 @@ class Export:
         }
         return {**files, f"{self.name}.weights": self.weights.content()} if self.weights.is_file else files
 
-    def write(self, folder: PathLike) -> list[Path]:
-        """Writes the files; their paths. Raises ArgumentError where that is not possible."""
+    def write(self, folder: PathLike, shared: bool = False) -> list[Path]:
+        """Writes the files; their paths. `shared`: a shared library too. Raises ArgumentError where that is not possible."""
+        if shared:
+            linker(self.target)  # before anything is written
         paths = [Path(folder) / name for name in self.files()]
         try:
             os.makedirs(folder, exist_ok=True)
@@ -100,7 +103,7 @@ class Export:
                     file.write(content)
         except (OSError, ValueError) as e:
             raise ArgumentError(f"cannot write to {os.fspath(folder)}: {getattr(e, 'strerror', None) or e}") from None
-        return paths
+        return [*paths, link_shared(Path(folder), self.name, self.target)] if shared else paths
 
 
 @dataclass(frozen=True, slots=True)
