@@ -14,6 +14,7 @@ import pytest
 
 import anyshape
 from anyshape import control, ops
+from anyshape.cli.main import TARGET_NAMES
 from anyshape.graph.function import Function
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import TARGETS, Export, export, export_target
@@ -116,6 +117,34 @@ def test_a_shared_library_is_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(anyshape.errors.ArgumentError, match="install a C compiler, or the package ziglang"):
         e.write(tmp_path, shared=True)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or not RUNS_HERE, reason="there is no C compiler, or no target")
+def test_two_models_in_one_program(tmp_path: Path) -> None:
+    """Headers that share types, in C of 1999 and C++ too; of the symbols only the functions of the headers are visible."""
+    for name, f in (("first", branches()), ("second", softmax())):
+        export(f, name, export_target(None), OPTIONS).write(tmp_path)
+    main = tmp_path / "main.c"
+    main.write_text(
+        '#include "first.h"\n#include "second.h"\n#include <stdio.h>\n'
+        'int main(void) { printf("%d %d", first_check(3, 0), second_check(-1, 6, 0)); return 0; }\n'
+    )
+    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", str(tmp_path)]
+    objects = [str(tmp_path / "libfirst.a"), str(tmp_path / "libsecond.a"), "-lm", "-o", str(tmp_path / "main")]
+    for words in (
+        ["cc", "-std=c99", *strict, str(main), *objects],
+        ["cc", "-x", "c++", "-fsyntax-only", *strict, str(main)],
+    ):
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert done.returncode == 0 or "cc1plus" in done.stderr, done.stderr[
+            -2000:
+        ]  # a C compiler may come without C++
+    said = subprocess.run([tmp_path / "main"], capture_output=True, text=True)
+    assert said.stdout == "0 1"
+
+
+def test_the_command_line_knows_the_targets() -> None:
+    assert tuple(TARGETS) == TARGET_NAMES
 
 
 def test_what_is_made_depends_on_neither_the_process_nor_its_caches(tmp_path: Path) -> None:
