@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.vm.export import Export
+from anyshape.vm.export.tensor_code import code_of, has_codes
 from anyshape_testing.exported import sizes
 
 Array = NDArray[Any]
@@ -87,8 +88,11 @@ int main(void) {{
   anyshape_status status;
   {read_weights}
   take(d, 8 * {count});
+  static int64_t input_shapes[{max(len(m.inputs), 1)}][{max([t.rank for t in m.inputs] + [1])}];
+  static const int input_ranks[] = {{{", ".join(str(t.rank) for t in m.inputs) or "0"}}};
   for (int k = 0; k < {len(m.inputs)}; k++) {{
     uint64_t n;
+    take(input_shapes[k], 8 * input_ranks[k]);
     take(&n, 8);
     void *to = room(n);
     take(to, n);
@@ -117,6 +121,7 @@ int main(void) {{
       return 2;
     }}
   }}
+{_tensors(export) if has_codes(m) else ""}
   for (int k = 0; k < {len(m.outputs)}; k++) {{
     uint64_t n = sizes[k];
     for (int a = 0; a < ranks[k]; a++) n *= (uint64_t)shapes[k][a];
@@ -125,6 +130,34 @@ int main(void) {{
   }}
   return 0;
 }}
+"""
+
+
+def _tensors(export: Export) -> str:
+    """The same call with tensors; the program ends with 7 or 8 where it fails or gives other bits."""
+    m = export.interface
+    weights = "weights, " if export.weights.is_file else ""
+    codes = [code_of(t.dtype) for t in m.inputs], [code_of(t.dtype) for t in m.outputs]
+    inputs, outputs = (", ".join(f"{{{c[0]}, {c[1]}}}" for c in row if c is not None) for row in codes)
+    return f"""\
+  static const uint8_t codes_in[][2] = {{{inputs or "{0, 0}"}}}, codes_out[][2] = {{{outputs}}};
+  anyshape_tensor in[{max(len(m.inputs), 1)}], out[{len(m.outputs)}];
+  for (int k = 0; k < {len(m.inputs)}; k++)
+    in[k] = (anyshape_tensor){{(void *)inputs[k], 1, 0, input_ranks[k], codes_in[k][0], codes_in[k][1], 1, input_shapes[k], 0, 0}};
+  for (int k = 0; k < {len(m.outputs)}; k++) {{
+    uint64_t n = sizes[k];
+    for (int a = 0; a < ranks[k]; a++) n *= (uint64_t)shapes[k][a];
+    out[k] = (anyshape_tensor){{(char *)room(n + 16), 1, 0, ranks[k], codes_out[k][0], codes_out[k][1], 1, shapes[k], 0, 16}};
+  }}
+  if ({m.name}_run_tensors(0, arena, arena_bytes, {weights}in, out, &status)) {{
+    fprintf(stderr, "%s", status.text);
+    return 7;
+  }}
+  for (int k = 0; k < {len(m.outputs)}; k++) {{
+    uint64_t n = sizes[k];
+    for (int a = 0; a < ranks[k]; a++) n *= (uint64_t)shapes[k][a];
+    if (memcmp((char *)out[k].data + 16, outputs[k].data, n)) return 8;
+  }}
 """
 
 
@@ -158,7 +191,7 @@ class CProgram:
         m = self.export.interface
         words = struct.pack(f"<{len(m.dims)}q", *sizes(m, inputs))
         for a in inputs:
-            words += struct.pack("<Q", a.nbytes) + a.tobytes()
+            words += struct.pack(f"<{a.ndim}qQ", *a.shape, a.nbytes) + a.tobytes()
         done = subprocess.run([*self.tools.run, str(self.path)], input=words, capture_output=True, cwd=self.folder)
         if done.returncode == 2:
             raise RuntimeError(done.stderr.decode())

@@ -16,6 +16,7 @@ import anyshape
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
+from anyshape.lower.llvm.jit import CodegenError
 from anyshape.properties import Example
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import Export, export, export_target
@@ -69,8 +70,8 @@ def first_example(op: str) -> Outcome:
         try:
             f = make(c)
             compiled = exported_call(f)
-        except UnsupportedError as refusal:
-            refusals.append(str(refusal))
+        except (UnsupportedError, CodegenError) as refusal:
+            refusals.append(str(refusal).partition("\n")[0])
             continue
         arrays = input_arrays(c)
         node = static_node(c)

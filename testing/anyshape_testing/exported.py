@@ -99,6 +99,7 @@ class Exported:
             "output_shape": ctypes.c_int32,
             "run": ctypes.c_int32,
             "run_tensors": ctypes.c_int32,
+            "plan_tensors": ctypes.c_int32,
         }
         self._functions = {
             what: ctypes.CFUNCTYPE(result)(self._loaded.address(f"{name}_{what}"))
@@ -196,6 +197,16 @@ class Exported:
             m.demand_whole()
         demand(code, status)
         return [m.array(t.dtype.numpy, tuple(s[: t.rank])) for m, s, t in zip(memory, shapes, tensors, strict=True)]
+
+    def plan_tensors(self, inputs: Sequence[DLTensor], outputs: Sequence[DLTensor], threads: int = 1) -> int:
+        """The bytes of the arena for tensors; writes the shapes of outputs. Raises the error that the status says."""
+        status, needed = Status(), ctypes.c_uint64()
+        rows = [(DLTensor * max(len(ts), 1))(*ts) for ts in (inputs, outputs)]
+        code = self._functions["plan_tensors"](
+            ctypes.c_int64(threads), *rows, ctypes.byref(needed), ctypes.byref(status)
+        )
+        demand(code, status)
+        return needed.value
 
     def run_tensors(
         self, inputs: Sequence[DLTensor], outputs: Sequence[DLTensor], arena_bytes: int

@@ -1,4 +1,4 @@
-"""`python wasm.py FILE`: runs a WebAssembly program (WASI) with the standard streams of this process, in the folder at hand."""
+"""`python testing/anyshape_testing/wasm.py FILE`: runs a program in WebAssembly (WASI) with the streams and the folder of this process."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from anyshape.dims import evaluate, free_symbols
 from anyshape.errors import AnyshapeError, ArgumentError, OverflowedError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.vm.compiling.options import make_options
-from anyshape.vm.export import Export, export, export_target
+from anyshape.vm.export import Export, Request, export, export_ranks, export_target
 from anyshape.vm.export.entry_knowledge import analyse
 from anyshape.vm.export.exporting import compiled_programs
 from anyshape.vm.export.formula import arena_formula
@@ -189,6 +189,31 @@ def test_tensors_of_dlpack(both: tuple[Exported, anyshape.Executable]) -> None:
         c.run_tensors(tensors, [to], needed)
     one = tensor_of(np.lib.stride_tricks.as_strided(inputs[0], (1, 5), (400, 4)))  # the stride of one row is never used
     assert c.run_tensors([one, tensors[1]], [tensor_of(result)], needed) == [(1, 7)]
+
+
+def test_one_function_for_all_ranks_of_an_op() -> None:
+    """The tensor's rank chooses; the plan writes shapes and bytes."""
+    from anyshape.cli.export import of_op, of_rank
+    from anyshape.cli.show import variant
+
+    types = {"a": "f32[...]", "b": "f32[...]"}
+    functions = {r: of_op(variant("add"), of_rank(types, r), {}) for r in range(4)}
+    c = Exported(export_ranks(functions, "sum", Request(export_target(None), OPTIONS), 0))
+    for shapes in (((), ()), ((3,), (1,)), ((2, 1), (2, 5)), ((2, 3, 4), (1, 3, 1)), ((0, 2), (0, 2))):
+        x, y = (np.random.default_rng(k).standard_normal(s).astype(np.float32) for k, s in enumerate(shapes))
+        expected = x + y
+        result = np.empty((7,) * expected.ndim, np.float32)
+        inputs, to = [tensor_of(x), tensor_of(y)], tensor_of(result)
+        needed = c.plan_tensors(inputs, [to])
+        assert tuple(to.shape[: to.ndim]) == expected.shape
+        result = np.empty(expected.shape, np.float32)
+        assert c.run_tensors(inputs, [tensor_of(result)], needed) == [expected.shape]
+        assert np.array_equal(result, expected)
+    high = np.zeros((1, 1, 1, 1), np.float32)
+    with pytest.raises(StatusError, match="sum: there is code for ranks 0, 1, 2, 3, got an input of rank 4"):
+        c.plan_tensors([tensor_of(high), tensor_of(high)], [tensor_of(high)])
+    with pytest.raises(ShapeError, match="add"):
+        c.plan_tensors([tensor_of(np.zeros(n, np.float32)) for n in (3, 2)], [tensor_of(np.zeros(3, np.float32))])
 
 
 def test_elements_that_dlpack_packs_have_no_tensors() -> None:

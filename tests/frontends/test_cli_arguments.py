@@ -79,6 +79,10 @@ REFUSED = [
     (["simplify", "m.onnx", "--shapes-only", "--solve=--"], "--solve has no value"),
     (["simplify", "m.anyshape", "--shapes-only"], "it is a saved model"),
     (["export", "m.onnx", "--budget", "64mb"], "64MB or 512KiB"), (["export", "m.onnx", "--budget", "9" * 30], "64MB or 512KiB"),
+    (["export", "--op", "exp", "--input", "x=f32[n]", "--ranks", "0:2"], "for an --input of any rank"),
+    (["export", "--op", "exp", "--ranks", "3:2"], "the least and the greatest rank"), (["export", "m.onnx", "--ranks", "0:2"], "are for --op"),
+    (["export", "--op", "softmax", "--input", "x=f32[...]", "--param", "axis=1", "--ranks", "1:2"], "axis"),
+    (["export", "m.onnx", "--target", "wasm32", "--shared"], "wasm32 has no shared libraries"),
     (["export"], "a model, or --op"), (["export", "m.onnx", "--op", "exp"], "a model, or --op"), (["export", "gone.onnx"], "gone.onnx"),
     (["export", "m.onnx", "--target", "vax"], "invalid choice: 'vax'"), (["export", "m.onnx", "--name", "a-b"], "letters, digits and _"),
     (["export", "m.onnx", "--out", "m.onnx"], "cannot write to m.onnx"), (["export", "m.onnx", "--dim", "z=3"], "has a dim 'z'"),
@@ -108,7 +112,8 @@ def test_what_is_refused(words: list[str], said: str, path: str, capsys: pytest.
     ["simplify", "m.onnx", "--shapes-only", "--solve", "y=?x4", "s.onnx"], ["simplify", "m.onnx", "--failures", "--shapes-only"],
     ["export", "m.anyshape", "--weights", "file"],
     ["export", "m.onnx", "--static", "--dim", "batch=3", "--budget", "1GiB"],
-     ["export", "--op", "concat", "--input", "xs.0=f32[n]", "--input", "xs.1=f32[m]"],
+    ["export", "--op", "concat", "--input", "xs.0=f32[n]", "--input", "xs.1=f32[m]"],
+     ["export", "--op", "exp", "--input", "x=f32[...]", "--ranks", "0:2"],
     ["export", "--op", "dyn.reshape", "--input", "x=f32[n]", "--input", "newshape=i64[2]"],
 ])  # fmt: skip
 def test_what_is_taken(words: list[str], path: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import anyshape
 from anyshape import dims
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations, Tensor
@@ -15,6 +16,8 @@ from anyshape.equations.interpret import interpret
 from anyshape.equations.recurrences import as_steps
 from anyshape.errors import ShapeError
 from anyshape.lower import Group, describe, host_target
+from anyshape.lower.target import binding
+from tests.kernel_texts import heard
 from tests.lower.native import Native
 
 T, N, M, H = (dims.symbol(name) for name in ("t", "n", "m", "h"))
@@ -397,3 +400,15 @@ def test_a_reduction_over_the_whole_row_before(kind: str, factor: bool, m: int) 
         status, (got,) = Native(Group("whole", tuple(eqs.equations), (x,), outputs=(y,))).run({x: values}, sizes, parts)
         assert status == 0
         np.testing.assert_allclose(got, interpret(eqs.equations, {x: values}, sizes)[y], rtol=1e-12)
+
+
+def test_the_report_of_a_refusal_reads_no_variable_of_a_loop_that_is_over() -> None:
+    """The elements of a determinant are read in one loop and refused behind it; LLVM's code generator accepts what its verifier does
+    not."""
+    texts: list[str] = []
+    x = anyshape.input("x", "f32[n, m, m]")
+    with heard(texts.append):
+        anyshape.compile(anyshape.function([x], anyshape.ops.det(x)))
+    assert texts
+    for text in texts:
+        binding.parse_assembly(text).verify()

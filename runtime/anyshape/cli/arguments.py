@@ -54,6 +54,20 @@ def byte_count(text: str) -> int:
     return number * unit
 
 
+MOST_RANK = 12
+
+
+def ranks(text: str) -> tuple[int, int]:
+    """Reads the least and the greatest rank: `0:4`."""
+    first, _, last = text.partition(":")
+    low, high = whole(first), whole(last)
+    if low is None or high is None or not low <= high <= MOST_RANK:
+        raise argparse.ArgumentTypeError(
+            f"it must be the least and the greatest rank, as 0:4, of at most {MOST_RANK}, got {text!r}"
+        )
+    return low, high
+
+
 def share(text: str) -> float:
     """Reads a tolerance: a number that is not negative."""
     try:

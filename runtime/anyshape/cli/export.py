@@ -16,9 +16,9 @@ from anyshape.graph.building import input as named_input
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.graph.opdef import OpDef
-from anyshape.vm.compiling.options import ExecutorName, Options
+from anyshape.vm.compiling.options import ExecutorName
 from anyshape.vm.executable.executable import function_of
-from anyshape.vm.export import export, export_target, name_from
+from anyshape.vm.export import Export, ExportTarget, Request, export, export_ranks, export_target, name_from
 
 
 def export_command(args: argparse.Namespace) -> Answer:
@@ -27,10 +27,9 @@ def export_command(args: argparse.Namespace) -> Answer:
         raise ArgumentError("export takes a model, or --op with the name of an op")
     target = export_target(args.target)
     with progress(f"exporting {args.model or args.op}"):
-        f, options = _function(args)
         name = args.name if args.name is not None else name_from(args.op or Path(args.model).stem)
-        exported = export(f, name, target, options, args.weights, args.budget)
-        paths = exported.write(name if args.out is None else args.out)
+        exported = _exported(args, name, target)
+        paths = exported.write(name if args.out is None else args.out, args.shared)
     sizes = {str(path): path.stat().st_size for path in paths}
     width = max(map(len, sizes))
     lines = [
@@ -54,15 +53,36 @@ def export_command(args: argparse.Namespace) -> Answer:
     )
 
 
-def _function(args: argparse.Namespace) -> tuple[Function, Options]:
+def _exported(args: argparse.Namespace, name: str, target: ExportTarget) -> Export:
     executor: ExecutorName | None = "graph" if args.static else None
     dims = arguments.dims(args.dim)
     if args.op is None:
-        if args.input or args.param:
-            raise ArgumentError("--input and --param are for --op")
-        return function_of(args.model, dims, repair=args.repair or None, executor=executor)
-    f = of_op(variant(args.op), arguments.named(args.input, "--input", "NAME=TYPE"), arguments.literals(args.param))
-    return function_of(f, dims, executor=executor)
+        if args.input or args.param or args.ranks:
+            raise ArgumentError("--input, --param and --ranks are for --op")
+        f, options = function_of(args.model, dims, repair=args.repair or None, executor=executor)
+        return export(f, name, target, options, args.weights, args.budget)
+    op, types = variant(args.op), arguments.named(args.input, "--input", "NAME=TYPE")
+    params = arguments.literals(args.param)
+    if args.ranks is None:
+        f, options = function_of(of_op(op, types, params), dims, executor=executor)
+        return export(f, name, target, options, args.weights, args.budget)
+    first, last = args.ranks
+    functions = {}
+    for rank in range(first, last + 1):
+        f, options = function_of(of_op(op, of_rank(types, rank), params), dims, executor=executor)
+        functions[rank] = f
+    ranked = next(k for k, text in enumerate(types.values()) if ANY_RANK in text)
+    return export_ranks(functions, name, Request(target, options, budget=args.budget), ranked)
+
+
+ANY_RANK = "[...]"
+
+
+def of_rank(types: Mapping[str, str], rank: int) -> dict[str, str]:
+    """The types with so many dims where their number is unknown: `x=f32[...]` is `f32[x_0, x_1]`. Raises ArgumentError where none does."""
+    if not any(ANY_RANK in text for text in types.values()):
+        raise ArgumentError("--ranks is for an --input of any rank, as x=f32[...]")
+    return {n: text.replace(ANY_RANK, f"[{', '.join(f'{n}_{k}' for k in range(rank))}]") for n, text in types.items()}
 
 
 def of_op(op: OpDef, types: Mapping[str, str], params: Mapping[str, Any]) -> Function:

@@ -58,6 +58,7 @@ _EXAMPLES = """\
   anyshape export bert.onnx --out bert --bounds seq=1:512                an object file and a C header, without Python
   anyshape export bert.onnx --out bert --target aarch64-linux-gnu --weights file
   anyshape export --op softmax --input x='f32[n, m]' --param axis=0 --out softmax
+  anyshape export --op softmax --input x='f32[...]' --ranks 1:4 --out softmax
   anyshape show softmax                                  its spec, equations, loops, machine code and speed
   anyshape show dyn.reshape --shape x=4x6 --param newshape='[3, -1]' --stage program
 """
@@ -351,6 +352,8 @@ def _add_export(commands: Commands) -> None:
     one.add_argument(
         "--weights", choices=("inside", "file"), help="where weights are (default: inside the object if small)"
     )
+    shared = "link a shared library too, by cc or the package ziglang"
+    one.add_argument("--shared", action="store_true", help=shared)
     one.add_argument("--static", action="store_true", help="refuse a model in which any size is not a number")
     bounds = "set a named dim of the inputs, or bound it: seq=1:512"
     one.add_argument("--dim", "--bounds", action="append", default=[], metavar="NAME=8", help=bounds)
@@ -363,6 +366,8 @@ def _add_export(commands: Commands) -> None:
     one.add_argument(
         "--param", action="append", default=[], metavar="NAME=VALUE", help="with --op: a parameter, like axis=0"
     )
+    ranks = "with --op and an input of type f32[...]: a function for each of these ranks, and one that chooses by the tensor"
+    one.add_argument("--ranks", type=arguments.ranks, metavar="0:4", help=ranks)
     one.set_defaults(command=_export)
 
 

@@ -129,8 +129,11 @@ class _Place:
             self.lane = first_lane(values.f, ok)
 
     def element(self, load: Load) -> Element:
-        value, place = self.node(load), self.affine(load.access.address)
-        return None if value is None or place is None else (place, word_of(self.values.f, value, load.dtype))
+        value = self.node(load)
+        if value is None:
+            return None  # and no code of its place, whose loop may be over
+        place = self.affine(load.access.address)
+        return None if place is None else (place, word_of(self.values.f, value, load.dtype))
 
     def index(self, i: DagNode | Affine | Val) -> Val | None:
         return i if isinstance(i, Val) else self.affine(i) if isinstance(i, Affine) else self.node(i)
@@ -149,11 +152,13 @@ class _Place:
         return f.bitcast(alone, value.type.scalar)
 
     def affine(self, a: Affine) -> Val | None:
-        f, total = self.values.f, self.size(a.offset)
+        f = self.values.f
         parts = [(self.position(v), c) for v, c in a.terms] + [(self.node(n), c) for n, c in a.lets]
-        for value, c in parts:
-            if value is None:
-                return None
+        known = [(value, c) for value, c in parts if value is not None]
+        if len(known) < len(parts):
+            return None  # and no code of those that exist, which may be of a loop that is over
+        total = self.size(a.offset)
+        for value, c in known:
             total = f.add(total, f.mul(value, self.size(self.values.sizes.coefficient(c))))
         return total
 

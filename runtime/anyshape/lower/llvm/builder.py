@@ -116,8 +116,8 @@ class Module:
         return Val(f"@{name}", PTR)
 
     def word(self, name: str) -> None:
-        """Defines an i64 that is 0 and that modules linked to this one may declare."""
-        self._globals.append(f"@{name} = global i64 0, align 8")
+        """Defines an i64 that is 0; modules linked to this one may declare it, or define it too."""
+        self._globals.append(f"@{name} = weak global i64 0, align 8")
 
     def declare_table(self, name: str) -> Val:
         """Declares an array of addresses that another module exports."""

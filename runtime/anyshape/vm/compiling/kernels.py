@@ -134,6 +134,12 @@ class NativeKernel:
         return self.code.entry
 
 
+def text_of(kernel: CallableKernel) -> KernelText:
+    """The text of a kernel that was made without being loaded."""
+    assert isinstance(kernel, NativeKernel) and isinstance(kernel.code, KernelText)
+    return kernel.code
+
+
 _LOADED: WeakValueDictionary[tuple[str, Target], MachineCode] = WeakValueDictionary()
 
 

@@ -8,7 +8,7 @@ that is negative and an input of more bytes than 63 bits count; `plan` and `ente
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, Type, Val, const, null
@@ -18,7 +18,7 @@ from anyshape.vm.export.memory_code import byte_count
 from anyshape.vm.export.pool_code import limited
 from anyshape.vm.export.registers import Registers
 from anyshape.vm.export.status_code import BYTES, DECLINED, NUMBER, Code, Messages, template
-from anyshape.vm.export.tensor_code import emit_rows, has_codes
+from anyshape.vm.export.tensor_code import emit_rows, has_codes, input_rows, store_shapes
 from anyshape.vm.export.weights import DIGEST, Weights
 from anyshape.vm.run.arena import ALIGNMENT
 
@@ -39,6 +39,7 @@ class Entries:
     interface: Interface
     variants: Sequence[Variant]
     weights: Weights
+    _: KW_ONLY
     pointer_bytes: int
 
     def define(self) -> None:
@@ -63,6 +64,8 @@ class Entries:
         if has_codes(self.interface):
             tensors = [("pool", PTR), *memory, ("inputs", PTR), ("outputs", PTR), *status]
             self._public(f"{name}_run_tensors", I32, tensors, self._run_tensors)
+            planned = [("threads", I64), ("inputs", PTR), ("outputs", PTR), ("arena_bytes", PTR), *status]
+            self._public(f"{name}_plan_tensors", I32, planned, self._plan_tensors)
         shared_name = f"{name}_run_shared"
         self._public(shared_name, I32, [("pool", PTR), *run], self._run)
         self._public(f"{name}_run", I32, run, lambda f: f.ret(f.call(shared_name, I32, [null(), *f.args])))
@@ -215,6 +218,20 @@ class Entries:
         status = self._status(f)
         rows = emit_rows(f, Failures(f, self.messages, status), self.interface, self.pointer_bytes)
         f.ret(f.call("enter", I32, [*self._memory(f), *rows, status]))
+
+    def _plan_tensors(self, f: FunctionBuilder) -> None:
+        """Writes the shapes of outputs, -1 for a dim that only a run tells, and the bytes of the arena."""
+        status = self._status(f)
+        failures = Failures(f, self.messages, status)
+        dims, _ = input_rows(f, failures, self.interface, self.pointer_bytes)
+        shapes = self._shapes(f)
+        total, code = self._planned(f, status, dims, True, shapes, limited(f, f.arg("threads")))
+        with f.if_(f.compare("ne", code, 0)):
+            f.ret(code)
+        failures.end_if(_is_null(f, f.arg("arena_bytes")), Code.NULL, "arena_bytes is NULL")
+        f.store(f.load(total, I64), f.arg("arena_bytes"))
+        store_shapes(f, failures, self.interface, shapes, self.pointer_bytes)
+        self._finish(f, status, const(I32, Code.OK))
 
     def _memory(self, f: FunctionBuilder) -> list[Val]:
         weights = f.arg("weights") if self.weights.is_file else null()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -21,14 +21,14 @@ from anyshape.graph.function import Function
 from anyshape.lower.llvm import polling
 from anyshape.lower.llvm.builder import Module
 from anyshape.vm.compiling.folding import folding
-from anyshape.vm.compiling.kernels import KernelText
+from anyshape.vm.compiling.kernels import KernelText, text_of
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.plans import Compiler
 from anyshape.vm.export.budget import demand_budget
 from anyshape.vm.export.entry_code import Entries, Variant
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, analyse
 from anyshape.vm.export.formula import arena_formula
-from anyshape.vm.export.header import Description, header
+from anyshape.vm.export.header import Description, header, header_by_rank
 from anyshape.vm.export.interface import Interface, checked_name, interface
 from anyshape.vm.export.linking import LIBRARY, MATHEMATICS, archive, link
 from anyshape.vm.export.memory_code import define_growth
@@ -36,15 +36,25 @@ from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.plan_code import define_plan
 from anyshape.vm.export.pool_code import define_pool
 from anyshape.vm.export.run_code import define_run, untranslated
+from anyshape.vm.export.shared_library import link_shared, linker
 from anyshape.vm.export.status_code import Messages
 from anyshape.vm.export.targets import ExportTarget
-from anyshape.vm.export.tensor_code import has_codes
+from anyshape.vm.export.tensor_code import define_by_rank, has_codes
 from anyshape.vm.export.weights import Weights, collect
 from anyshape.vm.program.table import Op, Program
 from anyshape.vm.report.summary import Report
 
-FUNCTIONS = ("arena_bytes", "arena_bytes_shared", "check", "output_shape", "run", "run_shared", "run_tensors")
-"""Ends of the names of the functions of a header."""
+FUNCTIONS = (
+    "arena_bytes",
+    "arena_bytes_shared",
+    "check",
+    "output_shape",
+    "run",
+    "run_shared",
+    "plan_tensors",
+    "run_tensors",
+)
+"""Ends of the names of the functions of a header; the last two are for tensors of DLPack."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,8 @@ class Export:
     header: str
     weights: Weights
     formulas: tuple[str, ...]
+    functions: tuple[str, ...]
+    """The functions that the object defines."""
     fits: tuple[str, ...] = ()
     """Which sizes fit the budget."""
 
@@ -70,12 +82,6 @@ class Export:
         """The functions of the C library that the object calls."""
         return tuple(sorted(undefined(self.object) & (LIBRARY | MATHEMATICS)))
 
-    @property
-    def functions(self) -> tuple[str, ...]:
-        """The functions that the object defines."""
-        named = FUNCTIONS if has_codes(self.interface) else FUNCTIONS[:-1]
-        return tuple(f"{self.name}_{what}" for what in named)
-
     def files(self) -> dict[str, bytes]:
         """The content of each file, by its name."""
         files = {
@@ -85,8 +91,10 @@ class Export:
         }
         return {**files, f"{self.name}.weights": self.weights.content()} if self.weights.is_file else files
 
-    def write(self, folder: PathLike) -> list[Path]:
-        """Writes the files; their paths. Raises ArgumentError where that is not possible."""
+    def write(self, folder: PathLike, shared: bool = False) -> list[Path]:
+        """Writes the files; their paths. `shared`: a shared library too. Raises ArgumentError where that is not possible."""
+        if shared:
+            linker(self.target)  # before anything is written
         paths = [Path(folder) / name for name in self.files()]
         try:
             os.makedirs(folder, exist_ok=True)
@@ -95,7 +103,35 @@ class Export:
                     file.write(content)
         except (OSError, ValueError) as e:
             raise ArgumentError(f"cannot write to {os.fspath(folder)}: {getattr(e, 'strerror', None) or e}") from None
-        return paths
+        return [*paths, link_shared(Path(folder), self.name, self.target)] if shared else paths
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an export shall be: the target, options of the compile, where weights are (None lets their size decide), and the most bytes of
+    the arena."""
+
+    target: ExportTarget
+    options: Options
+    weights: Literal["inside", "file"] | None = None
+    budget: int | None = None
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A model before it is linked."""
+
+    _: KW_ONLY
+    interface: Interface
+    module: Module
+    kernels: tuple[KernelText, ...]
+    description: Description
+    weights: Weights
+    fits: tuple[str, ...]
+
+    @property
+    def header(self) -> str:
+        return header(self.interface, self.description)
 
 
 def export(
@@ -109,14 +145,63 @@ def export(
     """Exports a function under a name. `weights`: where they are; None lets their size decide. `budget`: the most bytes of the arena.
 
     Raises UnsupportedError for what cannot be exported or does not fit the budget, and what compiling raises."""
-    described = interface(f, checked_name(name))
-    programs = list(compiled_programs(f, target, options))
+    part = _part(f, checked_name(name), Request(target, options, weights, budget))
+    return Export(
+        interface=part.interface,
+        target=target,
+        object=link([part.module], part.kernels, target),
+        header=part.header,
+        weights=part.weights,
+        formulas=tuple(part.description.formulas),
+        fits=part.fits,
+        functions=functions_of(part.interface),
+    )
+
+
+def export_ranks(functions: Mapping[int, Function], name: str, request: Request, ranked: int) -> Export:
+    """Exports one function of several ranks: a model for each, and what chooses one by the rank of input number `ranked`. Raises what
+    `export` raises, and UnsupportedError for dtypes that DLPack has not."""
+    checked_name(name)
+    parts = {r: _part(f, f"{name}_rank{r}", replace(request, weights="inside")) for r, f in functions.items()}
+    last = next(reversed(parts.values()))
+    if not has_codes(last.interface):
+        raise UnsupportedError(
+            f"{name}: DLPack packs elements of fewer than 8 bits; export one rank, whose functions take addresses"
+        )
+    module = Module(request.target.processor)
+    define_by_rank(module, name, ranked, {r: p.interface.name for r, p in parts.items()}, request.target.pointer_bytes)
+    modules = [module, *(p.module for p in parts.values())]
+    return Export(
+        interface=replace(last.interface, name=name),
+        target=request.target,
+        object=link(modules, [k for p in parts.values() for k in p.kernels], request.target),
+        header="\n".join([*(p.header for p in parts.values()), header_by_rank(name, list(parts))]),
+        weights=last.weights,
+        formulas=tuple(f"rank {r}: {line}" for r, p in parts.items() for line in p.description.formulas),
+        fits=tuple(f"rank {r}: {line.strip()}" for r, p in parts.items() for line in p.fits),
+        functions=(
+            f"{name}_plan_tensors",
+            f"{name}_run_tensors",
+            *(n for p in parts.values() for n in functions_of(p.interface)),
+        ),
+    )
+
+
+def functions_of(m: Interface) -> tuple[str, ...]:
+    """The functions of the header of one model."""
+    return tuple(f"{m.name}_{what}" for what in (FUNCTIONS if has_codes(m) else FUNCTIONS[:-2]))
+
+
+def _part(f: Function, name: str, request: Request) -> _Part:
+    target, budget = request.target, request.budget
+    described = interface(f, name)
+    programs = list(compiled_programs(f, target, request.options))
     for p in programs:
         _refuse(p)
     knowledge = [analyse(p) for p in programs]
     formulas = [arena_formula(known, described) for known in knowledge]
     fits = _within(budget, formulas, described, knowledge)
-    stored, constants = collect(programs, None if weights is None else weights == "file")
+    stored, constants = collect(programs, None if request.weights is None else request.weights == "file")
     module = Module(target.processor)
     messages = Messages(module)
     define_growth(module)
@@ -128,24 +213,21 @@ def export(
         define_plan(module, messages, variant.plan, described, known, budget)
         define_run(module, messages, (variant.run, variant.plan), described, known, offsets, budget)
         variants.append(variant)
-    Entries(module, messages, described, variants, stored, target.pointer_bytes).define()
-    code = link(module, _kernels(programs), target)
+    Entries(module, messages, described, variants, stored, pointer_bytes=target.pointer_bytes).define()
     titles = ("arena", "arena, where a dim is 0")
-    spelled = tuple(f"{title} = {formula}" for title, formula in zip(titles, formulas))
     description = Description(
         made_for=target.name,
-        formulas=spelled,
+        formulas=[f"{title} = {formula}" for title, formula in zip(titles, formulas)],
         grows=any(k.varying() for k in knowledge),
         unknown=_unknown(knowledge[0], described),
         weight_bytes=len(stored.content()) if stored.is_file else 0,
     )
-    return Export(
+    return _Part(
         interface=described,
-        target=target,
-        object=code,
-        header=header(described, description),
+        module=module,
+        kernels=tuple(_kernels(programs)),
+        description=description,
         weights=stored,
-        formulas=spelled,
         fits=tuple(fits),
     )
 
@@ -163,9 +245,7 @@ def compiled_programs(f: Function, target: ExportTarget, options: Options) -> It
 def _kernels(programs: Sequence[Program]) -> Iterator[KernelText]:
     for p in programs:
         for kernel in p.kernels:
-            code = kernel.code  # type: ignore[attr-defined]
-            assert isinstance(code, KernelText)
-            yield code
+            yield text_of(kernel)
 
 
 _OF_LISTS = (Op.LIST, Op.BLOCK, Op.RETAIN, Op.RELEASE, Op.OWN, Op.LENGTH, Op.INSERT, Op.ERASE, Op.ELEMENT)
@@ -184,8 +264,7 @@ def _refuse(program: Program) -> None:
             "run the model with anyshape.compile, or rewrite that part of it with tensors"
         )
     for kernel in program.kernels:
-        code = kernel.code  # type: ignore[attr-defined]
-        if entropy.SYMBOL in code.imports:
+        if entropy.SYMBOL in text_of(kernel).imports:
             raise UnsupportedError(
                 f"{program.name}: {kernel.name} draws random numbers without a seed, and an exported model keeps no state; give it a seed"
             )

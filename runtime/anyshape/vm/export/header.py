@@ -154,10 +154,38 @@ def _with_tensors(m: Interface, weights: str) -> list[str]:
         return ["", "/* There is no function for tensors of DLPack, which packs elements of fewer than 8 bits. */"]
     return [
         "",
+        "/* The plan of such a call: writes the shapes of outputs, -1 for a dim that only a run tells, and the bytes of the arena. */",
+        f"int32_t {m.name}_plan_tensors(int64_t threads, const anyshape_tensor *inputs, anyshape_tensor *outputs, uint64_t *arena_bytes,",
+        f"{' ' * (len(m.name) + 22)}anyshape_status *status);",
+        "",
         "/* The same with tensors, whose shapes tell the sizes. An output's shape says how much room there is, and becomes its own. */",
         f"int32_t {m.name}_run_tensors(const anyshape_pool *pool, void *arena, uint64_t arena_bytes, {weights}",
         f"{' ' * (len(m.name) + 21)}const anyshape_tensor *inputs, anyshape_tensor *outputs, anyshape_status *status);",
     ]
+
+
+def header_by_rank(name: str, ranks: Sequence[int]) -> str:
+    """The declarations of what chooses a model by the rank of an input."""
+    upper, listed = name.upper(), ", ".join(map(str, ranks))
+    return "\n".join(
+        [
+            f"#ifndef {upper}_H",
+            f"#define {upper}_H",
+            "#ifdef __cplusplus",
+            'extern "C" {',
+            "#endif",
+            f"/* For ranks {listed}: those of {name}_rank{ranks[0]} and so on, by the rank of the first tensor that has any. */",
+            f"int32_t {name}_plan_tensors(int64_t threads, const anyshape_tensor *inputs, anyshape_tensor *outputs, uint64_t *arena_bytes,",
+            f"{' ' * (len(name) + 22)}anyshape_status *status);",
+            f"int32_t {name}_run_tensors(const anyshape_pool *pool, void *arena, uint64_t arena_bytes,",
+            f"{' ' * (len(name) + 21)}const anyshape_tensor *inputs, anyshape_tensor *outputs, anyshape_status *status);",
+            "#ifdef __cplusplus",
+            "}",
+            "#endif",
+            "#endif",
+            "",
+        ]
+    )
 
 
 def _comment(lines: Sequence[str]) -> str:

@@ -47,17 +47,18 @@ def _machine(target: ExportTarget) -> Any:
     )
 
 
-def link(around: Module, kernels: Iterable[KernelText], target: ExportTarget) -> bytes:
-    """The object file of a module with its kernels. Its own code is optimised; that of kernels is in final form."""
+def link(around: Sequence[Module], kernels: Iterable[KernelText], target: ExportTarget) -> bytes:
+    """The object file of modules with their kernels. Their own code is optimised; that of kernels is in final form."""
     texts = {k.symbol: k for k in kernels}
     imports = [name for k in texts.values() for name in k.imports]
-    whole = _parsed(around.text(), target)
-    _optimise(whole, target)
+    whole, *others = (_optimised(_parsed(m.text(), target), target) for m in around)
+    for other in others:
+        whole.link_in(other)
     for k in texts.values():
         whole.link_in(_parsed(k.text, target))
     for element in elements_of(imports):
         whole.link_in(_parsed(library_module(target.processor, element).text(), target))
-    visible = set(around.symbols)
+    visible = {s for m in around for s in m.symbols}
     for value in (*whole.functions, *whole.global_variables):
         if not value.is_declaration and value.name not in visible:
             value.linkage = "internal"
@@ -86,7 +87,7 @@ def _parsed(text: str, target: ExportTarget) -> Any:
     return parsed
 
 
-def _optimise(module: Any, target: ExportTarget) -> None:
+def _optimised(module: Any, target: ExportTarget) -> Any:
     """Makes values of the registers, and leaves out what nothing needs."""
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
@@ -100,6 +101,7 @@ def _optimise(module: Any, target: ExportTarget) -> None:
     passes.run(
         module, llvm.create_pass_builder(_machine(target), llvm.create_pipeline_tuning_options(speed_level=_LEVEL))
     )
+    return module
 
 
 def archive(name: str, content: bytes, symbols: Sequence[str]) -> bytes:

@@ -14,18 +14,18 @@ from anyshape.dims import Cond, Dim, Size
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I1, I64, Val, const
 from anyshape.vm.compiling.shape_code import ShapeCode
-from anyshape.vm.native import scalars
-from anyshape.vm.program.table import Mode, Op, Operand, decode, handlers
+from anyshape.vm.native import scalar_code
+from anyshape.vm.program.table import Mode, Op, Operand, decode
 
 SCALAR_OPS = frozenset(op for op in Op if Op.ADD <= op <= Op.SELECT)
-_HANDLERS = handlers(SCALAR_OPS, {k: v for k, v in vars(scalars).items() if k.startswith("do_")})
+"""Arithmetic, comparisons and choice"""
 
 
 class Registers:
     """The registers of one function. Beside each stands whether its number was lost to an overflow (i1)."""
 
     def __init__(self, f: FunctionBuilder, count: int) -> None:
-        self.f = f
+        self.f, self._code = f, scalar_code()
         self._variables = [(f.alloca(I64, 1, 8), f.alloca(I1, 1, 1)) for _ in range(count)]
         for number, lost in self._variables:
             f.store(const(I64, 0), number)
@@ -62,7 +62,7 @@ class Registers:
             assert isinstance(operands[0], int) and isinstance(number, int)
             self.write(operands[0], const(I64, number))
         else:
-            _HANDLERS[op](_Frame(self.f, self, op, op.named(operands)))
+            self._code[op](_Frame(self.f, self, op, op.named(operands)))
 
     def sizes(self, symbols: dict[Dim, int], expressions: Sequence[Size | Cond | bool]) -> list[int]:
         """Emits expressions of symbols, of which each is in a register; the registers of their values."""

@@ -14,6 +14,7 @@ from anyshape.dims import INT64_MAX
 from anyshape.failure_report import AREA
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, Type, Val, const
+from anyshape.vm.compiling.kernels import text_of
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, Step
 from anyshape.vm.export.failures import Failures, define_refusal, exact
 from anyshape.vm.export.interface import Interface
@@ -307,7 +308,7 @@ class _Run:
             f.store(self.registers.read(register), self.scalars, k)
         for k, register in enumerate(buffers):
             f.store(f.convert("inttoptr", self.registers.read(register), PTR), self.buffers, k)
-        symbol: str = kernel.code.symbol  # type: ignore[attr-defined]
+        symbol = text_of(kernel).symbol
         f.module.declare(symbol, I32, [PTR, PTR, PTR, I64, I64])
         return symbol
 

@@ -14,13 +14,12 @@ from anyshape.lower.target import Target, processor
 
 @dataclass(frozen=True, slots=True)
 class ExportTarget:
-    """`abi` is LLVM's name of the calling convention, where the triple does not decide it. `zig`: what the package ziglang calls it."""
+    """`abi` is LLVM's name of the calling convention, where the triple does not decide it."""
 
     name: str
     processor: Target
     what: str
     abi: str = ""
-    zig: str = ""
     pointer_bytes: int = 8
 
 
@@ -31,7 +30,7 @@ _WASM = "+simd128,+bulk-memory,+sign-ext,+nontrapping-fptoint,+mutable-globals"
 
 def _x86(level: str, features: str, caches: tuple[int, int, int], what: str) -> ExportTarget:
     target = processor(f"x86_64-{_LINUX}", level, features, caches)
-    return ExportTarget(level, target, what, zig="x86_64-linux-gnu")
+    return ExportTarget(level, target, what)
 
 
 _SMALL, _LARGE = (32 << 10, 512 << 10, 4 << 20), (32 << 10, 1 << 20, 16 << 20)
@@ -42,15 +41,14 @@ _LISTED = (
         "x86-64-v4", f"+sse4.2,{_AVX2},+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512cd", _LARGE, "x86-64 with AVX-512"
     ),
     ExportTarget(
-        "aarch64-linux-gnu", processor(f"aarch64-{_LINUX}", "generic", "+neon", _SMALL), "64-bit ARM", zig="aarch64-linux-gnu"
+        "aarch64-linux-gnu", processor(f"aarch64-{_LINUX}", "generic", "+neon", _SMALL), "64-bit ARM"
     ),
     ExportTarget(
         "riscv64-linux-gnu", processor(f"riscv64-{_LINUX}", "generic-rv64", "+m,+a,+f,+d,+c", _SMALL),
-        "64-bit RISC-V (RV64GC), without vectors", "lp64d", "riscv64-linux-gnu",
+        "64-bit RISC-V (RV64GC), without vectors", "lp64d",
     ),
     ExportTarget(
-        "wasm32", processor("wasm32-unknown-unknown", "generic", _WASM, _SMALL), "WebAssembly with SIMD",
-        zig="wasm32-freestanding", pointer_bytes=4
+        "wasm32", processor("wasm32-unknown-unknown", "generic", _WASM, _SMALL), "WebAssembly with SIMD", pointer_bytes=4
     ),
 )  # fmt: skip
 TARGETS = {t.name: t for t in _LISTED}

@@ -7,16 +7,17 @@ Source of the layout and the codes: dlpack.h of DLPack 1.0 (github.com/dmlc/dlpa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from anyshape.dtypes import DType
-from anyshape.lower.llvm.builder import FunctionBuilder
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, Type, Val, const
 from anyshape.vm.export.failures import Failures, exact
 from anyshape.vm.export.interface import Interface, Tensor
 from anyshape.vm.export.memory_code import byte_count
 from anyshape.vm.export.run_code import OUTPUT_BYTES, OUTPUT_SHAPE, OUTPUT_STRIDE
-from anyshape.vm.export.status_code import NUMBER, Code, template
+from anyshape.vm.export.status_code import BYTES, NUMBER, Code, Messages, template
 
 _KINDS = {"int": 0, "uint": 1, "float": 2, "bool": 6}
 _NARROW = {
@@ -117,19 +118,8 @@ class Tensors:
 
 def emit_rows(f: FunctionBuilder, failures: Failures, m: Interface, pointer_bytes: int) -> tuple[Val, Val, Val]:
     """The rows of dims, of addresses of inputs and of outputs, from the arguments `inputs` and `outputs`, which are rows of tensors."""
-    tensors = Tensors(f, failures, Layout(pointer_bytes))
-    inputs, outputs = f.arg("inputs"), f.arg("outputs")
-    for what, row, listed in (("inputs", inputs, m.inputs), ("outputs", outputs, m.outputs)):
-        if listed:
-            failures.end_if(f.compare("eq", f.convert("ptrtoint", row, I64), 0), Code.NULL, f"{what} is NULL")
-    dims, addresses = f.alloca(I64, m.input_words + 1, 8), f.alloca(PTR, len(m.inputs) + 1, 8)
-    for k, t in enumerate(m.inputs):
-        tensors.demand(inputs, k, t, "input")
-        for axis, n in enumerate(tensors.sizes(inputs, k, t)):
-            text = template(f"input {t.name}: dim {axis} must be at least 0, got ") + NUMBER
-            failures.end_if(f.compare("lt", n, 0), Code.SHAPE, text, [exact(n)])
-            f.store(n, dims, t.first + axis)
-        f.store(tensors.address(inputs, k), addresses, k)
+    dims, addresses = input_rows(f, failures, m, pointer_bytes)
+    tensors, outputs = Tensors(f, failures, Layout(pointer_bytes)), _row(f, failures, "outputs", len(m.outputs))
     results = f.alloca(I8, OUTPUT_STRIDE * (len(m.outputs) + 1), 8)
     for k, t in enumerate(m.outputs):
         tensors.demand(outputs, k, t, "output")
@@ -141,3 +131,64 @@ def emit_rows(f: FunctionBuilder, failures: Failures, m: Interface, pointer_byte
         f.store(size, f.gep(to, OUTPUT_BYTES, I8))
         f.store(tensors.field(outputs, k, "shape"), f.gep(to, OUTPUT_SHAPE, I8))
     return dims, addresses, results
+
+
+def input_rows(f: FunctionBuilder, failures: Failures, m: Interface, pointer_bytes: int) -> tuple[Val, Val]:
+    """The rows of dims and of addresses of inputs, from the argument `inputs`."""
+    tensors, inputs = Tensors(f, failures, Layout(pointer_bytes)), _row(f, failures, "inputs", len(m.inputs))
+    dims, addresses = f.alloca(I64, m.input_words + 1, 8), f.alloca(PTR, len(m.inputs) + 1, 8)
+    for k, t in enumerate(m.inputs):
+        tensors.demand(inputs, k, t, "input")
+        for axis, n in enumerate(tensors.sizes(inputs, k, t)):
+            text = template(f"input {t.name}: dim {axis} must be at least 0, got ") + NUMBER
+            failures.end_if(f.compare("lt", n, 0), Code.SHAPE, text, [exact(n)])
+            f.store(n, dims, t.first + axis)
+        f.store(tensors.address(inputs, k), addresses, k)
+    return dims, addresses
+
+
+def _row(f: FunctionBuilder, failures: Failures, what: str, count: int) -> Val:
+    """The argument that is a row of so many tensors."""
+    row = f.arg(what)
+    if count:
+        failures.end_if(f.compare("eq", f.convert("ptrtoint", row, I64), 0), Code.NULL, f"{what} is NULL")
+    return row
+
+
+def store_shapes(f: FunctionBuilder, failures: Failures, m: Interface, shapes: Val, pointer_bytes: int) -> None:
+    """Writes the dims of all outputs to the shapes of the tensors of the argument `outputs`."""
+    tensors, outputs = Tensors(f, failures, Layout(pointer_bytes)), _row(f, failures, "outputs", len(m.outputs))
+    for k, t in enumerate(m.outputs):
+        if t.rank:
+            shape = tensors.field(outputs, k, "shape")
+            absent = f.compare("eq", f.convert("ptrtoint", shape, I64), 0)
+            failures.end_if(absent, Code.NULL, template(f"output {t.name}: shape is NULL"))
+            for axis in range(t.rank):
+                f.store(f.load(shapes, I64, t.first + axis), shape, axis)
+
+
+def define_by_rank(module: Module, name: str, ranked: int, ranks: Mapping[int, str], pointer_bytes: int) -> None:
+    """Defines `NAME_plan_tensors` and `NAME_run_tensors`, which call the model of a rank by the rank of input number `ranked`."""
+    messages = Messages(module)
+    plan = [("threads", I64), ("inputs", PTR), ("outputs", PTR), ("arena_bytes", PTR), ("status", PTR)]
+    run = [("pool", PTR), ("arena", PTR), ("arena_bytes", I64), ("inputs", PTR), ("outputs", PTR), ("status", PTR)]
+
+    def choose(f: FunctionBuilder, what: str) -> None:
+        own = f.alloca(I64, BYTES // 8, 8)
+        status = f.select(f.compare("eq", f.convert("ptrtoint", f.arg("status"), I64), 0), own, f.arg("status"))
+        failures = Failures(f, messages, status)
+        inputs = _row(f, failures, "inputs", 1)
+        rank = Tensors(f, failures, Layout(pointer_bytes)).field(inputs, ranked, "ndim")
+        other, blocks = f.new_block(), {r: f.new_block() for r in ranks}
+        f.switch(rank, other, [*blocks.items()])
+        for r, block in blocks.items():
+            f.start(block)
+            callee = f"{ranks[r]}_{what}_tensors"
+            f.module.declare(callee, I32, [a.type for a in f.args])
+            f.ret(f.call(callee, I32, list(f.args)))
+        f.start(other)
+        text = f"{name}: there is code for ranks {', '.join(map(str, ranks))}, got an input of rank {NUMBER}"
+        failures.end(Code.TENSOR, text, [exact(f.convert("sext", rank, I64))])
+
+    module.define(f"{name}_plan_tensors", I32, plan, lambda f: choose(f, "plan"), internal=False)
+    module.define(f"{name}_run_tensors", I32, run, lambda f: choose(f, "run"), internal=False)

@@ -8,13 +8,14 @@ is for.
     expect_results(types)                                   memory for results of these types is touched before a call needs it
     wait_for_memory()                                       until no memory is being touched any more
     loop_objects() -> {key: object code}                    the machine code of this room, for saved models
+    scalar_code() -> {instruction: handler}                 code of scalar instructions, for functions that are no loop
     usable_threads(), MOST_THREADS                          threads that kernels can be shared with
     import_parts()                                          the modules of the room, which each function would import when it is called
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from anyshape.vm.native.pool_layout import MOST_THREADS
@@ -22,7 +23,8 @@ from anyshape.vm.native.pool_layout import MOST_THREADS
 if TYPE_CHECKING:
     from anyshape.types import TensorType
     from anyshape.vm.native.executor import NativeExecutor
-    from anyshape.vm.program.table import Program
+    from anyshape.vm.native.scalars import Handler
+    from anyshape.vm.program.table import Instruction, Program
 
 
 def new_executor(program: Program, types: Sequence[TensorType] | None = None, threads: int = 1) -> NativeExecutor:
@@ -55,6 +57,14 @@ def loop_objects() -> dict[str, bytes]:
     return loop_objects()
 
 
+def scalar_code() -> Mapping[Instruction, Handler]:
+    """The functions that emit scalar arithmetic, comparisons and choice, by instruction; they write to any frame of registers."""
+    from anyshape.vm.native import scalars
+    from anyshape.vm.program.table import Op, handlers
+
+    return handlers([op for op in Op if Op.ADD <= op <= Op.SELECT], vars(scalars))
+
+
 def usable_threads() -> int:
     """Threads that can run at once, and that a pool can have."""
     from anyshape.vm.native.pool import usable_threads
@@ -73,6 +83,7 @@ __all__ = [
     "import_parts",
     "loop_objects",
     "new_executor",
+    "scalar_code",
     "usable_threads",
     "wait_for_memory",
 ]
