@@ -16,8 +16,16 @@ from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import walk, walk_all
 
+SEVERAL = ("promoted", "lstm_layers", "gru_layers", "rnn_layers")
+"""Functions of ATen mappings that give a list of values"""
+ATEN_FUNCTIONS = (
+    *SEVERAL, "floating", "scaled", "expanded", "border", "last_axes", "each_of", "twice", "ones_of", "axes_of", "axes_but",
+    "along_channels", "size_along", "not_empty", "part_of", "numbered", "indexed", "put_at", "masked_scatter", "put_along", "put_slice",
+    "diagonal", "average_of_parts", "attended",
+)  # fmt: skip
+"""Functions of terms of ATen mappings alone"""
 ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "is_bool", "scalar", "vector",
-                  "fold", "accumulate", "each", "positions", "min", "max", "einsum", "aligned", "strings", *LIST_FUNCTIONS)  # fmt: skip
+                  "fold", "accumulate", "each", "positions", "min", "max", "einsum", "aligned", "strings", *LIST_FUNCTIONS, *ATEN_FUNCTIONS)  # fmt: skip
 EVERYWHERE = {"outputs", *CONSTANTS, *DTYPES, *OTHER_DTYPES}
 """Names that every term and condition may read"""
 
@@ -49,7 +57,7 @@ def check_file_mapping(mapping: OnnxMapping, ops: set[str], findings: Findings) 
         return
     if mapping.term is None:
         findings.add(
-            mapping.span, "ONNX operators of a file are terms: `x -> f(x)`; of one op they stand in that op's `onnx:`"
+            mapping.span, "operators of a file are terms: `x -> f(x)`; of one op they stand in that op's own mappings"
         )
         return
     _Checker(ops, {f.name: f for f in mapping.functions}, findings, mapping.known).mapping(mapping, mapping.term)

@@ -38,43 +38,43 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/elementwise.yaml:37
+# specs/elementwise.yaml:73
 def add_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] + b[*fit(i, q)], "specs/elementwise.yaml:42")
+    eqs.define(y[*i], a[*fit(i, p)] + b[*fit(i, q)], "specs/elementwise.yaml:78")
 
 
-# specs/elementwise.yaml:54
+# specs/elementwise.yaml:94
 def sub_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] - b[*fit(i, q)], "specs/elementwise.yaml:58")
+    eqs.define(y[*i], a[*fit(i, p)] - b[*fit(i, q)], "specs/elementwise.yaml:98")
 
 
-# specs/elementwise.yaml:67
+# specs/elementwise.yaml:111
 def mul_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] * b[*fit(i, q)], "specs/elementwise.yaml:72")
+    eqs.define(y[*i], a[*fit(i, p)] * b[*fit(i, q)], "specs/elementwise.yaml:116")
 
 
-# specs/elementwise.yaml:86
+# specs/elementwise.yaml:134
 def div_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if eqs.dtypes["T"].is_integer:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], trunc_div(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:92")
+        eqs.define(y[*i], trunc_div(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:140")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] / b[*fit(i, q)], "specs/elementwise.yaml:93")
+        eqs.define(y[*i], a[*fit(i, p)] / b[*fit(i, q)], "specs/elementwise.yaml:141")
 
 
-# specs/elementwise.yaml:103
+# specs/elementwise.yaml:158
 def pow_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, q, p = bound.i_extents, bound.q, bound.p
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
@@ -93,114 +93,114 @@ def pow_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["T"],
                 ),
             ),
-            "specs/elementwise.yaml:113",
+            "specs/elementwise.yaml:168",
         )
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:114")
+        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:169")
 
 
-# specs/elementwise.yaml:131
+# specs/elementwise.yaml:191
 def mod_kernel(eqs: Equations, bound: Bound) -> None:
     truncated, i_extents, p, q = bound.truncated, bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if truncated:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:138")
+        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:198")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:139")
+        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:199")
 
 
-# specs/elementwise.yaml:147
+# specs/elementwise.yaml:213
 def maximum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:151")
+    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:217")
 
 
-# specs/elementwise.yaml:160
+# specs/elementwise.yaml:229
 def minimum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:164")
+    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:233")
 
 
-# specs/elementwise.yaml:173
+# specs/elementwise.yaml:245
 def neg_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:179")
+    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:251")
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:265
 def abs_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:196")
+    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:271")
 
 
-# specs/elementwise.yaml:207
+# specs/elementwise.yaml:283
 def exp_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:210")
+    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:286")
 
 
-# specs/elementwise.yaml:218
+# specs/elementwise.yaml:295
 def log_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:221")
+    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:298")
 
 
-# specs/elementwise.yaml:229
+# specs/elementwise.yaml:307
 def expm1_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], expm1(x[*i]), "specs/elementwise.yaml:232")
+    eqs.define(y[*i], expm1(x[*i]), "specs/elementwise.yaml:310")
 
 
-# specs/elementwise.yaml:239
+# specs/elementwise.yaml:318
 def log1p_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log1p(x[*i]), "specs/elementwise.yaml:242")
+    eqs.define(y[*i], log1p(x[*i]), "specs/elementwise.yaml:321")
 
 
-# specs/elementwise.yaml:249
+# specs/elementwise.yaml:329
 def floor_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:253")
+    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:333")
 
 
-# specs/elementwise.yaml:261
+# specs/elementwise.yaml:342
 def ceil_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:265")
+    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:346")
 
 
-# specs/elementwise.yaml:273
+# specs/elementwise.yaml:355
 def round_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:278")
+    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:360")
 
 
-# specs/elementwise.yaml:286
+# specs/elementwise.yaml:369
 def sign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -209,42 +209,42 @@ def sign_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*i],
             where(gt(x[*i], 0), lambda: 1, lambda: where(lt(x[*i], 0), lambda: -1, lambda: x[*i])),
-            "specs/elementwise.yaml:292",
+            "specs/elementwise.yaml:375",
         )
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             cast(gt(x[*i], 0), eqs.dtypes["T"]) - cast(lt(x[*i], 0), eqs.dtypes["T"]),
-            "specs/elementwise.yaml:293",
+            "specs/elementwise.yaml:376",
         )
 
 
-# specs/elementwise.yaml:303
+# specs/elementwise.yaml:387
 def sqrt_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:306")
+    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:390")
 
 
-# specs/elementwise.yaml:314
+# specs/elementwise.yaml:399
 def reciprocal_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:317")
+    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:402")
 
 
-# specs/elementwise.yaml:325
+# specs/elementwise.yaml:411
 def tanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:328")
+    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:414")
 
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:423
 def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -253,56 +253,56 @@ def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
         return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:340")
+    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:427")
 
 
-# specs/elementwise.yaml:348
+# specs/elementwise.yaml:436
 def erf_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:351")
+    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:439")
 
 
-# specs/elementwise.yaml:359
+# specs/elementwise.yaml:448
 def relu_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:364")
+    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:453")
 
 
-# specs/elementwise.yaml:375
+# specs/elementwise.yaml:465
 def gelu_kernel(eqs: Equations, bound: Bound) -> None:
     approximate, d = bound.approximate, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if approximate == "none":
         i = eqs.indices("i", d)
-        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:381")
+        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:471")
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             0.5 * x[*i] * (1 + tanh(0.7978845608028654 * (x[*i] + 0.044715 * x[*i] * x[*i] * x[*i]))),
-            "specs/elementwise.yaml:382",
+            "specs/elementwise.yaml:472",
         )
 
 
-# specs/elementwise.yaml:411
+# specs/elementwise.yaml:510
 def cast_kernel(eqs: Equations, bound: Bound) -> None:
     saturate_, d, to = bound.saturate, bound.d, bound.to
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if eqs.dtypes["param:to"].is_narrow_float and saturate_:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:421")
+        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:520")
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:422")
+        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:521")
 
 
-# specs/elementwise.yaml:457
+# specs/elementwise.yaml:559
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:462")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:564")

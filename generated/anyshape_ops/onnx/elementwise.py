@@ -26,22 +26,22 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/elementwise.yaml:45
+# specs/elementwise.yaml:81
 def add_1(n: OnnxNode) -> Sequence[Value]:
     return [api.add(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:45
+# specs/elementwise.yaml:81
 def add_7(n: OnnxNode) -> Sequence[Value]:
     return [api.add(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:46
+# specs/elementwise.yaml:82
 def sum_1(n: OnnxNode) -> Sequence[Value]:
     return [accumulate(lambda xs_: fold(api.add, xs_), n.inputs())]
 
 
-# specs/elementwise.yaml:47
+# specs/elementwise.yaml:83
 def mean_1(n: OnnxNode) -> Sequence[Value]:
     return [
         accumulate(
@@ -55,27 +55,27 @@ def mean_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:60
+# specs/elementwise.yaml:100
 def sub_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:60
+# specs/elementwise.yaml:100
 def sub_7(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:75
+# specs/elementwise.yaml:119
 def mul_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:75
+# specs/elementwise.yaml:119
 def mul_7(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:78
+# specs/elementwise.yaml:122
 def ai_onnx_ml_scaler_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not ((n.attr("offset") is not None) and (n.attr("scale") is not None)):
@@ -91,123 +91,123 @@ def ai_onnx_ml_scaler_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:95
+# specs/elementwise.yaml:143
 def div_1(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:95
+# specs/elementwise.yaml:143
 def div_7(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:119
+# specs/elementwise.yaml:174
 def pow_1(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:119
+# specs/elementwise.yaml:174
 def pow_7(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:141
+# specs/elementwise.yaml:201
 def mod_10(n: OnnxNode) -> Sequence[Value]:
     return [api.mod(n.input(0), n.input(1), truncated=n.attr("fmod"), source=n.source)]
 
 
-# specs/elementwise.yaml:153
+# specs/elementwise.yaml:219
 def max_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.maximum, n.inputs())]
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:235
 def min_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.minimum, n.inputs())]
 
 
-# specs/elementwise.yaml:182
+# specs/elementwise.yaml:254
 def neg_1(n: OnnxNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:199
+# specs/elementwise.yaml:274
 def abs_1(n: OnnxNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:212
+# specs/elementwise.yaml:288
 def exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.exp(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:223
+# specs/elementwise.yaml:300
 def log_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:255
+# specs/elementwise.yaml:335
 def floor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.floor(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:267
+# specs/elementwise.yaml:348
 def ceil_1(n: OnnxNode) -> Sequence[Value]:
     return [api.ceil(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:280
+# specs/elementwise.yaml:362
 def round_11(n: OnnxNode) -> Sequence[Value]:
     return [api.round(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:378
 def sign_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sign(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:308
+# specs/elementwise.yaml:392
 def sqrt_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sqrt(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:319
+# specs/elementwise.yaml:404
 def reciprocal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reciprocal(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:330
+# specs/elementwise.yaml:416
 def tanh_1(n: OnnxNode) -> Sequence[Value]:
     return [api.tanh(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:342
+# specs/elementwise.yaml:429
 def sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sigmoid(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:353
+# specs/elementwise.yaml:441
 def erf_9(n: OnnxNode) -> Sequence[Value]:
     return [api.erf(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:367
+# specs/elementwise.yaml:456
 def relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:387
+# specs/elementwise.yaml:477
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=choice(n.attr("approximate")), source=n.source)]
 
 
-# specs/elementwise.yaml:388
+# specs/elementwise.yaml:478
 def com_microsoft_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [api.gelu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:389
+# specs/elementwise.yaml:479
 def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -219,18 +219,18 @@ def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:390
+# specs/elementwise.yaml:480
 def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [api.gelu(api.add(n.input(0), n.input(1), source=n.source), source=n.source)]
 
 
-# specs/elementwise.yaml:405
+# specs/elementwise.yaml:496
 def identity_1(n: OnnxNode) -> Sequence[Value]:
     return ([needed(n, n.input(0), "x")] if is_list(n, n.input(0)) else [api.identity(n.input(0), source=n.source)])
 
 
-# specs/elementwise.yaml:432
+# specs/elementwise.yaml:531
 def cast_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("to") == "STRING":
         n.refuse(
@@ -239,7 +239,7 @@ def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:436
+# specs/elementwise.yaml:535
 def cast_6(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -257,7 +257,7 @@ def cast_6(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:442
+# specs/elementwise.yaml:541
 def cast_19(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -279,7 +279,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:464
+# specs/elementwise.yaml:566
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 

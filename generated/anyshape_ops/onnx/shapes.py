@@ -22,12 +22,12 @@ def shape_15(n: OnnxNode) -> Sequence[Value]:
     return [api.shape_of(n.input(0), start=n.attr("start"), end=n.attr("end"), source=n.source)]
 
 
-# specs/shapes.yaml:64
+# specs/shapes.yaml:67
 def size_1(n: OnnxNode) -> Sequence[Value]:
     return [api.size(n.input(0), source=n.source)]
 
 
-# specs/shapes.yaml:86
+# specs/shapes.yaml:89
 def range_11(n: OnnxNode) -> Sequence[Value]:
     return (
         [
@@ -59,12 +59,12 @@ def range_11(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/shapes.yaml:130
+# specs/shapes.yaml:133
 def constant_of_shape_9(n: OnnxNode) -> Sequence[Value]:
     return [api.full(scalar(n.attr("value", 0.0)), needed(n, n.input(0), "shape"), source=n.source)]
 
 
-# specs/shapes.yaml:168
+# specs/shapes.yaml:179
 def eye_like_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.eye_like(

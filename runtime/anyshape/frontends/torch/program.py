@@ -1,0 +1,282 @@
+"""Exported programs of torch as functions: parameters and buffers are constants over torch's memory, user inputs are parameters.
+
+In: a `torch.export.ExportedProgram`. Out: an `ImportedProgram`: the function, and what each of its inputs and results is to torch.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from anyshape.errors import UnsupportedError
+from anyshape.frontends.torch.dtypes import array_of, dtype_of_torch
+from anyshape.frontends.torch.importer import GraphImport, mapping_of, operator_name
+from anyshape.frontends.torch.symbols import Symbols, ranges_of
+from anyshape.graph.building import function, input
+from anyshape.graph.function import Function
+from anyshape.graph.value import Value, constant
+from anyshape.types import TensorType
+
+
+@dataclass(frozen=True)
+class Result:
+    """Where an output of a model comes from. `kind`: `result`, number `index` of the function; `argument`, number `index` of the call;
+    `state`, the tensor `value` of the model; `constant`, the Python object `value`. `number`: a size, which torch gives as a number."""
+
+    kind: str
+    index: int = 0
+    value: Any = None
+    number: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedProgram:
+    """A function of a program, and what torch calls it with."""
+
+    function: Function
+    inputs: tuple[int, ...]
+    """For each parameter of the function, the number of the argument, or -1 - k for state k"""
+    states: tuple[Any, ...]
+    """tensors of the model that calls change: they are inputs of the function, and not constants"""
+    outputs: tuple[Result, ...]
+    """of the model"""
+    updates: tuple[tuple[int, Result], ...]
+    """arguments, or states -1 - k, that a call replaces the contents of, with where the new contents come from"""
+    constants: Mapping[int, Any]
+    """arguments that were numbers, texts or None when the program was made, by number: they must be the same in a call"""
+
+
+@cache
+def decompositions() -> Callable[[], dict[Any, Any]]:
+    """Makes torch's table of decompositions into core ATen, and of what has no mapping, without those of operators that have one."""
+    import torch
+    from anyshape_ops.aten import ATEN, REFUSED
+
+    def table() -> dict[Any, Any]:
+        chosen = dict(torch.export.default_decompositions().items())
+        for op in core_operators():
+            name = operator_name(op)
+            if name not in ATEN and name not in REFUSED and op in torch._decomp.decomposition_table:
+                chosen[op] = torch._decomp.decomposition_table[op]
+        return {op: decomposition for op, decomposition in chosen.items() if operator_name(op) not in ATEN}
+
+    return table
+
+
+@cache
+def core_operators() -> tuple[Any, ...]:
+    """The operators of core ATen, by name: overloads with the tag `core`."""
+    import torch
+
+    packets = (getattr(torch.ops.aten, name) for name in sorted(dir(torch.ops.aten)))
+    overloads = (getattr(p, o) for p in packets if isinstance(p, torch._ops.OpOverloadPacket) for o in p.overloads())
+    return tuple(op for op in overloads if torch.Tag.core in op.tags)
+
+
+@contextmanager
+def whole_recurrences() -> Iterator[None]:
+    """While a module is exported, recurrent networks stay one operator each: torch's decomposition of them has a step for each position,
+    so that a length is a number."""
+    import torch
+
+    library = _recurrent_library()
+    saved: list[tuple[Any, dict[Any, Any]]] = []
+    try:
+        for name, standing in library.items():
+            op = getattr(torch.ops.aten, name).input
+            saved.append((op, dict(op.py_kernels)))
+            for key in (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd):
+                op.py_kernels[key] = standing
+            op._dispatch_cache.clear()
+        yield
+    finally:
+        for op, kernels in saved:
+            op.py_kernels.clear()
+            op.py_kernels.update(kernels)
+            op._dispatch_cache.clear()
+
+
+@cache
+def _recurrent_library() -> dict[str, Any]:
+    """For each recurrent operator one of the library `anyshape`, of which torch knows the shapes and nothing else."""
+    import torch
+
+    library = torch.library.Library("anyshape", "FRAGMENT")
+    _LIBRARIES.append(library)
+    standing: dict[str, Any] = {}
+    for name, states in (("lstm", 2), ("gru", 1), ("rnn_tanh", 1), ("rnn_relu", 1)):
+        hidden = "Tensor[] hx" if states == 2 else "Tensor hx"
+        library.define(
+            f"{name}(Tensor x, {hidden}, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, "
+            f"bool bidirectional, bool batch_first) -> ({', '.join(['Tensor'] * (1 + states))})"
+        )
+
+        def fake(x: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
+                 bidirectional: bool, batch_first: bool) -> Any:  # fmt: skip
+            ends = hx if isinstance(hx, (list, tuple)) else [hx]
+            y = x.new_empty((*x.shape[:-1], ends[0].shape[2] * (2 if bidirectional else 1)))
+            return (y, *(torch.empty_like(h) for h in ends))
+
+        torch.library.register_fake(f"anyshape::{name}", fake, lib=library)
+        standing[name] = getattr(torch.ops.anyshape, name)
+    return standing
+
+
+_LIBRARIES: list[Any] = []
+"""Libraries of operators, which end with the object that made them"""
+
+
+def decomposed(program: Any) -> Any:
+    """The program in operators that have mappings, as far as torch decomposes into these."""
+    with whole_recurrences():
+        return program.run_decompositions(decompositions()())
+
+
+def import_program(program: Any, names: Mapping[str, str]) -> ImportedProgram:
+    """Imports a decomposed program. `names` are people's names of torch's symbols. Raises UnsupportedError listing all that is not
+    supported."""
+    return _ProgramImport(program, names).run()
+
+
+class _ProgramImport:
+    """One import of an exported program."""
+
+    def __init__(self, program: Any, names: Mapping[str, str]) -> None:
+        self.program, self.signature = program, program.graph_signature
+        self.symbols = Symbols(names, ranges_of(program.range_constraints))
+        self.graph = GraphImport(type(program.graph_module).__name__ if not program.module_call_graph else "the program")
+        self.nodes = list(program.graph_module.graph.nodes)
+        self.params: list[Value] = []
+        self.inputs: list[int] = []
+        self.states: list[Any] = []
+        self.constants: dict[int, Any] = {}
+        self.arguments: dict[Any, int] = {}
+        """numbers of the arguments, by placeholder"""
+        self.tensors: dict[Any, Any] = {}
+        """tensors of the model, by placeholder"""
+
+    def run(self) -> ImportedProgram:
+        changed = set(self.signature.buffers_to_mutate.values())
+        placeholders = [n for n in self.nodes if n.op == "placeholder"]
+        count = 0
+        for node, spec in zip(placeholders, self.signature.input_specs, strict=True):
+            kind = spec.kind.name
+            if kind == "USER_INPUT":
+                self._user_input(node, spec.arg, count)
+                count += 1
+            elif kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
+                self._state(node, spec.target, spec.target in changed)
+            else:
+                raise UnsupportedError(f"input {node.name}: {kind.lower().replace('_', ' ')}s are not supported")
+        for node in self.nodes:
+            if node.op == "get_attr":
+                self._attribute(node)
+        self.graph.run(self.nodes)
+        self.graph.refusals.finish()
+        return self._finished()
+
+    def _user_input(self, node: Any, argument: Any, number: int) -> None:
+        import torch
+
+        self.arguments[node] = number
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            shape = tuple(self.symbols.size(s) for s in value.shape)
+            param = input(node.name, TensorType(dtype_of_torch(value.dtype), shape))
+        elif isinstance(value, torch.SymInt):
+            param = size_input(node.name, self.symbols.size(value))
+            self.graph.sizes.add(param)
+        elif isinstance(value, (torch.SymFloat, torch.SymBool)):
+            raise UnsupportedError(f"input {node.name}: a {type(value).__name__} that is not known; make it a tensor")
+        else:
+            self.constants[number] = value if value is not None else getattr(argument, "value", None)
+            self.graph.values[node] = self.constants[number]
+            return
+        self._param(node, param, number)
+
+    def _param(self, node: Any, param: Value, number: int) -> None:
+        self.graph.values[node] = param
+        self.params.append(param)
+        self.inputs.append(number)
+
+    def _state(self, node: Any, target: str, changed: bool) -> None:
+        tensor = self.program.state_dict.get(target)
+        if tensor is None:
+            tensor = self.program.constants[target]
+        self.tensors[node] = tensor
+        if changed:
+            self.states.append(tensor)
+            type = TensorType(dtype_of_torch(tensor.dtype), tuple(tensor.shape))
+            self._param(node, input(node.name, type), -len(self.states))
+        else:
+            self.graph.values[node] = constant(array_of(tensor, target), target)
+
+    def _attribute(self, node: Any) -> None:
+        value = operator.attrgetter(node.target)(self.program.graph_module)
+        import torch
+
+        if not isinstance(value, torch.Tensor):
+            raise UnsupportedError(f"{node.target}: graphs within a graph (torch.cond, while_loop, map) are not supported")
+        self.tensors[node] = value
+        self.graph.values[node] = constant(array_of(value, node.target), node.target)
+
+    def _finished(self) -> ImportedProgram:
+        results: list[Value] = []
+        output = next(n for n in self.nodes if n.op == "output")
+        outputs: list[Result] = []
+        updates: list[tuple[int, Result]] = []
+        buffers = {self.signature.inputs_to_buffers[n.name]: n for n in self.tensors if n.name in self.signature.inputs_to_buffers}
+        user = {n.name: k for n, k in self.arguments.items()}
+        for a, spec in zip(output.args[0], self.signature.output_specs, strict=True):
+            kind, result = spec.kind.name, self._result(a, results)
+            if kind == "USER_OUTPUT":
+                outputs.append(result)
+            elif kind == "BUFFER_MUTATION":
+                states = [k for k, t in enumerate(self.states) if t is self.tensors[buffers[spec.target]]]
+                updates.append((-1 - states[0], result))
+            elif kind == "USER_INPUT_MUTATION":
+                updates.append((user[spec.target], result))
+            else:
+                raise UnsupportedError(f"output {spec.arg}: {kind.lower().replace('_', ' ')}s are not supported; export without them")
+        return ImportedProgram(
+            function=function(self.params, results, "main"),
+            inputs=tuple(self.inputs),
+            states=tuple(self.states),
+            outputs=tuple(outputs),
+            updates=tuple(updates),
+            constants=self.constants,
+        )
+
+    def _result(self, a: Any, results: list[Value]) -> Result:
+        """Where one output comes from; adds to the results of the function."""
+        if a not in self.graph.values:
+            return Result("constant", value=a)
+        value = self.graph.values[a]
+        if a in self.arguments:
+            return Result("argument", self.arguments[a])
+        if a in self.tensors:
+            return Result("state", value=self.tensors[a])
+        if not isinstance(value, Value):
+            return Result("constant", value=value)
+        results.append(value)
+        return Result("result", len(results) - 1, number=value in self.graph.sizes)
+
+
+def size_input(name: str, size: Any) -> Value:
+    """A parameter that is a size: a scalar of i64 whose content is the dim."""
+    from anyshape.dtypes import I64
+    from anyshape.graph.sizes import remember, remember_input
+
+    param = Value(TensorType(I64, ()), name, contents=(size,))
+    remember(param)
+    remember_input(param)
+    return param
+
+
+def unsupported(nodes: Sequence[Any]) -> list[Any]:
+    """The calls among FX nodes of which no mapping says what they mean."""
+    return [n for n in nodes if n.op == "call_function" and n.target is not operator.getitem and mapping_of(n.target) is None]
