@@ -16,7 +16,7 @@ from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import walk, walk_all
 
-SEVERAL = ("promoted", "lstm_layers", "gru_layers", "rnn_layers")
+SEVERAL = ("promoted", "comparable", "lstm_layers", "gru_layers", "rnn_layers")
 """Functions of ATen mappings that give a list of values"""
 ATEN_FUNCTIONS = (
     *SEVERAL, "floating", "scaled", "expanded", "border", "last_axes", "each_of", "twice", "ones_of", "axes_of", "axes_but",

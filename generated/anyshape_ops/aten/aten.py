@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from anyshape.dtypes import parse_dtype
-from anyshape.frontends.onnx.node import dtype_of, needed, rank_of
+from anyshape.frontends.onnx.node import dtype_of, fold, needed, rank_of
 from anyshape.frontends.torch.node import AtenNode, Mapping, scalar, vector
 from anyshape.frontends.torch.terms import (
     along_channels,
@@ -522,6 +522,16 @@ def aten_scaled_dot_product_attention(n: AtenNode) -> Sequence[Value]:
 
 
 # specs/aten.yaml:139
+def aten__scaled_dot_product_flash_attention_for_cpu(n: AtenNode) -> Sequence[Value]:
+    return [attended(n, n.input(0), n.input(1), n.input(2), n.input(3))]
+
+
+# specs/aten.yaml:140
+def aten_torch_sym_sum(n: AtenNode) -> Sequence[Value]:
+    return [fold(api.add, n.inputs())]
+
+
+# specs/aten.yaml:141
 def aten_native_group_norm(n: AtenNode) -> Sequence[Value]:
     return [
         api.group_norm(
@@ -535,53 +545,53 @@ def aten_native_group_norm(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:140
+# specs/aten.yaml:142
 def aten__native_batch_norm_legit_no_training(n: AtenNode) -> Sequence[Value]:
     return [_normalised(n, n.input(0), n.input(1), n.input(2), n.input(3), n.input(4))]
 
 
-# specs/aten.yaml:142
+# specs/aten.yaml:144
 def aten__native_batch_norm_legit(n: AtenNode) -> Sequence[Value]:
     if n.attr("training") != False:
         n.refuse("batch normalisation in training; call model.eval()")
     return [_normalised(n, n.input(0), n.input(1), n.input(2), n.input(3), n.input(4))]
 
 
-# specs/aten.yaml:145
+# specs/aten.yaml:147
 def aten__native_batch_norm_legit_no_stats(n: AtenNode) -> Sequence[Value]:
     if n.attr("training") != True:
         n.refuse("batch normalisation without statistics")
     return [_normalised_by_batch(n, n.input(0), n.input(1), n.input(2))]
 
 
-# specs/aten.yaml:148
+# specs/aten.yaml:150
 def aten_native_dropout(n: AtenNode) -> Sequence[Value]:
     if n.attr("train") != False:
         n.refuse("dropout in training; call model.eval()")
     return [needed(n, n.input(0), "x")]
 
 
-# specs/aten.yaml:150
+# specs/aten.yaml:152
 def aten__cdist_forward(n: AtenNode) -> Sequence[Value]:
     return [_distances(n, n.input(0), n.input(1))]
 
 
-# specs/aten.yaml:151
+# specs/aten.yaml:153
 def aten_lstm_input(n: AtenNode) -> Sequence[Value]:
     return [*lstm_layers(n, n.inputs())]
 
 
-# specs/aten.yaml:152
+# specs/aten.yaml:154
 def aten_gru_input(n: AtenNode) -> Sequence[Value]:
     return [*gru_layers(n, n.inputs())]
 
 
-# specs/aten.yaml:153
+# specs/aten.yaml:155
 def aten_rnn_tanh_input(n: AtenNode) -> Sequence[Value]:
     return [*rnn_layers(n, n.inputs(), "Tanh")]
 
 
-# specs/aten.yaml:154
+# specs/aten.yaml:156
 def aten_rnn_relu_input(n: AtenNode) -> Sequence[Value]:
     return [*rnn_layers(n, n.inputs(), "Relu")]
 
@@ -622,6 +632,8 @@ ATEN: dict[str, Mapping] = {
     "upsample_bilinear2d.vec": aten_upsample_bilinear2d_vec,
     "upsample_bicubic2d.vec": aten_upsample_bicubic2d_vec,
     "scaled_dot_product_attention": aten_scaled_dot_product_attention,
+    "_scaled_dot_product_flash_attention_for_cpu": aten__scaled_dot_product_flash_attention_for_cpu,
+    "torch.sym_sum": aten_torch_sym_sum,
     "native_group_norm": aten_native_group_norm,
     "_native_batch_norm_legit_no_training": aten__native_batch_norm_legit_no_training,
     "_native_batch_norm_legit": aten__native_batch_norm_legit,

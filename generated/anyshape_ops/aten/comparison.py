@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.torch.node import AtenNode, Mapping
-from anyshape.frontends.torch.terms import floating, promoted
+from anyshape.frontends.torch.terms import comparable, floating, promoted
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -31,62 +31,62 @@ def aten_operator_eq(n: AtenNode) -> Sequence[Value]:
 
 # specs/comparison.yaml:51
 def aten_lt_tensor(n: AtenNode) -> Sequence[Value]:
-    return [api.less(*promoted(n, n.input(0), n.input(1)), source=n.source)]
+    return [api.less(*comparable(n, n.input(0), n.input(1)), source=n.source)]
 
 
 # specs/comparison.yaml:52
 def aten_lt_scalar(n: AtenNode) -> Sequence[Value]:
-    return [api.less(*promoted(n, n.input(0), n.attr("other")), source=n.source)]
+    return [api.less(*comparable(n, n.input(0), n.attr("other")), source=n.source)]
 
 
 # specs/comparison.yaml:53
 def aten_operator_lt(n: AtenNode) -> Sequence[Value]:
-    return [api.less(*promoted(n, n.input(0), n.input(1)), source=n.source)]
+    return [api.less(*comparable(n, n.input(0), n.input(1)), source=n.source)]
 
 
 # specs/comparison.yaml:68
 def aten_le_tensor(n: AtenNode) -> Sequence[Value]:
-    return [api.less_equal(*promoted(n, n.input(0), n.input(1)), source=n.source)]
+    return [api.less_equal(*comparable(n, n.input(0), n.input(1)), source=n.source)]
 
 
 # specs/comparison.yaml:69
 def aten_le_scalar(n: AtenNode) -> Sequence[Value]:
-    return [api.less_equal(*promoted(n, n.input(0), n.attr("other")), source=n.source)]
+    return [api.less_equal(*comparable(n, n.input(0), n.attr("other")), source=n.source)]
 
 
 # specs/comparison.yaml:70
 def aten_operator_le(n: AtenNode) -> Sequence[Value]:
-    return [api.less_equal(*promoted(n, n.input(0), n.input(1)), source=n.source)]
+    return [api.less_equal(*comparable(n, n.input(0), n.input(1)), source=n.source)]
 
 
 # specs/comparison.yaml:95
 def aten_gt_tensor(n: AtenNode) -> Sequence[Value]:
-    return [api.greater(*promoted(n, n.input(0), n.input(1)), source=n.source)]
+    return [api.greater(*comparable(n, n.input(0), n.input(1)), source=n.source)]
 
 
 # specs/comparison.yaml:96
 def aten_gt_scalar(n: AtenNode) -> Sequence[Value]:
-    return [api.greater(*promoted(n, n.input(0), n.attr("other")), source=n.source)]
+    return [api.greater(*comparable(n, n.input(0), n.attr("other")), source=n.source)]
 
 
 # specs/comparison.yaml:97
 def aten_operator_gt(n: AtenNode) -> Sequence[Value]:
-    return [api.greater(*promoted(n, n.input(0), n.input(1)), source=n.source)]
+    return [api.greater(*comparable(n, n.input(0), n.input(1)), source=n.source)]
 
 
 # specs/comparison.yaml:125
 def aten_ge_tensor(n: AtenNode) -> Sequence[Value]:
-    return [api.greater_equal(*promoted(n, n.input(0), n.input(1)), source=n.source)]
+    return [api.greater_equal(*comparable(n, n.input(0), n.input(1)), source=n.source)]
 
 
 # specs/comparison.yaml:126
 def aten_ge_scalar(n: AtenNode) -> Sequence[Value]:
-    return [api.greater_equal(*promoted(n, n.input(0), n.attr("other")), source=n.source)]
+    return [api.greater_equal(*comparable(n, n.input(0), n.attr("other")), source=n.source)]
 
 
 # specs/comparison.yaml:127
 def aten_operator_ge(n: AtenNode) -> Sequence[Value]:
-    return [api.greater_equal(*promoted(n, n.input(0), n.input(1)), source=n.source)]
+    return [api.greater_equal(*comparable(n, n.input(0), n.input(1)), source=n.source)]
 
 
 # specs/comparison.yaml:140

@@ -127,7 +127,7 @@ def import_graph(graph: Any, constants: Mapping[int, Any]) -> tuple[ImportedProg
     import torch
 
     placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
-    symbols = Symbols({}, _ranges(placeholders))
+    symbols = Symbols(_ranges(placeholders))
     of = GraphImport("a graph of torch.compile")
     params: list[Value] = []
     inputs: list[int] = []

@@ -5,13 +5,13 @@ In: an `nn.Module` with an example, or an `ExportedProgram`. Out: a `TorchModel`
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anyshape.errors import ArgumentError, UnsupportedError
 from anyshape.frontends.torch.dtypes import array_of, tensor_of
-from anyshape.frontends.torch.program import ImportedProgram, Result, decomposed, import_program, whole_recurrences
+from anyshape.frontends.torch.open_dims import OpenDims
+from anyshape.frontends.torch.program import ImportedProgram, Result, decomposed, import_program, sizes_alike, whole_recurrences
 from anyshape.public import short
 from anyshape.vm.executable.executable import Executable, compile
 
@@ -23,68 +23,29 @@ def compile_torch(
     """Compiles a module, exported with these examples and dims, or an exported program. See `anyshape.compile`."""
     import torch
 
-    names: dict[str, str] = {}
-    program = model
     if isinstance(model, torch.nn.Module):
-        program = exported(model, example, example_kwargs or {}, dynamic_shapes)
-        names = names_of_symbols(model, program, example, example_kwargs or {}, dynamic_shapes)
+        if not isinstance(example, (tuple, list)):
+            raise ArgumentError(f"compile: a module needs an example, a tuple of its arguments, got {short(example)}")
+        open_dims = OpenDims(model, example, example_kwargs or {}, dynamic_shapes)
+        plain = decomposed(exported(open_dims))
+        imported = import_program(plain, open_dims.sizes(plain))
     elif example is not None or dynamic_shapes is not None:
         raise ArgumentError("compile: an exported program has its example and its dynamic_shapes already; pass it alone")
-    plain = decomposed(program)
-    imported = import_program(plain, names)
+    else:
+        plain = decomposed(model)
+        imported = import_program(plain, {})
     return TorchModel(compile(imported.function, dims or {}, **options), imported, plain.call_spec)
 
 
-def exported(model: Any, example: Any, kwargs: Mapping[str, Any], dynamic_shapes: Any) -> Any:
-    """The module as an exported program. Raises UnsupportedError where torch cannot export it, ArgumentError without an example."""
+def exported(of: OpenDims) -> Any:
+    """The module as an exported program. Raises UnsupportedError where torch cannot export it."""
     import torch
 
-    if not isinstance(example, (tuple, list)):
-        raise ArgumentError(f"compile: a module needs an example, a tuple of its arguments, got {short(example)}")
     try:
-        with whole_recurrences(), torch.no_grad():
-            return torch.export.export(model, tuple(example), dict(kwargs), dynamic_shapes=dynamic_shapes)
+        with whole_recurrences(), sizes_alike(), torch.no_grad():
+            return torch.export.export(of.model, tuple(of.example), dict(of.kwargs), dynamic_shapes=of.for_torch())
     except (torch._dynamo.exc.TorchDynamoException, torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode) as e:
         raise UnsupportedError(f"torch.export does not take the module: {e}") from e
-
-
-def names_of_symbols(
-    model: Any, program: Any, example: Any, kwargs: Mapping[str, Any], dynamic_shapes: Any
-) -> dict[str, str]:
-    """People's names of torch's symbols, as dims have them in `dynamic_shapes`."""
-    import torch
-
-    names: dict[str, str] = {}
-    if dynamic_shapes is None:
-        return names
-    arguments = inspect.signature(model.forward).bind(*example, **kwargs).arguments
-    said = dynamic_shapes if isinstance(dynamic_shapes, Mapping) else dict(zip(arguments, dynamic_shapes))
-    specs = [s for name, a in arguments.items() for s in _specs(a, said.get(name))]
-    placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
-    kinds = program.graph_signature.input_specs
-    user = [n for n, spec in zip(placeholders, kinds) if spec.kind.name == "USER_INPUT"]
-    for node, spec in zip(user, specs):
-        value = node.meta.get("val")
-        if not isinstance(value, torch.Tensor) or spec is None:
-            continue
-        by_axis = spec.items() if isinstance(spec, Mapping) else enumerate(spec)
-        for axis, dim in by_axis:
-            size, name = value.shape[axis], getattr(dim, "__name__", "")
-            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and name.isidentifier():
-                names.setdefault(str(size.node.expr), name)
-    return names
-
-
-def _specs(argument: Any, said: Any) -> Iterator[Any]:
-    """What is said of each leaf of an argument, in the order in which torch flattens it."""
-    if isinstance(argument, Mapping):
-        for key, item in argument.items():
-            yield from _specs(item, None if said is None else said.get(key))
-    elif isinstance(argument, (tuple, list)):
-        for k, item in enumerate(argument):
-            yield from _specs(item, None if said is None else said[k])
-    else:
-        yield said
 
 
 class TorchModel:

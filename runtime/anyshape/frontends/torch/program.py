@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from anyshape.dims import Size
 from anyshape.errors import UnsupportedError
 from anyshape.frontends.torch.dtypes import array_of, dtype_of_torch
 from anyshape.frontends.torch.importer import GraphImport, mapping_of, operator_name
@@ -83,21 +84,26 @@ def whole_recurrences() -> Iterator[None]:
     so that a length is a number."""
     import torch
 
-    library = _recurrent_library()
-    saved: list[tuple[Any, dict[Any, Any]]] = []
+    table = torch._decomp.decomposition_table
+    saved: list[tuple[Any, dict[Any, Any], Any]] = []
     try:
-        for name, standing in library.items():
+        for name, standing in _recurrent_library().items():
             op = getattr(torch.ops.aten, name).input
-            saved.append((op, dict(op.py_kernels)))
+            saved.append((op, dict(op.py_kernels), table.get(op)))
             for key in (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd):
                 op.py_kernels[key] = standing
+            table[op] = standing
             op._dispatch_cache.clear()
         yield
     finally:
-        for op, kernels in saved:
+        for op, kernels, decomposition in saved:
             op.py_kernels.clear()
             op.py_kernels.update(kernels)
             op._dispatch_cache.clear()
+            if decomposition is None:
+                del table[op]
+            else:
+                table[op] = decomposition
 
 
 @cache
@@ -130,24 +136,49 @@ _LIBRARIES: list[Any] = []
 """Libraries of operators, which end with the object that made them"""
 
 
+@contextmanager
+def sizes_alike() -> Iterator[None]:
+    """While torch traces, sizes of 0 and 1 are no cases of their own: ops check by themselves what they need of a size."""
+    import torch
+
+    with torch.fx.experimental._config.patch(backed_size_oblivious=True):
+        yield
+
+
 def decomposed(program: Any) -> Any:
-    """The program in operators that have mappings, as far as torch decomposes into these."""
-    with whole_recurrences():
-        return program.run_decompositions(decompositions()())
+    """The program in operators that have mappings, as far as torch decomposes into these. Raises UnsupportedError where that makes a
+    number of a size."""
+    with whole_recurrences(), sizes_alike():
+        plain = program.run_decompositions(decompositions()())
+    for before, after in zip(_placeholders(program), _placeholders(plain), strict=True):
+        for axis, (open_size, size) in enumerate(zip(_shape(before), _shape(after))):
+            if not isinstance(open_size, int) and isinstance(size, int):
+                raise UnsupportedError(
+                    f"input {before.name}: its axis {axis} is open, and torch's decompositions work for the size {size} alone"
+                )
+    return plain
 
 
-def import_program(program: Any, names: Mapping[str, str]) -> ImportedProgram:
-    """Imports a decomposed program. `names` are people's names of torch's symbols. Raises UnsupportedError listing all that is not
+def _placeholders(program: Any) -> list[Any]:
+    return [n for n in program.graph.nodes if n.op == "placeholder"]
+
+
+def _shape(node: Any) -> tuple[Any, ...]:
+    return tuple(getattr(node.meta.get("val"), "shape", ()))
+
+
+def import_program(program: Any, sizes: Mapping[str, Size]) -> ImportedProgram:
+    """Imports a decomposed program. `sizes` are the dims of torch's symbols that people named. Raises UnsupportedError listing all that is not
     supported."""
-    return _ProgramImport(program, names).run()
+    return _ProgramImport(program, sizes).run()
 
 
 class _ProgramImport:
     """One import of an exported program."""
 
-    def __init__(self, program: Any, names: Mapping[str, str]) -> None:
+    def __init__(self, program: Any, sizes: Mapping[str, Size]) -> None:
         self.program, self.signature = program, program.graph_signature
-        self.symbols = Symbols(names, ranges_of(program.range_constraints))
+        self.symbols = Symbols(ranges_of(program.range_constraints), dict(sizes))
         self.graph = GraphImport(type(program.graph_module).__name__ if not program.module_call_graph else "the program")
         self.nodes = list(program.graph_module.graph.nodes)
         self.params: list[Value] = []

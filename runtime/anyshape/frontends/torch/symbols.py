@@ -1,6 +1,6 @@
 """Sizes of torch as dims: expressions of sympy over the symbols of a trace, and the ranges that torch has for these.
 
-In: SymInts and expressions of torch's shape environment. Out: dims. Torch's symbols get the names that people gave to dims, where they did.
+In: SymInts and expressions of torch's shape environment. Out: dims. Torch's symbols are the dims that people named, where they did.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from anyshape.dims import Dim, Size, maximum, minimum, mod, symbol
+from anyshape.dims import Size, maximum, minimum, mod, symbol
 from anyshape.errors import UnsupportedError
 
 LARGEST = 1 << 62
@@ -18,13 +18,11 @@ LARGEST = 1 << 62
 
 @dataclass
 class Symbols:
-    """The dims of torch's symbols, made as they come."""
+    """The dims of torch's symbols: those that people named, and others, made as they come."""
 
-    names: Mapping[str, str] = field(default_factory=dict)
-    """people's names of symbols"""
     ranges: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
     """the least and the largest value of symbols"""
-    dims: dict[str, Dim] = field(default_factory=dict)
+    dims: dict[str, Size] = field(default_factory=dict)
 
     def size(self, value: Any) -> Size:
         """The dim of an int, a SymInt or an expression. Raises UnsupportedError for an expression that dims cannot say."""
@@ -42,7 +40,7 @@ class Symbols:
             name = str(e)
             if name not in self.dims:
                 low, high = self.ranges.get(name, (0, None))
-                self.dims[name] = symbol(self.names.get(name, name), low, high)
+                self.dims[name] = symbol(name, low, high)
             return self.dims[name]
         kind, arguments = type(e).__name__, e.args
         if kind == "Pow" and arguments[1].is_Integer and 0 <= int(arguments[1]) <= 8:

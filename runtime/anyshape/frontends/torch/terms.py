@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from anyshape import ops
-from anyshape.dims import Size
-from anyshape.dtypes import BOOL, F32, F64, I64, DType
+from anyshape.dims import Size, ne
+from anyshape.dtypes import BOOL, F32, F64, I64, U8, DType
 from anyshape.frontends.torch.dtypes import dtype_of_torch, torch_of_dtype
 from anyshape.frontends.torch.indexing import diagonal, indexed, masked_scatter, put_along, put_at, put_slice
 from anyshape.frontends.torch.node import AtenNode
 from anyshape.frontends.torch.recurrent import gru_layers, lstm_layers, rnn_layers
+from anyshape.graph.require import require
 from anyshape.graph.value import Value, constant
 
 
@@ -110,13 +111,16 @@ def twice(n: AtenNode, numbers: Sequence[Any]) -> list[Any]:
 
 
 def ones_of(n: AtenNode, x: Value, axes: Any) -> list[int]:
-    """Those of some axes along which a tensor has size 1; torch leaves the others as they are."""
-    shape, ones = x.shape, list[int]()
+    """Those of some axes along which a tensor has size 1; torch leaves the others as they are. What torch took for another size than 1
+    when it traced the model is required to be one."""
+    ones = list[int]()
     for axis in axes if isinstance(axes, Sequence) else [axes]:
-        if shape and shape[axis] is not None and not isinstance(shape[axis], int):
-            n.refuse(f"squeeze of axis {axis} of {x.type}, whose size is open; index it instead, as in x[:, 0]")
-        if shape and isinstance(shape[axis], int) and shape[axis] == 1 and axis % len(shape) not in ones:
-            ones.append(axis % len(shape))
+        size = x.shape[axis] if x.shape else 0
+        if isinstance(size, int):
+            if size == 1 and axis % x.ndim not in ones:
+                ones.append(axis % x.ndim)
+        else:
+            require(ne(size, 1), f"squeeze leaves axis {axis} of {x.type} where it is, as for the sizes of the example", n.source)
     return ones
 
 
@@ -158,6 +162,11 @@ def part_of(n: AtenNode, src: Value, index: Value) -> Value:
         return src
     starts = np.zeros(src.ndim, np.int64)
     return ops.slice(src, starts, ops.shape_of(index, source=n.source), source=n.source)
+
+
+def comparable(n: AtenNode, x: Any, y: Any) -> list[Any]:
+    """Operands of an order, promoted; truths are 0 and 1."""
+    return [ops.cast(v, to=U8) if v.type.dtype.is_bool else v for v in promoted(n, x, y)]
 
 
 def scaled(n: AtenNode, y: Any, factor: Any) -> Any:
@@ -248,7 +257,7 @@ def _lower_triangle(n: AtenNode, rows: Size, columns: Size) -> Value:
 
 
 __all__ = [
-    "along_channels", "attended", "average_of_parts", "axes_but", "axes_of", "border", "diagonal", "each_of", "expanded", "floating",
+    "along_channels", "attended", "average_of_parts", "axes_but", "axes_of", "border", "comparable", "diagonal", "each_of", "expanded", "floating",
     "gru_layers", "indexed", "last_axes", "lstm_layers", "masked_scatter", "not_empty", "numbered", "ones_of", "part_of",
     "promoted", "put_along", "put_at", "put_slice", "rnn_layers", "scaled", "size_along", "twice",
 ]  # fmt: skip
