@@ -445,7 +445,7 @@ def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(ELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:84
+# specs/activation.yaml:86
 @called
 def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^(x / alpha) - 1) below zero, smooth at zero for every alpha.
@@ -455,7 +455,7 @@ def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(CELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:97
+# specs/activation.yaml:99
 @called
 def selu(
     x: Operand, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805, *, source: str = ""
@@ -467,7 +467,7 @@ def selu(
     return call(SELU, [x], {"alpha": alpha, "gamma": gamma}, source)[0]
 
 
-# specs/activation.yaml:111
+# specs/activation.yaml:113
 @called
 def softplus(x: Operand, *, source: str = "") -> Value:
     """log(1 + e^x) of every element.
@@ -477,7 +477,7 @@ def softplus(x: Operand, *, source: str = "") -> Value:
     return call(SOFTPLUS, [x], {}, source)[0]
 
 
-# specs/activation.yaml:122
+# specs/activation.yaml:124
 @called
 def softsign(x: Operand, *, source: str = "") -> Value:
     """x / (1 + |x|) of every element.
@@ -487,7 +487,7 @@ def softsign(x: Operand, *, source: str = "") -> Value:
     return call(SOFTSIGN, [x], {}, source)[0]
 
 
-# specs/activation.yaml:133
+# specs/activation.yaml:135
 @called
 def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: str = "") -> Value:
     """alpha x + beta, cut to between 0 and 1.
@@ -497,7 +497,7 @@ def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: s
     return call(HARD_SIGMOID, [x], {"alpha": alpha, "beta": beta}, source)[0]
 
 
-# specs/activation.yaml:147
+# specs/activation.yaml:149
 @called
 def hard_swish(x: Operand, *, source: str = "") -> Value:
     """Every element times x / 6 + 1/2, cut to between 0 and 1.
@@ -507,7 +507,7 @@ def hard_swish(x: Operand, *, source: str = "") -> Value:
     return call(HARD_SWISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:159
+# specs/activation.yaml:161
 @called
 def mish(x: Operand, *, source: str = "") -> Value:
     """Every element times the hyperbolic tangent of its softplus.
@@ -517,7 +517,7 @@ def mish(x: Operand, *, source: str = "") -> Value:
     return call(MISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:175
+# specs/activation.yaml:177
 @called
 def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element times the logistic function of alpha times it.
@@ -527,7 +527,7 @@ def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(SWISH, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:191
+# specs/activation.yaml:193
 @called
 def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element above alpha, and zero in place of the others.
@@ -537,7 +537,7 @@ def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Val
     return call(THRESHOLDED_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:204
+# specs/activation.yaml:206
 @called
 def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "") -> Value:
     """Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.

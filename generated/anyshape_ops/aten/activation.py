@@ -21,7 +21,14 @@ def aten_clamp(n: AtenNode) -> Sequence[Value]:
 
 # specs/activation.yaml:29
 def aten_hardtanh(n: AtenNode) -> Sequence[Value]:
-    return [api.clip(*promoted(n, n.input(0), n.attr("min_val"), n.attr("max_val")), source=n.source)]
+    return [
+        api.clip(
+            n.input(0),
+            api.cast(scalar(n.attr("min_val")), to=dtype_of(n, n.input(0)), source=n.source),
+            api.cast(scalar(n.attr("max_val")), to=dtype_of(n, n.input(0)), source=n.source),
+            source=n.source,
+        )
+    ]
 
 
 # specs/activation.yaml:43
@@ -31,28 +38,43 @@ def aten_leaky_relu(n: AtenNode) -> Sequence[Value]:
 
 # specs/activation.yaml:77
 def aten_elu(n: AtenNode) -> Sequence[Value]:
-    if n.attr("input_scale") != 1:
-        n.refuse("elu with an input_scale")
-    return [
-        api.mul(
-            api.elu(n.input(0), alpha=n.attr("alpha"), source=n.source),
-            api.cast(scalar(n.attr("scale")), to=dtype_of(n, n.input(0)), source=n.source),
+    none_ = api.cast(scalar(0), to=dtype_of(n, n.input(0)), source=n.source)
+    times_ = api.cast(scalar(n.attr("scale")), to=dtype_of(n, n.input(0)), source=n.source)
+    bent_ = api.mul(
+        api.expm1(
+            api.mul(
+                n.input(0),
+                api.cast(scalar(n.attr("input_scale")), to=dtype_of(n, n.input(0)), source=n.source),
+                source=n.source,
+            ),
             source=n.source,
-        )
-    ]
+        ),
+        api.cast(scalar(n.attr("alpha")), to=dtype_of(n, n.input(0)), source=n.source),
+        source=n.source,
+    )
+    return (
+        [api.elu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
+        if (n.attr("scale") == 1) and (n.attr("input_scale") == 1) else [
+            api.mul(
+                api.where(api.greater(n.input(0), none_, source=n.source), n.input(0), bent_, source=n.source),
+                times_,
+                source=n.source,
+            )
+        ]
+    )
 
 
-# specs/activation.yaml:153
+# specs/activation.yaml:155
 def aten_hardswish(n: AtenNode) -> Sequence[Value]:
     return [api.hard_swish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:169
+# specs/activation.yaml:171
 def aten_mish(n: AtenNode) -> Sequence[Value]:
     return [api.mish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:185
+# specs/activation.yaml:187
 def aten_silu(n: AtenNode) -> Sequence[Value]:
     return [api.swish(n.input(0), source=n.source)]
 

@@ -228,7 +228,7 @@ def _image_scales(n: AtenNode) -> Any:
 def _interpolated(n: AtenNode, x_: Any, mode_: Any) -> Any:
     return api.resize(
         x_,
-        scales=_image_scales(n),
+        scales=(None if n.attr("align_corners") else _image_scales(n)),
         axes=(2, 3),
         sizes=_image_sizes(n, x_),
         mode=mode_,

@@ -57,58 +57,58 @@ def elu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.elu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:91
+# specs/activation.yaml:93
 def celu_12(n: OnnxNode) -> Sequence[Value]:
     return [api.celu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:105
+# specs/activation.yaml:107
 def selu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.selu(n.input(0), alpha=n.attr("alpha"), gamma=n.attr("gamma"), source=n.source)]
 
 
-# specs/activation.yaml:116
+# specs/activation.yaml:118
 def softplus_1(n: OnnxNode) -> Sequence[Value]:
     return [api.softplus(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:127
+# specs/activation.yaml:129
 def softsign_1(n: OnnxNode) -> Sequence[Value]:
     return [api.softsign(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:141
+# specs/activation.yaml:143
 def hard_sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.hard_sigmoid(n.input(0), alpha=n.attr("alpha"), beta=n.attr("beta"), source=n.source)]
 
 
-# specs/activation.yaml:152
+# specs/activation.yaml:154
 def hard_swish_14(n: OnnxNode) -> Sequence[Value]:
     return [api.hard_swish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:168
+# specs/activation.yaml:170
 def mish_18(n: OnnxNode) -> Sequence[Value]:
     return [api.mish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:183
+# specs/activation.yaml:185
 def swish_24(n: OnnxNode) -> Sequence[Value]:
     return [api.swish(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:184
+# specs/activation.yaml:186
 def com_microsoft_quick_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [api.swish(n.input(0), alpha=n.attr("alpha", 1.702), source=n.source)]
 
 
-# specs/activation.yaml:198
+# specs/activation.yaml:200
 def thresholded_relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.thresholded_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:219
+# specs/activation.yaml:221
 def shrink_9(n: OnnxNode) -> Sequence[Value]:
     return [api.shrink(n.input(0), bias=n.attr("bias"), lambd=n.attr("lambd"), source=n.source)]
 

@@ -40,61 +40,61 @@ def elu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:84
+# specs/activation.yaml:86
 def celu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:97
+# specs/activation.yaml:99
 def selu_relation(rule: Rule, *, x: Vec, alpha: Any, gamma: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, gamma=gamma, alpha=alpha)
 
 
-# specs/activation.yaml:111
+# specs/activation.yaml:113
 def softplus_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:122
+# specs/activation.yaml:124
 def softsign_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:133
+# specs/activation.yaml:135
 def hard_sigmoid_relation(rule: Rule, *, x: Vec, alpha: Any, beta: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha, beta=beta)
 
 
-# specs/activation.yaml:147
+# specs/activation.yaml:149
 def hard_swish_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:159
+# specs/activation.yaml:161
 def mish_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:175
+# specs/activation.yaml:177
 def swish_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:191
+# specs/activation.yaml:193
 def thresholded_relu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:204
+# specs/activation.yaml:206
 def shrink_relation(rule: Rule, *, x: Vec, bias: Any, lambd: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, lambd=lambd, bias=bias)

@@ -155,14 +155,14 @@ ELU = Property(
     elu_case,
     elu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:80"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:81"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:82"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:83"),
         Example(
             {"x": Given(value=(-1.0, 2.0, -0.0001))},
             {},
             {"y": Given(value=(-0.6321205588285577, 2.0, -9.999500016666e-05))},
             None,
-            "specs/activation.yaml:82",
+            "specs/activation.yaml:84",
         ),
     ),
     "specs/activation.yaml:67",
@@ -171,14 +171,14 @@ ELU = Property(
 )
 
 
-# specs/activation.yaml:84
+# specs/activation.yaml:86
 def celu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:90
+# specs/activation.yaml:92
 def celu_reference(x: Any, alpha: Any) -> Any:
     return np.where(x >= 0, x, np.asarray(alpha, x.dtype) * np.expm1(x / np.asarray(alpha, x.dtype)))
 
@@ -188,23 +188,23 @@ CELU = Property(
     celu_case,
     celu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:93"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:94"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:95"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:96"),
         Example(
             {"x": Given(value=(-1.0, 2.0))},
             {},
             {"y": Given(value=(-0.6321205588285577, 2.0))},
             None,
-            "specs/activation.yaml:95",
+            "specs/activation.yaml:97",
         ),
     ),
-    "specs/activation.yaml:84",
-    reference_source="specs/activation.yaml:90",
+    "specs/activation.yaml:86",
+    reference_source="specs/activation.yaml:92",
     refuses=False,
 )
 
 
-# specs/activation.yaml:97
+# specs/activation.yaml:99
 def selu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.6732632423543772)
@@ -212,7 +212,7 @@ def selu_case(d: Draw) -> Case:
     return Case({"x": d_}, {"alpha": d.default(alpha), "gamma": d.default(gamma)})
 
 
-# specs/activation.yaml:104
+# specs/activation.yaml:106
 def selu_reference(x: Any, alpha: Any, gamma: Any) -> Any:
     return (np.asarray(gamma, x.dtype) * np.where(x > 0, x, np.asarray(alpha, x.dtype) * np.expm1(x))).astype(x.dtype)
 
@@ -222,29 +222,29 @@ SELU = Property(
     selu_case,
     selu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:107"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:108"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:109"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:110"),
         Example(
             {"x": Given(value=(-1.0, 1.0))},
             {},
             {"y": Given(value=(-1.1113307378125625, 1.0507009873554805))},
             None,
-            "specs/activation.yaml:109",
+            "specs/activation.yaml:111",
         ),
     ),
-    "specs/activation.yaml:97",
-    reference_source="specs/activation.yaml:104",
+    "specs/activation.yaml:99",
+    reference_source="specs/activation.yaml:106",
     refuses=False,
 )
 
 
-# specs/activation.yaml:111
+# specs/activation.yaml:113
 def softplus_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:115
+# specs/activation.yaml:117
 def softplus_reference(x: Any) -> Any:
     return np.logaddexp(x, np.zeros((), x.dtype))
 
@@ -254,29 +254,29 @@ SOFTPLUS = Property(
     softplus_case,
     softplus_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:118"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:119"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:120"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:121"),
         Example(
             {"x": Given(value=(-10.0, -1.0))},
             {},
             {"y": Given(value=(4.539889921686465e-05, 0.31326168751822286))},
             None,
-            "specs/activation.yaml:120",
+            "specs/activation.yaml:122",
         ),
     ),
-    "specs/activation.yaml:111",
-    reference_source="specs/activation.yaml:115",
+    "specs/activation.yaml:113",
+    reference_source="specs/activation.yaml:117",
     refuses=False,
 )
 
 
-# specs/activation.yaml:122
+# specs/activation.yaml:124
 def softsign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:126
+# specs/activation.yaml:128
 def softsign_reference(x: Any) -> Any:
     return x / (1 + np.abs(x))
 
@@ -286,23 +286,23 @@ SOFTSIGN = Property(
     softsign_case,
     softsign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:129"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:130"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:131"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:132"),
         Example(
             {"x": Given(value=(-3.0, 0.0, 0.25, 4.0))},
             {},
             {"y": Given(value=(-0.75, 0.0, 0.2, 0.8))},
             None,
-            "specs/activation.yaml:131",
+            "specs/activation.yaml:133",
         ),
     ),
-    "specs/activation.yaml:122",
-    reference_source="specs/activation.yaml:126",
+    "specs/activation.yaml:124",
+    reference_source="specs/activation.yaml:128",
     refuses=False,
 )
 
 
-# specs/activation.yaml:133
+# specs/activation.yaml:135
 def hard_sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(0.2)
@@ -310,7 +310,7 @@ def hard_sigmoid_case(d: Draw) -> Case:
     return Case({"x": d_}, {"alpha": d.default(alpha), "beta": d.default(beta)})
 
 
-# specs/activation.yaml:140
+# specs/activation.yaml:142
 def hard_sigmoid_reference(x: Any, alpha: Any, beta: Any) -> Any:
     return np.clip(np.asarray(alpha, x.dtype) * x + np.asarray(beta, x.dtype), 0, 1)
 
@@ -320,23 +320,23 @@ HARD_SIGMOID = Property(
     hard_sigmoid_case,
     hard_sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:143"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:144"),
-        Example({"x": Given(value=(0.0, 1.0))}, {}, {"y": Given(value=(0.5, 0.7))}, None, "specs/activation.yaml:145"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:145"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:146"),
+        Example({"x": Given(value=(0.0, 1.0))}, {}, {"y": Given(value=(0.5, 0.7))}, None, "specs/activation.yaml:147"),
     ),
-    "specs/activation.yaml:133",
-    reference_source="specs/activation.yaml:140",
+    "specs/activation.yaml:135",
+    reference_source="specs/activation.yaml:142",
     refuses=False,
 )
 
 
-# specs/activation.yaml:147
+# specs/activation.yaml:149
 def hard_swish_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:151
+# specs/activation.yaml:153
 def hard_swish_reference(x: Any) -> Any:
     return x * np.clip(x / 6 + 0.5, 0, 1)
 
@@ -346,29 +346,29 @@ HARD_SWISH = Property(
     hard_swish_case,
     hard_swish_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:155"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:156"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:157"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:158"),
         Example(
             {"x": Given(value=(-4.0, -1.0, 1.0, 4.0))},
             {},
             {"y": Given(value=(0.0, -0.33333333, 0.66666667, 4.0))},
             None,
-            "specs/activation.yaml:157",
+            "specs/activation.yaml:159",
         ),
     ),
-    "specs/activation.yaml:147",
-    reference_source="specs/activation.yaml:151",
+    "specs/activation.yaml:149",
+    reference_source="specs/activation.yaml:153",
     refuses=False,
 )
 
 
-# specs/activation.yaml:159
+# specs/activation.yaml:161
 def mish_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:167
+# specs/activation.yaml:169
 def mish_reference(x: Any) -> Any:
     return x * np.tanh(np.logaddexp(x, np.zeros((), x.dtype)))
 
@@ -378,30 +378,30 @@ MISH = Property(
     mish_case,
     mish_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:171"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:172"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:173"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:174"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 1.0, 100.0))},
             {},
             {"y": Given(value=(-0.25250148, 0.0, 0.86509839, 100.0))},
             None,
-            "specs/activation.yaml:173",
+            "specs/activation.yaml:175",
         ),
     ),
-    "specs/activation.yaml:159",
-    reference_source="specs/activation.yaml:167",
+    "specs/activation.yaml:161",
+    reference_source="specs/activation.yaml:169",
     refuses=False,
 )
 
 
-# specs/activation.yaml:175
+# specs/activation.yaml:177
 def swish_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:181
+# specs/activation.yaml:183
 def swish_reference(x: Any, alpha: Any) -> Any:
     return x * scipy.special.expit(np.asarray(alpha, x.dtype) * x)
 
@@ -411,26 +411,26 @@ SWISH = Property(
     swish_case,
     swish_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:187"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:188"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:189"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:190"),
         Example(
-            {"x": Given(value=(1.0,))}, {}, {"y": Given(value=(0.7310585786300049,))}, None, "specs/activation.yaml:189"
+            {"x": Given(value=(1.0,))}, {}, {"y": Given(value=(0.7310585786300049,))}, None, "specs/activation.yaml:191"
         ),
     ),
-    "specs/activation.yaml:175",
-    reference_source="specs/activation.yaml:181",
+    "specs/activation.yaml:177",
+    reference_source="specs/activation.yaml:183",
     refuses=False,
 )
 
 
-# specs/activation.yaml:191
+# specs/activation.yaml:193
 def thresholded_relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:197
+# specs/activation.yaml:199
 def thresholded_relu_reference(x: Any, alpha: Any) -> Any:
     return np.where(x > np.asarray(alpha, x.dtype), x, np.zeros((), x.dtype))
 
@@ -440,23 +440,23 @@ THRESHOLDED_RELU = Property(
     thresholded_relu_case,
     thresholded_relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:200"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:201"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:202"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:203"),
         Example(
             {"x": Given(value=(0.75, 1.0, 1.5))},
             {},
             {"y": Given(value=(0.0, 0.0, 1.5))},
             None,
-            "specs/activation.yaml:202",
+            "specs/activation.yaml:204",
         ),
     ),
-    "specs/activation.yaml:191",
-    reference_source="specs/activation.yaml:197",
+    "specs/activation.yaml:193",
+    reference_source="specs/activation.yaml:199",
     refuses=False,
 )
 
 
-# specs/activation.yaml:204
+# specs/activation.yaml:206
 def shrink_case(d: Draw) -> Case:
     d_ = d.run("d")
     bias = d.real(0.0)
@@ -464,7 +464,7 @@ def shrink_case(d: Draw) -> Case:
     return Case({"x": d_}, {"bias": d.default(bias), "lambd": d.default(lambd)})
 
 
-# specs/activation.yaml:216
+# specs/activation.yaml:218
 def shrink_reference(x: Any, bias: Any, lambd: Any) -> Any:
     return (
         lambda y: y.astype(x.dtype)
@@ -485,37 +485,37 @@ SHRINK = Property(
     shrink_case,
     shrink_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:221"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:223"),
         Example(
             {"x": Given(value=(-2.0, -0.5, 3.0))},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(-1.0, 0.0, 2.0))},
             None,
-            "specs/activation.yaml:222",
+            "specs/activation.yaml:224",
         ),
         Example(
             {"x": Given(value=(-0.75, 0.375, 0.75))},
             {},
             {"y": Given(value=(-0.75, 0.0, 0.75))},
             None,
-            "specs/activation.yaml:223",
+            "specs/activation.yaml:225",
         ),
         Example(
             {"x": Given(value=(-1.5, 1.5, 2.0))},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(0.0, 0.0, 1.0))},
             None,
-            "specs/activation.yaml:224",
+            "specs/activation.yaml:226",
         ),
         Example(
             {"x": Given(value=(-3, 0, 3), dtype="i32")},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(-2, 0, 2))},
             None,
-            "specs/activation.yaml:225",
+            "specs/activation.yaml:227",
         ),
     ),
-    "specs/activation.yaml:204",
-    reference_source="specs/activation.yaml:216",
+    "specs/activation.yaml:206",
+    reference_source="specs/activation.yaml:218",
     refuses=False,
 )

@@ -44,6 +44,7 @@ def anyshape_backend(graph: Any, example_inputs: Sequence[Any], **options: Any) 
     in torch."""
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.aot_autograd import make_boxed_func
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
 
     own = dict(options.pop("options", None) or {}) | {k: v for k, v in options.items() if k != "mode"}
     fixed = _fixed(graph, example_inputs)
@@ -51,7 +52,8 @@ def anyshape_backend(graph: Any, example_inputs: Sequence[Any], **options: Any) 
     def inference(aten: Any, inputs: Sequence[Any]) -> Any:
         ahead = sum(1 for n in aten.graph.nodes if n.op == "placeholder") - len(example_inputs)
         constants = {ahead + k: t for k, t in fixed.items()} if ahead >= 0 else {}
-        return make_boxed_func(CompiledGraph(aten, constants, own))
+        with unset_fake_temporarily():  # while torch traces, it takes all tensors for ones without memory
+            return make_boxed_func(CompiledGraph(aten, constants, own))
 
     def training(aten: Any, inputs: Sequence[Any]) -> Any:
         log.warning("a gradient is asked of a graph, which runs in torch: backend anyshape is for inference, under torch.no_grad()")

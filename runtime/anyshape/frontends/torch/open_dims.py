@@ -44,7 +44,7 @@ class OpenDims:
                 continue
             for axis, dim in said.items() if isinstance(said, Mapping) else enumerate(said):
                 named, size = _named(dim), value.shape[axis]
-                if named is not None and not isinstance(size, torch.SymInt):
+                if named is not None and (isinstance(size, int) or not size.node.expr.free_symbols):
                     raise UnsupportedError(
                         f"input {node.name}: axis {axis} is open, as {dim.__name__}, and torch traces the module for the size {size} alone"
                     )

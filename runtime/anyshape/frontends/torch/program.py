@@ -16,9 +16,10 @@ from anyshape.dims import Size
 from anyshape.errors import UnsupportedError
 from anyshape.frontends.torch.dtypes import array_of, dtype_of_torch
 from anyshape.frontends.torch.importer import GraphImport, mapping_of, operator_name
-from anyshape.frontends.torch.symbols import Symbols, ranges_of
+from anyshape.frontends.torch.symbols import Symbols, guards, is_number, ranges_of
 from anyshape.graph.building import function, input
 from anyshape.graph.function import Function
+from anyshape.graph.require import require
 from anyshape.graph.value import Value, constant
 from anyshape.types import TensorType
 
@@ -150,21 +151,21 @@ def decomposed(program: Any) -> Any:
     number of a size."""
     with whole_recurrences(), sizes_alike():
         plain = program.run_decompositions(decompositions()())
-    for before, after in zip(_placeholders(program), _placeholders(plain), strict=True):
-        for axis, (open_size, size) in enumerate(zip(_shape(before), _shape(after))):
-            if not isinstance(open_size, int) and isinstance(size, int):
+    shapes = _shapes(plain)
+    for name, shape in _shapes(program).items():
+        for axis, (open_size, size) in enumerate(zip(shape, shapes[name])):
+            if not is_number(open_size) and is_number(size):
                 raise UnsupportedError(
-                    f"input {before.name}: its axis {axis} is open, and torch's decompositions work for the size {size} alone"
+                    f"input {name}: its axis {axis} is open, and torch's decompositions work for the size {size} alone"
                 )
     return plain
 
 
-def _placeholders(program: Any) -> list[Any]:
-    return [n for n in program.graph.nodes if n.op == "placeholder"]
-
-
-def _shape(node: Any) -> tuple[Any, ...]:
-    return tuple(getattr(node.meta.get("val"), "shape", ()))
+def _shapes(program: Any) -> dict[str, tuple[Any, ...]]:
+    """The shapes of the tensors that a program takes."""
+    values = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
+    user = set(program.graph_signature.user_inputs)
+    return {name: tuple(getattr(value, "shape", ())) for name, value in values.items() if name in user}
 
 
 def import_program(program: Any, sizes: Mapping[str, Size]) -> ImportedProgram:
@@ -202,10 +203,13 @@ class _ProgramImport:
             elif kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
                 self._state(node, spec.target, spec.target in changed)
             else:
-                raise UnsupportedError(f"input {node.name}: {kind.lower().replace('_', ' ')}s are not supported")
+                self.graph.values[node] = None
+                self.graph.refusals.add("input", "aten", None, f"{_SPELLED.get(kind, kind)} is not supported", node.name)
         for node in self.nodes:
             if node.op == "get_attr":
                 self._attribute(node)
+        for condition, words in guards(self.program, self.symbols):
+            require(condition, words)
         self.graph.run(self.nodes)
         self.graph.refusals.finish()
         return self._finished()
@@ -295,6 +299,10 @@ class _ProgramImport:
             return Result("constant", value=value)
         results.append(value)
         return Result("result", len(results) - 1, number=value in self.graph.sizes)
+
+
+_SPELLED = {"TOKEN": "the order of operators with effects, as one that raises an error by its elements,", "CUSTOM_OBJ": "an object of C++"}
+"""Kinds of inputs that have no tensors"""
 
 
 def size_input(name: str, size: Any) -> Value:

@@ -5,11 +5,12 @@ In: SymInts and expressions of torch's shape environment. Out: dims. Torch's sym
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from anyshape.dims import Size, maximum, minimum, mod, symbol
+from anyshape.dims import Cond, Size, and_, eq, ge, gt, le, lt, maximum, minimum, mod, ne, not_, or_, symbol
 from anyshape.errors import UnsupportedError
 
 LARGEST = 1 << 62
@@ -54,6 +55,27 @@ class Symbols:
         return first
 
 
+    def condition(self, e: Any) -> bool | Cond:
+        """A condition of sympy on sizes. Raises UnsupportedError for one that dims cannot say."""
+        kind = type(e).__name__
+        if kind in _COMPARISONS:
+            return _COMPARISONS[kind](*(self._dim(a) for a in e.args))  # type: ignore[no-any-return]
+        if kind in _CONNECTIVES:
+            return _CONNECTIVES[kind](*(self.condition(a) for a in e.args))  # type: ignore[no-any-return]
+        if kind in ("BooleanTrue", "BooleanFalse"):
+            return bool(e)
+        raise UnsupportedError(f"the condition {e} on sizes, under which torch traced the model")
+
+
+_COMPARISONS: dict[str, Any] = {
+    "Equality": eq,
+    "Unequality": ne,
+    "StrictLessThan": lt,
+    "LessThan": le,
+    "StrictGreaterThan": gt,
+    "GreaterThan": ge,
+}
+_CONNECTIVES: dict[str, Any] = {"And": and_, "Or": or_, "Not": not_}
 _OPERATIONS: dict[str, Any] = {
     "Add": lambda a, b: a + b,
     "Mul": lambda a, b: a * b,
@@ -64,6 +86,44 @@ _OPERATIONS: dict[str, Any] = {
     "Max": maximum,
     "Min": minimum,
 }
+
+
+def is_number(size: Any) -> bool:
+    """Whether a size of torch is a number, also one of which a guard made one."""
+    return isinstance(size, int) or not size.node.expr.free_symbols
+
+
+def guards(program: Any, symbols: Symbols) -> Iterator[tuple[bool | Cond, str]]:
+    """The conditions on sizes of inputs under which torch traced a program, with words for each: of all decisions of the model's own code,
+    and of torch's those that are not about sizes of 0 and 1, of which ops decide by themselves what they need."""
+    sizes = [s for node in program.graph.nodes if node.op == "placeholder" for s in _sizes(node.meta.get("val"))]
+    known = {symbol for s in sizes for symbol in s.node.expr.free_symbols}
+    for guard in sizes[0].node.shape_env.guards if sizes else []:
+        expr = guard.expr
+        if not expr.free_symbols or not expr.free_symbols <= known or (_is_of_torch(guard) and _is_about_one(expr)):
+            continue
+        yield symbols.condition(expr), f"torch traced the model for {expr}"
+
+
+def _sizes(value: Any) -> list[Any]:
+    """The sizes of a value that are not known."""
+    import torch
+
+    all_sizes = value.shape if isinstance(value, torch.Tensor) else [value]
+    return [s for s in all_sizes if isinstance(s, torch.SymInt)]
+
+
+def _is_of_torch(guard: Any) -> bool:
+    """Whether torch's own code made the decision, and not the model's."""
+    import torch
+
+    place = getattr(guard.sloc, "framework_loc", None)
+    return place is not None and str(getattr(place, "filename", place)).startswith(str(Path(torch.__file__).parent))
+
+
+def _is_about_one(expr: Any) -> bool:
+    """Whether a condition is that some size is neither 0 nor 1."""
+    return type(expr).__name__ == "Unequality" and any(a.is_Integer and int(a) in (0, 1) for a in expr.args)
 
 
 def ranges_of(constraints: Mapping[Any, Any]) -> dict[str, tuple[int | None, int | None]]:
