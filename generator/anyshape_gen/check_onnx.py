@@ -25,7 +25,7 @@ ATEN_FUNCTIONS = (
 )  # fmt: skip
 """Functions of terms of ATen mappings alone"""
 ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "is_bool", "scalar", "vector",
-                  "fold", "accumulate", "each", "positions", "min", "max", "einsum", "aligned", "strings", *LIST_FUNCTIONS, *ATEN_FUNCTIONS)  # fmt: skip
+                  "fold", "accumulate", "each", "positions", "min", "max", "einsum", "aligned", "strings", *LIST_FUNCTIONS)  # fmt: skip
 EVERYWHERE = {"outputs", *CONSTANTS, *DTYPES, *OTHER_DTYPES}
 """Names that every term and condition may read"""
 
@@ -38,9 +38,9 @@ def check_terms(functions: Sequence[TermFunction], ops: set[str], findings: Find
             findings.add(
                 function.span, f"the function '{function.name}' is also defined at {above[function.name].span}"
             )
-        if function.name in ops or function.name in ONNX_FUNCTIONS:
+        if function.name in ops or function.name in (*ONNX_FUNCTIONS, *ATEN_FUNCTIONS):
             findings.add(function.span, f"'{function.name}' is already the name of an op or a function of terms")
-        checker = _Checker(ops, above, findings)
+        checker = _Checker(ops, above, findings, more=ATEN_FUNCTIONS)
         if checker.body(function.body, set(function.args)) is not None:
             findings.add(function.span, f"'{function.name}' must end in a `return` on every path")
         checker.unread(function.body)
@@ -60,14 +60,14 @@ def check_file_mapping(mapping: OnnxMapping, ops: set[str], findings: Findings) 
             mapping.span, "operators of a file are terms: `x -> f(x)`; of one op they stand in that op's own mappings"
         )
         return
-    _Checker(ops, {f.name: f for f in mapping.functions}, findings, mapping.known).mapping(mapping, mapping.term)
+    _checker(mapping, ops, findings).mapping(mapping, mapping.term)
 
 
 def check_mapping(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
     """Checks a mapping of an op."""
     if mapping.removed:
         return
-    checker = _Checker(ops, {f.name: f for f in mapping.functions}, findings, mapping.known)
+    checker = _checker(mapping, ops, findings)
     bound = checker.mapping(mapping, mapping.term)
     if mapping.term is not None:
         return
@@ -87,6 +87,11 @@ def check_mapping(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: F
         findings.add(mapping.span, f"the mapping does not give {' and '.join(missing)}")
 
 
+def _checker(mapping: OnnxMapping, ops: set[str], findings: Findings) -> _Checker:
+    functions = {f.name: f for f in mapping.functions}
+    return _Checker(ops, functions, findings, mapping.known, more=() if mapping.since else ATEN_FUNCTIONS)
+
+
 @dataclass(frozen=True)
 class _Checker:
     ops: set[str]
@@ -94,6 +99,8 @@ class _Checker:
     findings: Findings
     meant: Sequence[str] = ()
     """Names that are suggested for an unknown one"""
+    more: Sequence[str] = ()
+    """Functions beside those of ONNX mappings"""
 
     def mapping(self, mapping: OnnxMapping, term: Expr | None) -> set[str]:
         """Checks the arguments, the body and the term; returns the names that are bound after the body."""
@@ -183,7 +190,7 @@ class _Checker:
                 continue
             function = self.functions.get(call.func)
             if function is None:
-                known = {*ops, *ONNX_FUNCTIONS, *self.functions}
+                known = {*ops, *ONNX_FUNCTIONS, *self.more, *self.functions}
                 if call.func not in known:
                     self.findings.unknown(call.span, "op" if ops else "function", call.func, {*known, *self.meant})
                 continue

@@ -212,7 +212,8 @@ class PackageEmitter:
                 doc = Doc(self._origin(), _ROOMS[room])
                 self.files[f"{room}/__init__.py"] = python_module(doc, NOTHING, {}, self.package, future=False)
         self.files["onnx/__init__.py"] = self._onnx_index()
-        self.files["aten/__init__.py"] = self._aten_index()
+        if self.refused_aten or any(path.startswith("aten/") for path in self.files):
+            self.files["aten/__init__.py"] = self._aten_index()
         self.files["strategies/__init__.py"] = self._properties()
         code = Code()
         modules = [f.stem for f in self.families]

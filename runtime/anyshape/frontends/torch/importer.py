@@ -117,9 +117,9 @@ class GraphImport:
 
     def size_value(self, value: Any) -> Value:
         """A number or a value as one that is a size."""
-        made = scalar(value)
-        self.sizes.add(made)
-        return made
+        size = scalar(value)
+        self.sizes.add(size)
+        return size
 
     def _call(self, node: Any) -> Any:
         if _is_getitem(node):
@@ -177,15 +177,15 @@ class GraphImport:
         else:
             positional = list(node.args)
             for k, declared in enumerate(schema.arguments):
-                given = positional[k] if k < len(positional) else node.kwargs.get(declared.name, _default(declared))
+                argument = positional[k] if k < len(positional) else node.kwargs.get(declared.name, _default(declared))
                 kind = str(declared.type)
                 if "Tensor" not in kind:
-                    arguments[declared.name] = self.operand(given)
+                    arguments[declared.name] = self.operand(argument)
                 elif kind.startswith("List"):
-                    for item in given:
+                    for item in argument:
                         tensor(item)
                 else:
-                    tensor(given)
+                    tensor(argument)
         return ImportedCall(
             source=f"{node.name} ({operator_name(node.target)})",
             tensors=tensors,

@@ -69,11 +69,10 @@ def compile(
     (docs/torch.md).
     """
     if _is_of_torch(model):
-        own_dims = dims if isinstance(dims, Mapping) else None
-        given = example if example is not None or dims is None or isinstance(dims, Mapping) else dims
+        own_dims, arguments = (dims, example) if isinstance(dims, Mapping | None) else (None, dims)
         torch = import_module("anyshape.frontends.torch")
         return torch.compile_torch(  # type: ignore[no-any-return]  # a TorchModel, which this room does not know
-            model, given, example_kwargs=example_kwargs, dynamic_shapes=dynamic_shapes, dims=own_dims, policy=policy, **options
+            model, arguments, example_kwargs=example_kwargs, dynamic_shapes=dynamic_shapes, dims=own_dims, policy=policy, **options
         )
     if not isinstance(dims, Mapping | None) or (example, example_kwargs, dynamic_shapes) != (None, None, None):
         raise ArgumentError("compile: an example, example_kwargs and dynamic_shapes are for modules of PyTorch; dims is a mapping from names")
