@@ -41,7 +41,7 @@ def _names(spec: OpSpec) -> Iterator[tuple[str, str, Node]]:
     for operand in spec.outputs:
         yield "an output", operand.name, operand
     for mapping in spec.aten:
-        for word in mapping.op.removeprefix("torchvision::").split("."):
+        for word in mapping.op.replace("::", ".").split("."):  # `add.Tensor`, `prims::convert_element_type`
             yield "an ATen operator", word.lstrip("_"), mapping
     for mapping in spec.onnx:
         domain, _, operator = mapping.op.rpartition(":")  # `com.example:Name`

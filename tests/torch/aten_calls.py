@@ -22,7 +22,6 @@ from anyshape.types import TensorType
 
 Draw = random.Random
 Call = tuple[tuple[Any, ...], dict[str, Any]]
-aten = torch.ops.aten
 
 
 def tensor(r: Draw, shape: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -72,14 +71,17 @@ def by_schema(op: Any, r: Draw) -> Call:
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     first: torch.Tensor | None = None
+    least = int(
+        any(a.name == "dim" and str(a.type) in ("int", "Optional[int]") for a in op._schema.arguments)
+    )  # an axis is of a tensor with dims
     for a in op._schema.arguments:
         kind = str(a.type)
-        if a.has_default_value() and r.random() < 0.5 and not (a.name == "dtype"):
+        if a.has_default_value() and r.random() < 0.5 and a.name != "dtype":
             if a.kwarg_only:
                 continue
             value: Any = a.default_value
         elif kind in ("Tensor", "Optional[Tensor]"):
-            dims = shape(r) if first is None else like(r, list(first.shape))
+            dims = shape(r, least) if first is None else like(r, list(first.shape))
             value = tensor(r, dims, dtype(r) if first is None or r.random() < 0.3 else first.dtype)
             if a.name in ("condition", "mask"):
                 value = tensor(r, dims, torch.bool)
@@ -137,7 +139,10 @@ def _view(r: Draw) -> Call:
 
 def _expand(r: Draw) -> Call:
     dims = [r.choice([1, 1, 2, 3]) for _ in range(r.randint(0, 3))]
-    to = [*[r.randint(1, 3) for _ in range(r.randint(0, 2))], *[r.randint(1, 4) if n == 1 else r.choice([n, -1]) for n in dims]]
+    to = [
+        *[r.randint(1, 3) for _ in range(r.randint(0, 2))],
+        *[r.randint(1, 4) if n == 1 else r.choice([n, -1]) for n in dims],
+    ]
     return (tensor(r, dims), to), {}
 
 
@@ -162,7 +167,10 @@ def _constant_pad(r: Draw) -> Call:
 def _cat(r: Draw) -> Call:
     dims = full_shape(r, 1, 4)
     axis = r.randrange(len(dims))
-    parts = [tensor(r, [*dims[:axis], r.randint(0, 4), *dims[axis + 1 :]], r.choice([torch.float32, torch.int64])) for _ in range(r.randint(1, 4))]
+    parts = [
+        tensor(r, [*dims[:axis], r.randint(0, 4), *dims[axis + 1 :]], r.choice([torch.float32, torch.int64]))
+        for _ in range(r.randint(1, 4))
+    ]
     if r.random() < 0.2:
         parts.insert(0, torch.zeros(0))
     return (parts, r.choice([axis, axis - len(dims)])), {}
@@ -211,7 +219,8 @@ def _index(r: Draw) -> Call:
         return (x, [tensor(r, dims[:count], torch.bool)]), {}
     common = full_shape(r, 0, 2)
     at: list[Any] = [
-        None if r.random() < 0.35 else index(r, like(r, common), n) - (n if r.random() < 0.3 else 0) for n in dims[: r.randint(1, len(dims))]
+        None if r.random() < 0.35 else index(r, like(r, common), n) - (n if r.random() < 0.3 else 0)
+        for n in dims[: r.randint(1, len(dims))]
     ]
     return (x, at), {}
 
@@ -234,7 +243,17 @@ def _conv(r: Draw) -> Call:
     stride = [r.randint(1, 3) for _ in range(d)]
     more = [r.randint(0, s - 1) if transposed else 0 for s in stride]
     bias = tensor(r, [outside]) if r.random() < 0.5 else None
-    return (x, w, bias, stride, [r.randint(0, 2) for _ in range(d)], [r.randint(1, 2) for _ in range(d)], transposed, more, groups), {}
+    return (
+        x,
+        w,
+        bias,
+        stride,
+        [r.randint(0, 2) for _ in range(d)],
+        [r.randint(1, 2) for _ in range(d)],
+        transposed,
+        more,
+        groups,
+    ), {}
 
 
 def _pool(d: int, average: bool) -> Callable[[Draw], Call]:
@@ -262,7 +281,10 @@ def _bmm(r: Draw) -> Call:
 
 def _addmm(r: Draw) -> Call:
     (a, b), _ = _mm(r)
-    return (tensor(r, like(r, [a.shape[0], b.shape[1]])), a, b), {"alpha": r.choice([1, 2, 0.5]), "beta": r.choice([1, 0.5])}
+    return (tensor(r, like(r, [a.shape[0], b.shape[1]])), a, b), {
+        "alpha": r.choice([1, 2, 0.5]),
+        "beta": r.choice([1, 0.5]),
+    }
 
 
 def _matmul(r: Draw) -> Call:
@@ -383,7 +405,12 @@ def _put_along(sliced: bool) -> Callable[[Draw], Call]:
         dims = full_shape(r, 1, 3)
         axis = r.randrange(len(dims))
         if not sliced:
-            return (tensor(r, dims), tensor(r, [*dims[:axis], *dims[axis + 1 :]]), axis, r.randint(-dims[axis], dims[axis] - 1)), {}
+            return (
+                tensor(r, dims),
+                tensor(r, [*dims[:axis], *dims[axis + 1 :]]),
+                axis,
+                r.randint(-dims[axis], dims[axis] - 1),
+            ), {}
         start, end, step = r.choice([None, 0, 1, -2]), r.choice([None, 3, -1, 2]), r.randint(1, 2)
         part = len(range(*slice(start, end, step).indices(dims[axis])))
         return (tensor(r, dims), tensor(r, [*dims[:axis], part, *dims[axis + 1 :]]), axis, start, end, step), {}
@@ -398,14 +425,22 @@ def _masked_scatter(r: Draw) -> Call:
 
 def _slice(r: Draw) -> Call:
     dims = shape(r, 1, 3)
-    return (tensor(r, dims), r.randrange(len(dims)), r.choice([None, 0, 1, -2, 9]), r.choice([None, 2, -1, 9]), r.randint(1, 3)), {}
+    return (
+        tensor(r, dims),
+        r.randrange(len(dims)),
+        r.choice([None, 0, 1, -2, 9]),
+        r.choice([None, 2, -1, 9]),
+        r.randint(1, 3),
+    ), {}
 
 
 def _arange(r: Draw) -> Call:
     whole = r.random() < 0.6
     start, count, step = r.randint(-3, 3), r.randint(0, 9), r.choice([1, 2, 3])
     ends = (start, start + count * step, step) if whole else (start + 0.5, start + 0.5 + count * 0.25, 0.25)
-    return ends, {"dtype": r.choice([None, torch.float32, torch.float64] + ([torch.int64, torch.int32] if whole else []))}
+    return ends, {
+        "dtype": r.choice([None, torch.float32, torch.float64] + ([torch.int64, torch.int32] if whole else []))
+    }
 
 
 def _adaptive(d: int) -> Callable[[Draw], Call]:
@@ -424,7 +459,11 @@ def _topk(r: Draw) -> Call:
 
 def _sort(r: Draw) -> Call:
     dims = full_shape(r, 1, 3)
-    return (torch.randperm(math.prod(dims)).reshape(dims).float(), r.randrange(-len(dims), len(dims)), r.random() < 0.5), {}
+    return (
+        torch.randperm(math.prod(dims)).reshape(dims).float(),
+        r.randrange(-len(dims), len(dims)),
+        r.random() < 0.5,
+    ), {}
 
 
 def _full(r: Draw) -> Call:
@@ -442,7 +481,14 @@ def _permute(r: Draw) -> Call:
 
 
 def _to_copy(r: Draw) -> Call:
-    return (tensor(r, shape(r), dtype(r)),), {"dtype": r.choice([None, torch.float32, torch.float64, torch.int32, torch.bool])}
+    return (tensor(r, shape(r), dtype(r)),), {
+        "dtype": r.choice([None, torch.float32, torch.float64, torch.int32, torch.bool])
+    }
+
+
+def _along(r: Draw) -> Call:
+    dims = shape(r, 1)
+    return (tensor(r, dims, r.choice([torch.float32, torch.float64])), r.randrange(-len(dims), len(dims)), False), {}
 
 
 def _stack(r: Draw) -> Call:
@@ -452,7 +498,12 @@ def _stack(r: Draw) -> Call:
 
 def _cdist(r: Draw) -> Call:
     k, lead = r.randint(1, 4), full_shape(r, 0, 1)
-    return (tensor(r, [*lead, r.randint(1, 4), k]), tensor(r, [*lead, r.randint(1, 4), k]), r.choice([1.0, 2.0, 3.0]), None), {}
+    return (
+        tensor(r, [*lead, r.randint(1, 4), k]),
+        tensor(r, [*lead, r.randint(1, 4), k]),
+        r.choice([1.0, 2.0, 3.0]),
+        None,
+    ), {}
 
 
 def _integers(r: Draw) -> Call:
@@ -481,7 +532,8 @@ FORMS: dict[str, Callable[[Draw], Call]] = {
     "scatter_reduce.two": _scatter(False, ["sum", "prod", "amax", "amin"], unique=False),
     "index.Tensor": _index, "index_put": _index_put, "convolution": _conv, "avg_pool2d": _pool(2, True), "avg_pool3d": _pool(3, True),
     "max_pool2d_with_indices": _pool(2, False), "max_pool3d_with_indices": _pool(3, False), "mm": _mm, "bmm": _bmm, "addmm": _addmm,
-    "matmul": _matmul, "linear": _linear, "native_layer_norm": _norm, "layer_norm": _norm, "rms_norm": _rms, "native_group_norm": _group_norm,
+    "matmul": _matmul, "linear": _linear, "native_layer_norm": _norm, "layer_norm": _norm, "rms_norm": _rms,
+    "native_group_norm": _group_norm,
     "_native_batch_norm_legit_no_training": _batch_norm(None, True), "_native_batch_norm_legit": _batch_norm(False, True),
     "_native_batch_norm_legit.no_stats": _batch_norm(True, False), "embedding": _embedding, "index_select": _index_select,
     "upsample_nearest2d.vec": _upsample("nearest"), "upsample_bilinear2d.vec": _upsample("bilinear"),
@@ -490,8 +542,12 @@ FORMS: dict[str, Callable[[Draw], Call]] = {
     "lstm.input": _recurrent(4, 2), "gru.input": _recurrent(3, 1), "rnn_tanh.input": _recurrent(1, 1), "rnn_relu.input": _recurrent(1, 1),
     "slice_scatter": _put_along(True), "select_scatter": _put_along(False), "masked_scatter": _masked_scatter, "slice.Tensor": _slice,
     "arange.start_step": _arange, "_adaptive_avg_pool2d": _adaptive(2), "_adaptive_avg_pool3d": _adaptive(3), "topk": _topk, "sort": _sort,
-    "sort.stable": lambda r: (_sort(r)[0][:1], dict(zip(("dim", "descending"), _sort(r)[0][1:]), stable=True)), "full": _full, "repeat": _repeat,
-    "permute": _permute, "empty.memory_format": _empty, "empty_strided": lambda r: (((2, 3), (3, 1)), {}), "_to_copy": _to_copy, "_cdist_forward": _cdist, "native_dropout": lambda r: ((tensor(r, shape(r)), 0.5, False), {}),
+    "sort.stable": lambda r: (_sort(r)[0][:1], dict(zip(("dim", "descending"), _sort(r)[0][1:]), stable=True)), "full": _full,
+    "repeat": _repeat,
+    **dict.fromkeys(("_softmax", "_log_softmax"), _along),
+    "prims::convert_element_type": lambda r: ((tensor(r, shape(r), dtype(r)), dtype(r)), {}),
+    "permute": _permute, "empty.memory_format": _empty, "empty_strided": lambda r: (((2, 3), (3, 1)), {}), "_to_copy": _to_copy,
+    "_cdist_forward": _cdist, "native_dropout": lambda r: ((tensor(r, shape(r)), 0.5, False), {}),
     **{f"bitwise_{op}.Tensor": _integers for op in ("and", "or", "xor")},
     **{f"bitwise_{op}.Scalar": _integer_and_number for op in ("and", "or", "xor")},
     "_local_scalar_dense": lambda r: ((tensor(r, [], torch.int64),), {}), "item": lambda r: ((tensor(r, [], torch.int64),), {}),
@@ -503,13 +559,17 @@ def _flash(r: Draw) -> Call:
     while True:
         (q, k, v, mask, drop, causal), kwargs = _sdpa(r)
         if q.dim() == 4 and k.shape[-1] == v.shape[-1]:
-            return (q, k, v, drop, causal), {"attn_mask": None if mask is None or mask.dtype is torch.bool else mask, **kwargs}
+            return (q, k, v, drop, causal), {
+                "attn_mask": None if mask is None or mask.dtype is torch.bool else mask,
+                **kwargs,
+            }
 
 
 def overload(name: str) -> Any:
     """The operator of a mapping's name."""
-    packet, _, of = name.partition(".")
-    return getattr(getattr(aten, packet), of or "default")
+    library, _, rest = name.rpartition("::")
+    packet, _, of = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, library or "aten"), packet), of or "default")
 
 
 def drawn(name: str, r: Draw) -> tuple[Call, Any]:
@@ -554,7 +614,8 @@ def ours(name: str, call: Call, answer: Any) -> list[Any]:
 
 
 ONLY = {
-    "native_group_norm": 1, "_native_batch_norm_legit_no_training": 1, "_native_batch_norm_legit": 1, "_native_batch_norm_legit.no_stats": 1,
+    "native_group_norm": 1, "_native_batch_norm_legit_no_training": 1, "_native_batch_norm_legit": 1,
+    "_native_batch_norm_legit.no_stats": 1,
     "native_dropout": 1, "_scaled_dot_product_flash_attention_for_cpu": 1,
 }  # fmt: skip
 """Operators of whose results a mapping computes only the first"""

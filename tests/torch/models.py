@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ class Gpt(nn.Module):
         self.norms = nn.ModuleList([nn.LayerNorm(32) for _ in range(5)])
         self.attend = nn.ModuleList([nn.Linear(32, 96) for _ in range(2)])
         self.out = nn.ModuleList([nn.Linear(32, 32) for _ in range(2)])
-        self.mlp = nn.ModuleList([nn.Sequential(nn.Linear(32, 64), nn.GELU("tanh"), nn.Linear(64, 32)) for _ in range(2)])
+        self.mlp = nn.ModuleList(
+            [nn.Sequential(nn.Linear(32, 64), nn.GELU("tanh"), nn.Linear(64, 32)) for _ in range(2)]
+        )
 
     def forward(self, ids: Tensor, cache: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         b, t = ids.shape
@@ -94,7 +96,11 @@ class Llama(nn.Module):
         super().__init__()
         self.words, self.head = nn.Embedding(60, 32), nn.Linear(32, 60, bias=False)
         self.q, self.kv, self.o = (nn.Linear(32, n, bias=False) for n in (32, 32, 32))
-        self.gate, self.up, self.down = nn.Linear(32, 48, bias=False), nn.Linear(32, 48, bias=False), nn.Linear(48, 32, bias=False)
+        self.gate, self.up, self.down = (
+            nn.Linear(32, 48, bias=False),
+            nn.Linear(32, 48, bias=False),
+            nn.Linear(48, 32, bias=False),
+        )
         self.norms = nn.ModuleList([nn.RMSNorm(32, eps=1e-6) for _ in range(3)])
         self.register_buffer("rates", 1.0 / 10000 ** (torch.arange(0, 8, 2) / 8), persistent=False)
 
@@ -229,7 +235,9 @@ class UNet(nn.Module):
         super().__init__()
         self.one = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
         self.two = nn.Sequential(nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.SiLU())
-        self.low = nn.Sequential(nn.AvgPool2d(2), nn.Conv2d(16, 16, 3, padding=1), nn.InstanceNorm2d(16, affine=True), nn.LeakyReLU())
+        self.low = nn.Sequential(
+            nn.AvgPool2d(2), nn.Conv2d(16, 16, 3, padding=1), nn.InstanceNorm2d(16, affine=True), nn.LeakyReLU()
+        )
         self.up, self.last = nn.ConvTranspose2d(16, 16, 2, 2), nn.Conv2d(40, 1, 1)
         self.one[1].running_mean.normal_()
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import torch
-from anyshape_ops.aten import ATEN
 
 from anyshape.errors import AnyshapeError
+from anyshape_ops.aten import ATEN
 from tests.torch.aten_calls import drawn, ours
 
 NAMES = [name for name in ATEN if not name.startswith(("operator.", "torch.", "math."))]
@@ -32,7 +32,9 @@ def same(mine: list[Any], answer: Any, contents: bool = True) -> None:
         b = torch.as_tensor(b)
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
         if contents:
-            torch.testing.assert_close(a, b, rtol=RELATIVE.get(b.dtype, 0), atol=ABSOLUTE.get(b.dtype, 0), equal_nan=True)
+            torch.testing.assert_close(
+                a, b, rtol=RELATIVE.get(b.dtype, 0), atol=ABSOLUTE.get(b.dtype, 0), equal_nan=True
+            )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from anyshape_ops.aten import ATEN, REFUSED
 
 from anyshape.frontends.torch.core_aten import status, table
 from anyshape.frontends.torch.program import core_operators
+from anyshape_ops.aten import ATEN, REFUSED
 
 PAGE = Path(__file__).parents[2] / "docs/torch.md"
 

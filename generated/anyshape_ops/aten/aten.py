@@ -552,21 +552,21 @@ def aten__native_batch_norm_legit_no_training(n: AtenNode) -> Sequence[Value]:
 
 # specs/aten.yaml:144
 def aten__native_batch_norm_legit(n: AtenNode) -> Sequence[Value]:
-    if n.attr("training") != False:
+    if n.attr("training"):
         n.refuse("batch normalisation in training; call model.eval()")
     return [_normalised(n, n.input(0), n.input(1), n.input(2), n.input(3), n.input(4))]
 
 
 # specs/aten.yaml:147
 def aten__native_batch_norm_legit_no_stats(n: AtenNode) -> Sequence[Value]:
-    if n.attr("training") != True:
+    if not n.attr("training"):
         n.refuse("batch normalisation without statistics")
     return [_normalised_by_batch(n, n.input(0), n.input(1), n.input(2))]
 
 
 # specs/aten.yaml:150
 def aten_native_dropout(n: AtenNode) -> Sequence[Value]:
-    if n.attr("train") != False:
+    if n.attr("train"):
         n.refuse("dropout in training; call model.eval()")
     return [needed(n, n.input(0), "x")]
 

@@ -127,238 +127,257 @@ def aten_div_scalar(n: AtenNode) -> Sequence[Value]:
 
 
 # specs/elementwise.yaml:147
+def aten_true_divide_tensor(n: AtenNode) -> Sequence[Value]:
+    return [_quotient(n, n.input(0), n.input(1))]
+
+
+# specs/elementwise.yaml:148
+def aten_floor_divide(n: AtenNode) -> Sequence[Value]:
+    return [_rounded_quotient(n, n.input(0), n.input(1), "floor")]
+
+
+# specs/elementwise.yaml:149
 def aten_div_tensor_mode(n: AtenNode) -> Sequence[Value]:
     return [_rounded_quotient(n, n.input(0), n.input(1), n.attr("rounding_mode"))]
 
 
-# specs/elementwise.yaml:148
+# specs/elementwise.yaml:150
 def aten_div_scalar_mode(n: AtenNode) -> Sequence[Value]:
     return [_rounded_quotient(n, n.input(0), n.attr("other"), n.attr("rounding_mode"))]
 
 
-# specs/elementwise.yaml:149
+# specs/elementwise.yaml:151
 def aten_operator_truediv(n: AtenNode) -> Sequence[Value]:
     return [api.div(floating(n, n.input(0)), floating(n, n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:150
+# specs/elementwise.yaml:152
 def aten_operator_floordiv(n: AtenNode) -> Sequence[Value]:
     return [_rounded_quotient(n, n.input(0), n.input(1), "floor")]
 
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:178
 def aten_pow_tensor_tensor(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:177
+# specs/elementwise.yaml:179
 def aten_pow_tensor_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.input(0), n.attr("exponent")), source=n.source)]
 
 
-# specs/elementwise.yaml:178
+# specs/elementwise.yaml:180
 def aten_pow_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.attr("self"), n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:179
+# specs/elementwise.yaml:181
 def aten_operator_pow(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:203
+# specs/elementwise.yaml:205
 def aten_remainder_tensor(n: AtenNode) -> Sequence[Value]:
     return [api.mod(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:206
 def aten_remainder_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.mod(*promoted(n, n.input(0), n.attr("other")), source=n.source)]
 
 
-# specs/elementwise.yaml:205
+# specs/elementwise.yaml:208
 def aten_fmod_tensor(n: AtenNode) -> Sequence[Value]:
-    return [api.mod(*promoted(n, n.input(0), n.input(1)), truncated=True, source=n.source)]
+    both_ = promoted(n, n.input(0), n.input(1))
+    return [api.mod(both_[0], both_[1], truncated=True, source=n.source)]
 
 
-# specs/elementwise.yaml:206
+# specs/elementwise.yaml:211
 def aten_fmod_scalar(n: AtenNode) -> Sequence[Value]:
-    return [api.mod(*promoted(n, n.input(0), n.attr("other")), truncated=True, source=n.source)]
+    both_ = promoted(n, n.input(0), n.attr("other"))
+    return [api.mod(both_[0], both_[1], truncated=True, source=n.source)]
 
 
-# specs/elementwise.yaml:207
+# specs/elementwise.yaml:213
 def aten_operator_mod(n: AtenNode) -> Sequence[Value]:
     return [api.mod(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:221
+# specs/elementwise.yaml:227
 def aten_maximum(n: AtenNode) -> Sequence[Value]:
     return [api.maximum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:222
+# specs/elementwise.yaml:228
 def aten_torch_sym_max(n: AtenNode) -> Sequence[Value]:
     return [api.maximum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:237
+# specs/elementwise.yaml:243
 def aten_minimum(n: AtenNode) -> Sequence[Value]:
     return [api.minimum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:238
+# specs/elementwise.yaml:244
 def aten_torch_sym_min(n: AtenNode) -> Sequence[Value]:
     return [api.minimum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:256
+# specs/elementwise.yaml:262
 def aten_neg(n: AtenNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:263
 def aten_operator_neg(n: AtenNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:275
+# specs/elementwise.yaml:281
 def aten_abs(n: AtenNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:289
+# specs/elementwise.yaml:295
 def aten_exp(n: AtenNode) -> Sequence[Value]:
     return [api.exp(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:301
+# specs/elementwise.yaml:307
 def aten_log(n: AtenNode) -> Sequence[Value]:
     return [api.log(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:312
+# specs/elementwise.yaml:318
 def aten_expm1(n: AtenNode) -> Sequence[Value]:
     return [api.expm1(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:323
+# specs/elementwise.yaml:329
 def aten_log1p(n: AtenNode) -> Sequence[Value]:
     return [api.log1p(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:342
 def aten_floor(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.floor(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:349
+# specs/elementwise.yaml:355
 def aten_ceil(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.ceil(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:363
+# specs/elementwise.yaml:369
 def aten_round(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.round(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:379
+# specs/elementwise.yaml:385
 def aten_sign(n: AtenNode) -> Sequence[Value]:
-    return [api.sign(n.input(0), source=n.source)]
+    return (
+        [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_bool else [api.sign(n.input(0), source=n.source)]
+    )
 
 
-# specs/elementwise.yaml:393
+# specs/elementwise.yaml:399
 def aten_sqrt(n: AtenNode) -> Sequence[Value]:
     return [api.sqrt(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:405
+# specs/elementwise.yaml:411
 def aten_reciprocal(n: AtenNode) -> Sequence[Value]:
     return [api.reciprocal(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:417
+# specs/elementwise.yaml:423
 def aten_tanh(n: AtenNode) -> Sequence[Value]:
     return [api.tanh(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:430
+# specs/elementwise.yaml:436
 def aten_sigmoid(n: AtenNode) -> Sequence[Value]:
     return [api.sigmoid(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:442
+# specs/elementwise.yaml:448
 def aten_erf(n: AtenNode) -> Sequence[Value]:
     return [api.erf(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:457
+# specs/elementwise.yaml:463
 def aten_relu(n: AtenNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:481
+# specs/elementwise.yaml:487
 def aten_gelu(n: AtenNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=choice(n.attr("approximate")), source=n.source)]
 
 
-# specs/elementwise.yaml:498
+# specs/elementwise.yaml:504
 def aten_alias(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:499
+# specs/elementwise.yaml:505
 def aten_clone(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:500
+# specs/elementwise.yaml:506
 def aten_detach(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:501
+# specs/elementwise.yaml:507
 def aten_lift_fresh_copy(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:502
+# specs/elementwise.yaml:508
 def aten__local_scalar_dense(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:503
+# specs/elementwise.yaml:509
 def aten_item(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:504
+# specs/elementwise.yaml:510
 def aten_contiguous(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:548
+# specs/elementwise.yaml:554
 def aten__to_copy(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=n.output_dtype, source=n.source)]
 
 
-# specs/elementwise.yaml:549
+# specs/elementwise.yaml:555
+def aten_prims_convert_element_type(n: AtenNode) -> Sequence[Value]:
+    return [api.cast(n.input(0), to=n.output_dtype, source=n.source)]
+
+
+# specs/elementwise.yaml:556
 def aten_torch_sym_float(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=parse_dtype("f64"), source=n.source)]
 
 
-# specs/elementwise.yaml:569
+# specs/elementwise.yaml:576
 def aten_where_self(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(1), n.input(2))
     return [api.where(n.input(0), both_[0], both_[1], source=n.source)]
 
 
-# specs/elementwise.yaml:572
+# specs/elementwise.yaml:579
 def aten_torch_sym_ite(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(1), n.input(2))
     return [api.where(n.input(0), both_[0], both_[1], source=n.source)]
@@ -376,6 +395,8 @@ ATEN: dict[str, Mapping] = {
     "operator.mul": aten_operator_mul,
     "div.Tensor": aten_div_tensor,
     "div.Scalar": aten_div_scalar,
+    "true_divide.Tensor": aten_true_divide_tensor,
+    "floor_divide": aten_floor_divide,
     "div.Tensor_mode": aten_div_tensor_mode,
     "div.Scalar_mode": aten_div_scalar_mode,
     "operator.truediv": aten_operator_truediv,
@@ -419,6 +440,7 @@ ATEN: dict[str, Mapping] = {
     "item": aten_item,
     "contiguous": aten_contiguous,
     "_to_copy": aten__to_copy,
+    "prims::convert_element_type": aten_prims_convert_element_type,
     "torch.sym_float": aten_torch_sym_float,
     "where.self": aten_where_self,
     "torch.sym_ite": aten_torch_sym_ite,

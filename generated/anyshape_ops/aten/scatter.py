@@ -53,7 +53,7 @@ def aten_scatter_add(n: AtenNode) -> Sequence[Value]:
 # specs/scatter.yaml:74
 def aten_scatter_reduce_two(n: AtenNode) -> Sequence[Value]:
     kind_: Any
-    if n.attr("include_self") != True:
+    if not n.attr("include_self"):
         n.refuse("a scatter_reduce without include_self")
     if n.attr("reduce") == "mean":
         n.refuse("a scatter_reduce to the mean")

@@ -48,7 +48,7 @@ def topk_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/sorting.yaml:95
+# specs/sorting.yaml:96
 def unique_kernel(eqs: Equations, bound: Bound) -> None:
     n, sorted, k = bound.n, bound.sorted, bound.k
     x = eqs.tensor("x")
@@ -57,7 +57,7 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
     inverse = eqs.tensor("inverse")
     counts = eqs.tensor("counts")
     order = eqs.scratch("order", parse_dtype("i64"), rules.Vec((n,)))
-    eqs.argsort(order[:], [n], lambda i: x[i], source="specs/sorting.yaml:102")
+    eqs.argsort(order[:], [n], lambda i: x[i], source="specs/sorting.yaml:103")
     fresh = eqs.scratch("fresh", parse_dtype("bool"), rules.Vec((n,)))
     j = eqs.index("j", n)
     eqs.define(
@@ -69,7 +69,7 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
                 eq(x[order[maximum(j - 1, 0)]], x[order[maximum(j - 1, 0)]]),
             ),
         ),
-        "specs/sorting.yaml:103: x[order[j]], x[order[max(j - 1, 0)]]",
+        "specs/sorting.yaml:104: x[order[j]], x[order[max(j - 1, 0)]]",
     )
     group = eqs.scratch("group", parse_dtype("i64"), rules.Vec((n,)))
     j = eqs.index("j", n)
@@ -77,28 +77,28 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
         group[j],
         where(gt(j, 0), lambda: group[j - 1], lambda: -1) + where(fresh[j], lambda: 1, lambda: 0),
         j,
-        source="specs/sorting.yaml:105",
+        source="specs/sorting.yaml:106",
     )
     least = eqs.scratch("least", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.compact(least[:], [n], lambda j: order[j], where=lambda j: fresh[j], source="specs/sorting.yaml:106")
+    eqs.compact(least[:], [n], lambda j: order[j], where=lambda j: fresh[j], source="specs/sorting.yaml:107")
     rank = eqs.scratch("rank", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.argsort(rank[:], [k], lambda u: u if sorted else least[u], source="specs/sorting.yaml:107")
+    eqs.argsort(rank[:], [k], lambda u: u if sorted else least[u], source="specs/sorting.yaml:108")
     place = eqs.scratch("place", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.argsort(place[:], [k], lambda u: rank[u], source="specs/sorting.yaml:108")
+    eqs.argsort(place[:], [k], lambda u: rank[u], source="specs/sorting.yaml:109")
     u = eqs.index("u", k)
-    eqs.define(first[u], least[rank[u]], "specs/sorting.yaml:109: first[u] = least[rank[u]]")
+    eqs.define(first[u], least[rank[u]], "specs/sorting.yaml:110: first[u] = least[rank[u]]")
     u = eqs.index("u", k)
-    eqs.define(y[u], x[least[rank[u]]], "specs/sorting.yaml:110: y[u] = x[least[rank[u]]]")
+    eqs.define(y[u], x[least[rank[u]]], "specs/sorting.yaml:111: y[u] = x[least[rank[u]]]")
     j = eqs.index("j", n)
-    eqs.update(inverse[order[j]], "set", place[group[j]], "specs/sorting.yaml:111: inverse[order[j]] = place[group[j]]")
+    eqs.update(inverse[order[j]], "set", place[group[j]], "specs/sorting.yaml:112: inverse[order[j]] = place[group[j]]")
     u = eqs.index("u", k)
-    eqs.define(counts[u], 0, "specs/sorting.yaml:112")
+    eqs.define(counts[u], 0, "specs/sorting.yaml:113")
     j = eqs.index("j", n)
-    eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:113: counts[place[group[j]]] += 1")
-    eqs.born(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:104")
+    eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:114: counts[place[group[j]]] += 1")
+    eqs.born(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:105")
 
 
-# specs/sorting.yaml:135
+# specs/sorting.yaml:136
 def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
     n, o, i, sorted = bound.n, bound.o, bound.i, bound.sorted
     x = eqs.tensor("x")
@@ -172,10 +172,10 @@ def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
         with procedure.loop("u", k[()]) as u:
             with procedure.loops_over("b", i) as b:
                 procedure.set(checked(y)[*a, u, *b], checked(x)[*a, checked(first)[u], *b])
-    procedure.end({bound.k: k}, source="specs/sorting.yaml:145")
+    procedure.end({bound.k: k}, source="specs/sorting.yaml:146")
 
 
-# specs/sorting.yaml:192
+# specs/sorting.yaml:193
 def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     p, m, n, o, right = bound.p, bound.m, bound.n, bound.o, bound.right
     x, v, y = eqs.tensor("x"), eqs.tensor("v"), eqs.tensor("y")
@@ -183,5 +183,5 @@ def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i, k],
         reduce_("count", [n], lambda j: le(x[*fit(i, o), j], v[*i, k]) if right else lt(x[*fit(i, o), j], v[*i, k])),
-        "specs/sorting.yaml:202",
+        "specs/sorting.yaml:203",
     )

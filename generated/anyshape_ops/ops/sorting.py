@@ -93,7 +93,7 @@ DYN_TOPK = OpDef(
     shaping=("k",),
 )
 
-# specs/sorting.yaml:95
+# specs/sorting.yaml:96
 # unique: no dyn variant, it has no parameters that are operands
 UNIQUE = OpDef(
     name="unique",
@@ -113,10 +113,10 @@ UNIQUE = OpDef(
         "The different elements of a vector, sorted or as they come; where each is first, which one every "
         "element is, how often."
     ),
-    source="specs/sorting.yaml:95",
+    source="specs/sorting.yaml:96",
 )
 
-# specs/sorting.yaml:135
+# specs/sorting.yaml:136
 # unique_slices: no dyn variant, it has no parameters that are operands
 UNIQUE_SLICES = OpDef(
     name="unique_slices",
@@ -139,10 +139,10 @@ UNIQUE_SLICES = OpDef(
         "The different slices along one axis, sorted or as they come; where each is first, which one every "
         "slice is, how often."
     ),
-    source="specs/sorting.yaml:135",
+    source="specs/sorting.yaml:136",
 )
 
-# specs/sorting.yaml:192
+# specs/sorting.yaml:193
 # searchsorted: no dyn variant, it has no parameters that are operands
 SEARCHSORTED = OpDef(
     name="searchsorted",
@@ -160,5 +160,5 @@ SEARCHSORTED = OpDef(
         "How many elements of sorted rows are less than a value, or not greater; the place where it would go "
         "among them."
     ),
-    source="specs/sorting.yaml:192",
+    source="specs/sorting.yaml:193",
 )

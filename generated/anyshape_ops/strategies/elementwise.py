@@ -168,28 +168,28 @@ DIV = Property(
     div_case,
     div_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:152"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:153"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:154"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:155"),
         Example(
             {"a": Given(value=((7.0,), (-1.0,))), "b": Given(value=(2.0, 0.0))},
             {},
             {"y": Given(value=((3.5, inf), (-0.5, -inf)))},
             None,
-            "specs/elementwise.yaml:154",
+            "specs/elementwise.yaml:156",
         ),
         Example(
             {"a": Given(value=(7, -7, 7, -7), dtype="i32"), "b": Given(value=(2, 2, -2, -2), dtype="i32")},
             {},
             {"y": Given(value=(3, -3, -3, 3), dtype="i32")},
             None,
-            "specs/elementwise.yaml:155",
+            "specs/elementwise.yaml:157",
         ),
         Example(
             {"a": Given(value=(255, 7), dtype="u8"), "b": Given(value=(2,), dtype="u8")},
             {},
             {"y": Given(value=(127, 3), dtype="u8")},
             None,
-            "specs/elementwise.yaml:156",
+            "specs/elementwise.yaml:158",
         ),
     ),
     "specs/elementwise.yaml:134",
@@ -197,13 +197,13 @@ DIV = Property(
 )
 
 
-# specs/elementwise.yaml:158
+# specs/elementwise.yaml:160
 def pow_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:173
+# specs/elementwise.yaml:175
 def pow_reference(a: Any, b: Any) -> Any:
     return raised(a, b)
 
@@ -213,28 +213,28 @@ POW = Property(
     pow_case,
     pow_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:181"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:182"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:183"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:184"),
         Example(
             {"a": Given(value=((2.0,), (-3.0,))), "b": Given(value=(2.0, -1.0))},
             {},
             {"y": Given(value=((4.0, 0.5), (9.0, -0.33333333)))},
             None,
-            "specs/elementwise.yaml:183",
+            "specs/elementwise.yaml:185",
         ),
         Example(
             {"a": Given(value=(2, -1, 3), dtype="i32"), "b": Given(value=(3, -1, -2), dtype="i32")},
             {},
             {"y": Given(value=(8, -1, 0), dtype="i32")},
             None,
-            "specs/elementwise.yaml:184",
+            "specs/elementwise.yaml:186",
         ),
         Example(
             {"a": Given(value=(10, 2), dtype="i32"), "b": Given(value=(0.5, 3.0))},
             {},
             {"y": Given(value=(3, 8), dtype="i32")},
             None,
-            "specs/elementwise.yaml:185",
+            "specs/elementwise.yaml:187",
         ),
         Example(
             {
@@ -244,7 +244,7 @@ POW = Property(
             {},
             {"y": Given(value=(3, 2), dtype="i64")},
             None,
-            "specs/elementwise.yaml:187",
+            "specs/elementwise.yaml:189",
         ),
         Example(
             {
@@ -254,22 +254,22 @@ POW = Property(
             {},
             {"y": Given(value=(3, 7, 1, 189812531), dtype="i64")},
             None,
-            "specs/elementwise.yaml:188",
+            "specs/elementwise.yaml:190",
         ),
     ),
-    "specs/elementwise.yaml:158",
-    reference_source="specs/elementwise.yaml:173",
+    "specs/elementwise.yaml:160",
+    reference_source="specs/elementwise.yaml:175",
 )
 
 
-# specs/elementwise.yaml:191
+# specs/elementwise.yaml:193
 def mod_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     truncated = d.truth()
     return Case({"a": p, "b": q}, {"truncated": d.default(truncated)})
 
 
-# specs/elementwise.yaml:200
+# specs/elementwise.yaml:202
 def mod_reference(a: Any, b: Any, truncated: Any) -> Any:
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
@@ -279,28 +279,28 @@ MOD = Property(
     mod_case,
     mod_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:209"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:210"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:215"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:216"),
         Example(
             {"a": Given(value=(-7,)), "b": Given(value=(3,))},
             {},
             {"y": Given(value=(2,))},
             None,
-            "specs/elementwise.yaml:211",
+            "specs/elementwise.yaml:217",
         ),
     ),
-    "specs/elementwise.yaml:191",
-    reference_source="specs/elementwise.yaml:200",
+    "specs/elementwise.yaml:193",
+    reference_source="specs/elementwise.yaml:202",
 )
 
 
-# specs/elementwise.yaml:213
+# specs/elementwise.yaml:219
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:218
+# specs/elementwise.yaml:224
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -310,35 +310,35 @@ MAXIMUM = Property(
     maximum_case,
     maximum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:224"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:225"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:230"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:231"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((0.5, -1.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:226",
+            "specs/elementwise.yaml:232",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(200, 100), dtype="u8")},
             None,
-            "specs/elementwise.yaml:227",
+            "specs/elementwise.yaml:233",
         ),
     ),
-    "specs/elementwise.yaml:213",
-    reference_source="specs/elementwise.yaml:218",
+    "specs/elementwise.yaml:219",
+    reference_source="specs/elementwise.yaml:224",
 )
 
 
-# specs/elementwise.yaml:229
+# specs/elementwise.yaml:235
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:234
+# specs/elementwise.yaml:240
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -348,35 +348,35 @@ MINIMUM = Property(
     minimum_case,
     minimum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:240"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:241"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:246"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:247"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((-1.0, -2.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:242",
+            "specs/elementwise.yaml:248",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(100, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:243",
+            "specs/elementwise.yaml:249",
         ),
     ),
-    "specs/elementwise.yaml:229",
-    reference_source="specs/elementwise.yaml:234",
+    "specs/elementwise.yaml:235",
+    reference_source="specs/elementwise.yaml:240",
 )
 
 
-# specs/elementwise.yaml:245
+# specs/elementwise.yaml:251
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:253
+# specs/elementwise.yaml:259
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -386,43 +386,43 @@ NEG = Property(
     neg_case,
     neg_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:259"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:260"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:265"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:266"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, -2.0))},
             None,
-            "specs/elementwise.yaml:261",
+            "specs/elementwise.yaml:267",
         ),
         Example(
             {"x": Given(value=(-128, 5), dtype="i8")},
             {},
             {"y": Given(value=(-128, -5), dtype="i8")},
             None,
-            "specs/elementwise.yaml:262",
+            "specs/elementwise.yaml:268",
         ),
         Example(
             {"x": Given(value=(0, 1), dtype="u8")},
             {},
             {"y": Given(value=(0, 255), dtype="u8")},
             None,
-            "specs/elementwise.yaml:263",
+            "specs/elementwise.yaml:269",
         ),
     ),
-    "specs/elementwise.yaml:245",
-    reference_source="specs/elementwise.yaml:253",
+    "specs/elementwise.yaml:251",
+    reference_source="specs/elementwise.yaml:259",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:265
+# specs/elementwise.yaml:271
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:273
+# specs/elementwise.yaml:279
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -432,43 +432,43 @@ ABS = Property(
     abs_case,
     abs_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:277"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:278"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:283"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:284"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:279",
+            "specs/elementwise.yaml:285",
         ),
         Example(
             {"x": Given(value=(-128, -1), dtype="i8")},
             {},
             {"y": Given(value=(-128, 1), dtype="i8")},
             None,
-            "specs/elementwise.yaml:280",
+            "specs/elementwise.yaml:286",
         ),
         Example(
             {"x": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(200,), dtype="u8")},
             None,
-            "specs/elementwise.yaml:281",
+            "specs/elementwise.yaml:287",
         ),
     ),
-    "specs/elementwise.yaml:265",
-    reference_source="specs/elementwise.yaml:273",
+    "specs/elementwise.yaml:271",
+    reference_source="specs/elementwise.yaml:279",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:283
+# specs/elementwise.yaml:289
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:287
+# specs/elementwise.yaml:293
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -478,29 +478,29 @@ EXP = Property(
     exp_case,
     exp_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:291"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:292"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:297"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:298"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1.0))},
             {},
             {"y": Given(value=(0.0, 0.36787944, 1.0, 2.7182818))},
             None,
-            "specs/elementwise.yaml:293",
+            "specs/elementwise.yaml:299",
         ),
     ),
-    "specs/elementwise.yaml:283",
-    reference_source="specs/elementwise.yaml:287",
+    "specs/elementwise.yaml:289",
+    reference_source="specs/elementwise.yaml:293",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:301
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:299
+# specs/elementwise.yaml:305
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -510,29 +510,29 @@ LOG = Property(
     log_case,
     log_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:303"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:304"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:309"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:310"),
         Example(
             {"x": Given(value=(0.0, 1.0, 2.0, -1.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:305",
+            "specs/elementwise.yaml:311",
         ),
     ),
-    "specs/elementwise.yaml:295",
-    reference_source="specs/elementwise.yaml:299",
+    "specs/elementwise.yaml:301",
+    reference_source="specs/elementwise.yaml:305",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:307
+# specs/elementwise.yaml:313
 def expm1_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:311
+# specs/elementwise.yaml:317
 def expm1_reference(x: Any) -> Any:
     return np.expm1(x)
 
@@ -542,29 +542,29 @@ EXPM1 = Property(
     expm1_case,
     expm1_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:314"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:315"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:320"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:321"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1e-10, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.63212056, 0.0, 1e-10, 1.7182818))},
             None,
-            "specs/elementwise.yaml:316",
+            "specs/elementwise.yaml:322",
         ),
     ),
-    "specs/elementwise.yaml:307",
-    reference_source="specs/elementwise.yaml:311",
+    "specs/elementwise.yaml:313",
+    reference_source="specs/elementwise.yaml:317",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:318
+# specs/elementwise.yaml:324
 def log1p_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:322
+# specs/elementwise.yaml:328
 def log1p_reference(x: Any) -> Any:
     return np.log1p(x)
 
@@ -574,29 +574,29 @@ LOG1P = Property(
     log1p_case,
     log1p_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:325"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:326"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:331"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:332"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 1e-10, 1.0, -2.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 1e-10, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:327",
+            "specs/elementwise.yaml:333",
         ),
     ),
-    "specs/elementwise.yaml:318",
-    reference_source="specs/elementwise.yaml:322",
+    "specs/elementwise.yaml:324",
+    reference_source="specs/elementwise.yaml:328",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:329
+# specs/elementwise.yaml:335
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:334
+# specs/elementwise.yaml:340
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -606,29 +606,29 @@ FLOOR = Property(
     floor_case,
     floor_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:338"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:339"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:344"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:345"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-2.0, -1.0, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:340",
+            "specs/elementwise.yaml:346",
         ),
     ),
-    "specs/elementwise.yaml:329",
-    reference_source="specs/elementwise.yaml:334",
+    "specs/elementwise.yaml:335",
+    reference_source="specs/elementwise.yaml:340",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:342
+# specs/elementwise.yaml:348
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:347
+# specs/elementwise.yaml:353
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -638,29 +638,29 @@ CEIL = Property(
     ceil_case,
     ceil_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:351"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:352"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:357"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:358"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, 2.0))},
             None,
-            "specs/elementwise.yaml:353",
+            "specs/elementwise.yaml:359",
         ),
     ),
-    "specs/elementwise.yaml:342",
-    reference_source="specs/elementwise.yaml:347",
+    "specs/elementwise.yaml:348",
+    reference_source="specs/elementwise.yaml:353",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:355
+# specs/elementwise.yaml:361
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:361
+# specs/elementwise.yaml:367
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -670,29 +670,29 @@ ROUND = Property(
     round_case,
     round_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:365"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:366"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:371"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:372"),
         Example(
             {"x": Given(value=(-1.5, 0.5, 1.5, 2.5))},
             {},
             {"y": Given(value=(-2.0, 0.0, 2.0, 2.0))},
             None,
-            "specs/elementwise.yaml:367",
+            "specs/elementwise.yaml:373",
         ),
     ),
-    "specs/elementwise.yaml:355",
-    reference_source="specs/elementwise.yaml:361",
+    "specs/elementwise.yaml:361",
+    reference_source="specs/elementwise.yaml:367",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:369
+# specs/elementwise.yaml:375
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:377
+# specs/elementwise.yaml:383
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -702,43 +702,43 @@ SIGN = Property(
     sign_case,
     sign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:381"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:382"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:387"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:388"),
         Example(
             {"x": Given(value=(-2.5, 0.0, 3.0, nan))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, nan))},
             None,
-            "specs/elementwise.yaml:383",
+            "specs/elementwise.yaml:389",
         ),
         Example(
             {"x": Given(value=(-7, 0, 7), dtype="i32")},
             {},
             {"y": Given(value=(-1, 0, 1), dtype="i32")},
             None,
-            "specs/elementwise.yaml:384",
+            "specs/elementwise.yaml:390",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:385",
+            "specs/elementwise.yaml:391",
         ),
     ),
-    "specs/elementwise.yaml:369",
-    reference_source="specs/elementwise.yaml:377",
+    "specs/elementwise.yaml:375",
+    reference_source="specs/elementwise.yaml:383",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:387
+# specs/elementwise.yaml:393
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:391
+# specs/elementwise.yaml:397
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -748,29 +748,29 @@ SQRT = Property(
     sqrt_case,
     sqrt_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:395"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:396"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:401"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:402"),
         Example(
             {"x": Given(value=(0.0, 0.25, 2.0, -1.0))},
             {},
             {"y": Given(value=(0.0, 0.5, 1.4142136, nan))},
             None,
-            "specs/elementwise.yaml:397",
+            "specs/elementwise.yaml:403",
         ),
     ),
-    "specs/elementwise.yaml:387",
-    reference_source="specs/elementwise.yaml:391",
+    "specs/elementwise.yaml:393",
+    reference_source="specs/elementwise.yaml:397",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:399
+# specs/elementwise.yaml:405
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:403
+# specs/elementwise.yaml:409
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -780,29 +780,29 @@ RECIPROCAL = Property(
     reciprocal_case,
     reciprocal_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:407"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:408"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:413"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:414"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 0.5, inf))},
             {},
             {"y": Given(value=(-0.5, inf, 2.0, 0.0))},
             None,
-            "specs/elementwise.yaml:409",
+            "specs/elementwise.yaml:415",
         ),
     ),
-    "specs/elementwise.yaml:399",
-    reference_source="specs/elementwise.yaml:403",
+    "specs/elementwise.yaml:405",
+    reference_source="specs/elementwise.yaml:409",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:411
+# specs/elementwise.yaml:417
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:415
+# specs/elementwise.yaml:421
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -812,29 +812,29 @@ TANH = Property(
     tanh_case,
     tanh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:419"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:420"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:425"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:426"),
         Example(
             {"x": Given(value=(-20.0, -0.5, 0.0, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.46211716, 0.0, 0.76159416))},
             None,
-            "specs/elementwise.yaml:421",
+            "specs/elementwise.yaml:427",
         ),
     ),
-    "specs/elementwise.yaml:411",
-    reference_source="specs/elementwise.yaml:415",
+    "specs/elementwise.yaml:417",
+    reference_source="specs/elementwise.yaml:421",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:423
+# specs/elementwise.yaml:429
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:428
+# specs/elementwise.yaml:434
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -844,29 +844,29 @@ SIGMOID = Property(
     sigmoid_case,
     sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:432"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:433"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:438"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:439"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 2.0, inf))},
             {},
             {"y": Given(value=(0.26894142, 0.5, 0.88079708, 1.0))},
             None,
-            "specs/elementwise.yaml:434",
+            "specs/elementwise.yaml:440",
         ),
     ),
-    "specs/elementwise.yaml:423",
-    reference_source="specs/elementwise.yaml:428",
+    "specs/elementwise.yaml:429",
+    reference_source="specs/elementwise.yaml:434",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:436
+# specs/elementwise.yaml:442
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:440
+# specs/elementwise.yaml:446
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -876,29 +876,29 @@ ERF = Property(
     erf_case,
     erf_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:444"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:445"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:450"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:451"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 6.0))},
             {},
             {"y": Given(value=(-0.84270079, 0.0, 0.52049988, 1.0))},
             None,
-            "specs/elementwise.yaml:446",
+            "specs/elementwise.yaml:452",
         ),
     ),
-    "specs/elementwise.yaml:436",
-    reference_source="specs/elementwise.yaml:440",
+    "specs/elementwise.yaml:442",
+    reference_source="specs/elementwise.yaml:446",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:448
+# specs/elementwise.yaml:454
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:455
+# specs/elementwise.yaml:461
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -908,44 +908,44 @@ RELU = Property(
     relu_case,
     relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:459"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:460"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:465"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:466"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0, nan))},
             {},
             {"y": Given(value=(0.0, 0.0, 2.0, nan))},
             None,
-            "specs/elementwise.yaml:461",
+            "specs/elementwise.yaml:467",
         ),
         Example(
             {"x": Given(value=(-3, 4), dtype="i32")},
             {},
             {"y": Given(value=(0, 4), dtype="i32")},
             None,
-            "specs/elementwise.yaml:462",
+            "specs/elementwise.yaml:468",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 200), dtype="u8")},
             None,
-            "specs/elementwise.yaml:463",
+            "specs/elementwise.yaml:469",
         ),
     ),
-    "specs/elementwise.yaml:448",
-    reference_source="specs/elementwise.yaml:455",
+    "specs/elementwise.yaml:454",
+    reference_source="specs/elementwise.yaml:461",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:465
+# specs/elementwise.yaml:471
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:474
+# specs/elementwise.yaml:480
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -957,30 +957,30 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:483"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:484"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:485"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:489"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:490"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:491"),
         Example(
             {"x": Given(value=(1.0,))},
             {},
             {"y": Given(value=(0.8413447460685429,))},
             None,
-            "specs/elementwise.yaml:486",
+            "specs/elementwise.yaml:492",
         ),
     ),
-    "specs/elementwise.yaml:465",
-    reference_source="specs/elementwise.yaml:474",
+    "specs/elementwise.yaml:471",
+    reference_source="specs/elementwise.yaml:480",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:488
+# specs/elementwise.yaml:494
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:495
+# specs/elementwise.yaml:501
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -990,19 +990,19 @@ IDENTITY = Property(
     identity_case,
     identity_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:506"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:507"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:512"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:513"),
         Example(
-            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:508"
+            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:514"
         ),
     ),
-    "specs/elementwise.yaml:488",
-    reference_source="specs/elementwise.yaml:495",
+    "specs/elementwise.yaml:494",
+    reference_source="specs/elementwise.yaml:501",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:510
+# specs/elementwise.yaml:516
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
@@ -1010,7 +1010,7 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:523
+# specs/elementwise.yaml:529
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
@@ -1034,57 +1034,57 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:551"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:552"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:558"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:559"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:553",
+            "specs/elementwise.yaml:560",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:554",
+            "specs/elementwise.yaml:561",
         ),
         Example(
             {"x": Given(value=(500.0,))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(nan,))},
             None,
-            "specs/elementwise.yaml:555",
+            "specs/elementwise.yaml:562",
         ),
         Example(
             {"x": Given(value=(100000.0, -100000.0))},
             {"to": "f8e5m2", "saturate": False},
             {"y": Given(value=(inf, -inf))},
             None,
-            "specs/elementwise.yaml:556",
+            "specs/elementwise.yaml:563",
         ),
         Example(
             {"x": Given(value=(300, -129), dtype="i32")},
             {"to": "i8"},
             {"y": Given(value=(44, 127))},
             None,
-            "specs/elementwise.yaml:557",
+            "specs/elementwise.yaml:564",
         ),
     ),
-    "specs/elementwise.yaml:510",
-    reference_source="specs/elementwise.yaml:523",
+    "specs/elementwise.yaml:516",
+    reference_source="specs/elementwise.yaml:529",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:559
+# specs/elementwise.yaml:566
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:565
+# specs/elementwise.yaml:572
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -1099,16 +1099,16 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:575",
+            "specs/elementwise.yaml:582",
         ),
         Example(
             {"c": Given(value=((True,), (False,))), "a": Given(value=(1.0, 2.0)), "b": Given(value=3.0)},
             {},
             {"y": Given(value=((1.0, 2.0), (3.0, 3.0)))},
             None,
-            "specs/elementwise.yaml:576",
+            "specs/elementwise.yaml:583",
         ),
     ),
-    "specs/elementwise.yaml:559",
-    reference_source="specs/elementwise.yaml:565",
+    "specs/elementwise.yaml:566",
+    reference_source="specs/elementwise.yaml:572",
 )

@@ -202,14 +202,21 @@ TOPK = Property(
             {"x": Given((2,))}, {"k": 0}, {"values": Given((0,)), "indices": Given((0,))}, None, "specs/sorting.yaml:91"
         ),
         Example(
-            {"x": Given((2,))}, {"k": 2}, {"values": Given((2,)), "indices": Given((2,))}, None, "specs/sorting.yaml:92"
+            {"x": Given((2, 1))},
+            {"k": 0},
+            {"values": Given((2, 0)), "indices": Given((2, 0))},
+            None,
+            "specs/sorting.yaml:92",
+        ),
+        Example(
+            {"x": Given((2,))}, {"k": 2}, {"values": Given((2,)), "indices": Given((2,))}, None, "specs/sorting.yaml:93"
         ),
         Example(
             {"x": Given((2, 3, 4))},
             {"k": 1},
             {"values": Given((2, 3, 1)), "indices": Given((2, 3, 1))},
             None,
-            "specs/sorting.yaml:93",
+            "specs/sorting.yaml:94",
         ),
     ),
     "specs/sorting.yaml:62",
@@ -218,14 +225,14 @@ TOPK = Property(
 )
 
 
-# specs/sorting.yaml:95
+# specs/sorting.yaml:96
 def unique_case(d: Draw) -> Case:
     n = d.dim("n")
     sorted = d.truth()
     return Case({"x": Vec((n,))}, {"sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:115
+# specs/sorting.yaml:116
 def unique_reference(x: Any, sorted: Any) -> Any:
     return (
         lambda u: (
@@ -249,14 +256,14 @@ UNIQUE = Property(
                 "counts": Given(value=(2, 1, 1)),
             },
             None,
-            "specs/sorting.yaml:129",
+            "specs/sorting.yaml:130",
         ),
         Example(
             {"x": Given(value=(2, 1, 1, 3))},
             {"sorted": False},
             {"y": Given(value=(2, 1, 3)), "inverse": Given(value=(0, 1, 1, 2))},
             None,
-            "specs/sorting.yaml:131",
+            "specs/sorting.yaml:132",
         ),
         Example(
             {"x": Given(value=(nan, 1.0, nan), dtype="f32")},
@@ -268,15 +275,15 @@ UNIQUE = Property(
                 "counts": Given(value=(1, 2)),
             },
             None,
-            "specs/sorting.yaml:132",
+            "specs/sorting.yaml:133",
         ),
     ),
-    "specs/sorting.yaml:95",
-    reference_source="specs/sorting.yaml:115",
+    "specs/sorting.yaml:96",
+    reference_source="specs/sorting.yaml:116",
 )
 
 
-# specs/sorting.yaml:135
+# specs/sorting.yaml:136
 def unique_slices_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -286,7 +293,7 @@ def unique_slices_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": axis, "sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:184
+# specs/sorting.yaml:185
 def unique_slices_reference(x: Any, axis: Any, sorted: Any) -> Any:
     return different_slices(x, axis, sorted)
 
@@ -306,38 +313,38 @@ UNIQUE_SLICES = Property(
                 "counts": Given(value=(2, 1)),
             },
             None,
-            "specs/sorting.yaml:186",
+            "specs/sorting.yaml:187",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1), (2, 1))), "inverse": Given(value=(0, 1, 0))},
             None,
-            "specs/sorting.yaml:188",
+            "specs/sorting.yaml:189",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1},
             {"y": Given(value=((1, 3), (1, 2))), "inverse": Given(value=(1, 0, 1))},
             None,
-            "specs/sorting.yaml:189",
+            "specs/sorting.yaml:190",
         ),
         Example(
             {"x": Given(value=((3, 1, 2),))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1, 2),)), "first": Given(value=(0, 1, 2)), "inverse": Given(value=(0, 1, 2))},
             None,
-            "specs/sorting.yaml:190",
+            "specs/sorting.yaml:191",
         ),
     ),
-    "specs/sorting.yaml:135",
-    reference_source="specs/sorting.yaml:184",
+    "specs/sorting.yaml:136",
+    reference_source="specs/sorting.yaml:185",
     stepped=True,
     weak={"13": "what it counts are integers"},
 )
 
 
-# specs/sorting.yaml:192
+# specs/sorting.yaml:193
 def searchsorted_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -347,7 +354,7 @@ def searchsorted_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "v": Vec((*p, m))}, {"right": d.default(right)})
 
 
-# specs/sorting.yaml:204
+# specs/sorting.yaml:205
 def searchsorted_reference(x: Any, v: Any, right: Any) -> Any:
     return np.sum(
         (lambda a, b: a <= b if right else a < b)(
@@ -367,18 +374,18 @@ SEARCHSORTED = Property(
             {},
             {"y": Given(value=(1, 0, 4))},
             None,
-            "specs/sorting.yaml:206",
+            "specs/sorting.yaml:207",
         ),
         Example(
             {"x": Given(value=(1, 3, 3, 5)), "v": Given(value=((3,), (0,)))},
             {"right": True},
             {"y": Given(value=((3,), (0,)))},
             None,
-            "specs/sorting.yaml:207",
+            "specs/sorting.yaml:208",
         ),
-        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:208"),
+        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:209"),
     ),
-    "specs/sorting.yaml:192",
-    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:201"),),
-    reference_source="specs/sorting.yaml:204",
+    "specs/sorting.yaml:193",
+    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:202"),),
+    reference_source="specs/sorting.yaml:205",
 )

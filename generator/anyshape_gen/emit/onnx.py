@@ -88,7 +88,10 @@ ATEN = Dialect(
     "ATEN",
     "AtenNode",
     {
-        **{name: KNOWN[name] for name in ("fold", "each", "needed", "rank_of", "dtype_of", "length_of", "choice", "einsum")},
+        **{
+            name: KNOWN[name]
+            for name in ("fold", "each", "needed", "rank_of", "dtype_of", "length_of", "choice", "einsum")
+        },
         **{name: KNOWN[name] for name in ("Value", "Sequence", "Any", "inf", "pi", "parse_dtype")},
         **dict.fromkeys(("AtenNode", "Mapping", "scalar", "vector"), "anyshape.frontends.torch.node"),
         **dict.fromkeys(ATEN_FUNCTIONS, "anyshape.frontends.torch.terms"),
@@ -178,7 +181,9 @@ class _Terms:
         """Emits a function from a node's inputs and attributes to its outputs."""
         code = self.code
         code.comment(source_of(m))
-        code.add(f"def {function_name(m.op, m.since)}(n: {use(self.dialect.node)}) -> {use('Sequence')}[{use('Value')}]:")
+        code.add(
+            f"def {function_name(m.op, m.since)}(n: {use(self.dialect.node)}) -> {use('Sequence')}[{use('Value')}]:"
+        )
         code.indent()
         self._inputs(m)
         self._declare(m.body)
@@ -244,6 +249,8 @@ class _Terms:
         match cond:
             case Compare(first, ((op, second),)) if op in NEGATED:
                 return f"{self._brackets(first)} {NEGATED[op]} {self._brackets(second)}"
+            case Unary("not", operand):
+                return self.text(operand)
         return f"not {self._brackets(cond)}"
 
     def _inputs(self, m: OnnxMapping) -> None:

@@ -235,7 +235,8 @@ class PackageEmitter:
         code.add()
         code.add('__all__ = ["OPS"]')
         doc = Doc(
-            self._origin(), "The ops that the specs declare, by full name; `onnx` has what operators mean, by opset, and `aten` those of PyTorch."
+            self._origin(),
+            "The ops that the specs declare, by full name; `onnx` has what operators mean, by opset, and `aten` those of PyTorch.",
         )
         self.files["__init__.py"] = python_module(doc, code.text(), known, self.package)
 

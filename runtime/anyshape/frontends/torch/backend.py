@@ -56,10 +56,14 @@ def anyshape_backend(graph: Any, example_inputs: Sequence[Any], **options: Any) 
             return make_boxed_func(CompiledGraph(aten, constants, own))
 
     def training(aten: Any, inputs: Sequence[Any]) -> Any:
-        log.warning("a gradient is asked of a graph, which runs in torch: backend anyshape is for inference, under torch.no_grad()")
+        log.warning(
+            "a gradient is asked of a graph, which runs in torch: backend anyshape is for inference, under torch.no_grad()"
+        )
         return make_boxed_func(aten.forward)
 
-    compiler = aot_autograd(fw_compiler=training, bw_compiler=training, inference_compiler=inference, decompositions=decompositions()())
+    compiler = aot_autograd(
+        fw_compiler=training, bw_compiler=training, inference_compiler=inference, decompositions=decompositions()()
+    )
     return compiler(graph, example_inputs)  # type: ignore[no-any-return]
 
 
@@ -202,11 +206,14 @@ def _ranges(placeholders: Sequence[Any]) -> dict[str, tuple[int | None, int | No
 
 
 def _in_parts(graph: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
-    """Compiles what is between calls that are not supported; these run in torch."""
+    """Compiles what is between calls that are not supported; these run in torch. A part of which more turns out to be refused, as what
+    comes after a refused call does, is divided again."""
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import create_op_support
 
     _, refused = import_graph(graph, {})
+    for node, reason in refused.items():
+        STATISTICS.eager.setdefault(str(node.target), reason)
     parts = CapabilityBasedPartitioner(
         graph,
         create_op_support(lambda _, node: node.op == "call_function" and node not in refused),
@@ -215,23 +222,27 @@ def _in_parts(graph: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
     split = parts.partition_and_fuse()
     for name, part in list(split.named_children()):
         imported, why = import_graph(part, {})
-        compiled = None if imported is None else _callable(imported, options)
-        if compiled is None:
-            log.warning("a part of a graph runs in torch: %s", "; ".join(why.values()))
-            continue
-        outputs = next(n for n in part.graph.nodes if n.op == "output").args[0]
-        setattr(split, name, _Part(compiled, isinstance(outputs, (tuple, list))))
+        compiled = (
+            _callable(imported, options)
+            if imported is not None
+            else _in_parts(part, options)
+            if refused and why
+            else None
+        )
+        if compiled is not None:
+            outputs = next(n for n in part.graph.nodes if n.op == "output").args[0]
+            setattr(split, name, _part(compiled, isinstance(outputs, (tuple, list))))
     split.recompile()
     return split.forward  # type: ignore[no-any-return]
 
 
-def _Part(compiled: Callable[..., Any], several: bool) -> Any:  # noqa: N802  # a class of torch's, which is not imported with this file
+def _part(compiled: Callable[..., Any], several: bool) -> Any:
     """A compiled part as a module of torch."""
     import torch
 
-    class Part(torch.nn.Module):
+    class Part(torch.nn.Module):  # type: ignore[misc]  # torch is not read by mypy
         def forward(self, *args: Any) -> Any:
             results = compiled(*args)
-            return results if several else results[0]
+            return results if several or not isinstance(results, tuple) else results[0]
 
     return Part()

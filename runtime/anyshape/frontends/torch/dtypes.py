@@ -41,14 +41,15 @@ def array_of(tensor: Any, name: str = "a tensor") -> NDArray[Any]:
     if not isinstance(tensor, torch.Tensor):
         raise ArgumentError(f"{name} must be a tensor, got {type(tensor).__name__}")
     if tensor.layout is not torch.strided or tensor.device.type != "cpu":
-        raise ArgumentError(f"{name} must be a dense tensor on the CPU, got {tensor.layout} on {tensor.device}; pass tensor.cpu()")
+        raise ArgumentError(
+            f"{name} must be a dense tensor on the CPU, got {tensor.layout} on {tensor.device}; pass tensor.cpu()"
+        )
     plain = tensor.detach()
     if plain.is_neg() or plain.is_conj():
         plain = plain.resolve_neg().resolve_conj()
     dtype = dtype_of_torch(plain.dtype)
-    if dtype is BF16:
-        return plain.view(torch.int16).numpy().view(dtype.numpy)
-    return plain.numpy()
+    array: NDArray[Any] = (plain.view(torch.int16) if dtype is BF16 else plain).numpy()
+    return array.view(dtype.numpy) if dtype is BF16 else array
 
 
 def tensor_of(array: NDArray[Any]) -> Any:

@@ -18,6 +18,7 @@ from anyshape.frontends.torch.node import AtenNode, scalar
 from anyshape.frontends.torch.node import Mapping as NodeMapping
 from anyshape.graph.value import Value
 
+
 def operator_name(target: Any) -> str:
     """The name that mappings have for what an FX node calls: `add.Tensor`, `softmax.int`, `relu`, `operator.add`, `torch.sym_max`."""
     schema = getattr(target, "_schema", None)
@@ -213,7 +214,9 @@ class GraphImport:
 
         for value, (dtype, rank) in zip(results, call.output_types):
             if value.type.dtype is not dtype or value.type.rank not in (rank, None):
-                raise Refusal(f"its mapping gives {value.type}, and torch a tensor of rank {rank} and {dtype}; this is a defect of ours")
+                raise Refusal(
+                    f"its mapping gives {value.type}, and torch a tensor of rank {rank} and {dtype}; this is a defect of ours"
+                )
         said = node.meta.get("val")
         if isinstance(said, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)):
             self.sizes.add(results[0])
@@ -254,7 +257,9 @@ def _assertion(importer: GraphImport, node: Any) -> None:
         try:
             require(value, str(message[0]) if message else "an assertion of the model", node.name)
         except ArgumentError:
-            importer._refuse(node, operator_name(node.target), "it asserts a condition on elements; only ones on sizes are supported")
+            importer._refuse(
+                node, operator_name(node.target), "it asserts a condition on elements; only ones on sizes are supported"
+            )
 
 
 def _nothing(importer: GraphImport, node: Any) -> None:

@@ -61,9 +61,7 @@ def indexed(n: AtenNode, x: Value, indices: Sequence[Value | None]) -> Value:
     return _moved(ops.gather_nd(_moved(x, of.ahead), of.rows(), source=n.source), of.back())
 
 
-def index_put(
-    n: AtenNode, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False
-) -> Value:
+def index_put(n: AtenNode, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False) -> Value:
     """x with `x[indices] = values`, or with `+=`, which counts an element as often as it is named."""
     mask = _first_mask(indices)
     behind = -1 if mask is None else _rank(n, x) - _rank(n, mask)

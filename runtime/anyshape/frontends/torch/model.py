@@ -11,7 +11,14 @@ from typing import Any
 from anyshape.errors import ArgumentError, UnsupportedError
 from anyshape.frontends.torch.dtypes import array_of, tensor_of
 from anyshape.frontends.torch.open_dims import OpenDims
-from anyshape.frontends.torch.program import ImportedProgram, Result, decomposed, import_program, sizes_alike, whole_recurrences
+from anyshape.frontends.torch.program import (
+    ImportedProgram,
+    Result,
+    decomposed,
+    import_program,
+    sizes_alike,
+    whole_recurrences,
+)
 from anyshape.public import short
 from anyshape.vm.executable.executable import Executable, compile
 
@@ -30,7 +37,9 @@ def compile_torch(
         plain = decomposed(exported(open_dims))
         imported = import_program(plain, open_dims.sizes(plain))
     elif example is not None or dynamic_shapes is not None:
-        raise ArgumentError("compile: an exported program has its example and its dynamic_shapes already; pass it alone")
+        raise ArgumentError(
+            "compile: an exported program has its example and its dynamic_shapes already; pass it alone"
+        )
     else:
         plain = decomposed(model)
         imported = import_program(plain, {})
@@ -44,7 +53,10 @@ def exported(of: OpenDims) -> Any:
     try:
         with whole_recurrences(), sizes_alike(), torch.no_grad():
             return torch.export.export(of.model, tuple(of.example), dict(of.kwargs), dynamic_shapes=of.for_torch())
-    except (torch._dynamo.exc.TorchDynamoException, torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode) as e:
+    except (
+        torch._dynamo.exc.TorchDynamoException,
+        torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode,
+    ) as e:
         raise UnsupportedError(f"torch.export does not take the module: {e}") from e
 
 
@@ -82,8 +94,10 @@ class TorchModel:
             raise ArgumentError(f"the arguments must be as in the example, {self._in_spec}, got {spec}")
         for k, expected in self._imported.constants.items():
             if arguments[k] is not expected and arguments[k] != expected:
-                raise ArgumentError(f"argument {k} was {expected!r} in the example, and is {arguments[k]!r}: compile for it")
-        return arguments
+                raise ArgumentError(
+                    f"argument {k} was {expected!r} in the example, and is {arguments[k]!r}: compile for it"
+                )
+        return list(arguments)
 
     def __repr__(self) -> str:
         return f"<TorchModel of {self.executable!r}>"

@@ -1,7 +1,7 @@
 """The protocol `AtenNode`, by which generated mappings (`anyshape_ops.aten`) read a node, and functions that they call.
 
-The tensors among the arguments of a call are its inputs, in the order of the operator's schema, lists of them flattened; all other arguments
-are attributes, by the names in the schema. An attribute that is a size of torch (a SymInt) is a Value, a scalar of i64.
+The tensors among the arguments of a call are its inputs, in the order of the operator's schema, lists of them flattened; all other
+arguments are attributes, by the names in the schema. An attribute that is a size of torch (a SymInt) is a Value, a scalar of i64.
 """
 
 from __future__ import annotations

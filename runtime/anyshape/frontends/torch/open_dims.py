@@ -1,8 +1,8 @@
 """`dynamic_shapes` of torch: what people say of dims, for torch and for us.
 
-Torch refuses a module in whose trace it decided that a size is not 1, since it then would not hold for all that a `Dim` promises. Ops decide
-by themselves what they need of a size, so torch is told that each dim may be anything (`Dim.AUTO`), within its bounds; that dims of one
-name are equal is known to us, and checked in each call.
+Torch refuses a module in whose trace it decided that a size is not 1, since it then would not hold for all that a `Dim` promises. Ops
+decide by themselves what they need of a size, so torch is told that each dim may be anything (`Dim.AUTO`), within its bounds; that dims
+of one name are equal is known to us, and checked in each call.
 """
 
 from __future__ import annotations
@@ -100,6 +100,6 @@ def _named(said: Any) -> Size | None:
         return None
     if hasattr(said, "fn"):
         root = _named(said.root)
-        return None if root is None else said.fn(root)  # type: ignore[no-any-return]
+        return None if root is None else said.fn(root)
     name: str = said.__name__
     return symbol(name, int(said.min), int(said.max) if isinstance(said.max, int) else None)

@@ -6,7 +6,7 @@ In: a `torch.export.ExportedProgram`. Out: an `ImportedProgram`: the function, a
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +15,7 @@ from typing import Any
 from anyshape.dims import Size
 from anyshape.errors import UnsupportedError
 from anyshape.frontends.torch.dtypes import array_of, dtype_of_torch
-from anyshape.frontends.torch.importer import GraphImport, mapping_of, operator_name
+from anyshape.frontends.torch.importer import GraphImport, operator_name
 from anyshape.frontends.torch.symbols import Symbols, guards, is_number, ranges_of
 from anyshape.graph.building import function, input
 from anyshape.graph.function import Function
@@ -169,8 +169,8 @@ def _shapes(program: Any) -> dict[str, tuple[Any, ...]]:
 
 
 def import_program(program: Any, sizes: Mapping[str, Size]) -> ImportedProgram:
-    """Imports a decomposed program. `sizes` are the dims of torch's symbols that people named. Raises UnsupportedError listing all that is not
-    supported."""
+    """Imports a decomposed program. `sizes` are the dims of torch's symbols that people named. Raises UnsupportedError
+    listing all that is not supported."""
     return _ProgramImport(program, sizes).run()
 
 
@@ -180,7 +180,9 @@ class _ProgramImport:
     def __init__(self, program: Any, sizes: Mapping[str, Size]) -> None:
         self.program, self.signature = program, program.graph_signature
         self.symbols = Symbols(ranges_of(program.range_constraints), dict(sizes))
-        self.graph = GraphImport(type(program.graph_module).__name__ if not program.module_call_graph else "the program")
+        self.graph = GraphImport(
+            type(program.graph_module).__name__ if not program.module_call_graph else "the program"
+        )
         self.nodes = list(program.graph_module.graph.nodes)
         self.params: list[Value] = []
         self.inputs: list[int] = []
@@ -204,7 +206,9 @@ class _ProgramImport:
                 self._state(node, spec.target, spec.target in changed)
             else:
                 self.graph.values[node] = None
-                self.graph.refusals.add("input", "aten", None, f"{_SPELLED.get(kind, kind)} is not supported", node.name)
+                self.graph.refusals.add(
+                    "input", "aten", None, f"{_SPELLED.get(kind, kind)} is not supported", node.name
+                )
         for node in self.nodes:
             if node.op == "get_attr":
                 self._attribute(node)
@@ -255,7 +259,9 @@ class _ProgramImport:
         import torch
 
         if not isinstance(value, torch.Tensor):
-            raise UnsupportedError(f"{node.target}: graphs within a graph (torch.cond, while_loop, map) are not supported")
+            raise UnsupportedError(
+                f"{node.target}: graphs within a graph (torch.cond, while_loop, map) are not supported"
+            )
         self.tensors[node] = value
         self.graph.values[node] = constant(array_of(value, node.target), node.target)
 
@@ -264,7 +270,11 @@ class _ProgramImport:
         output = next(n for n in self.nodes if n.op == "output")
         outputs: list[Result] = []
         updates: list[tuple[int, Result]] = []
-        buffers = {self.signature.inputs_to_buffers[n.name]: n for n in self.tensors if n.name in self.signature.inputs_to_buffers}
+        buffers = {
+            self.signature.inputs_to_buffers[n.name]: n
+            for n in self.tensors
+            if n.name in self.signature.inputs_to_buffers
+        }
         user = {n.name: k for n, k in self.arguments.items()}
         for a, spec in zip(output.args[0], self.signature.output_specs, strict=True):
             kind, result = spec.kind.name, self._result(a, results)
@@ -276,7 +286,9 @@ class _ProgramImport:
             elif kind == "USER_INPUT_MUTATION":
                 updates.append((user[spec.target], result))
             else:
-                raise UnsupportedError(f"output {spec.arg}: {kind.lower().replace('_', ' ')}s are not supported; export without them")
+                raise UnsupportedError(
+                    f"output {spec.arg}: {kind.lower().replace('_', ' ')}s are not supported; export without them"
+                )
         return ImportedProgram(
             function=function(self.params, results, "main"),
             inputs=tuple(self.inputs),
@@ -301,7 +313,10 @@ class _ProgramImport:
         return Result("result", len(results) - 1, number=value in self.graph.sizes)
 
 
-_SPELLED = {"TOKEN": "the order of operators with effects, as one that raises an error by its elements,", "CUSTOM_OBJ": "an object of C++"}
+_SPELLED = {
+    "TOKEN": "the order of operators with effects, as one that raises an error by its elements,",
+    "CUSTOM_OBJ": "an object of C++",
+}
 """Kinds of inputs that have no tensors"""
 
 
@@ -314,8 +329,3 @@ def size_input(name: str, size: Any) -> Value:
     remember(param)
     remember_input(param)
     return param
-
-
-def unsupported(nodes: Sequence[Any]) -> list[Any]:
-    """The calls among FX nodes of which no mapping says what they mean."""
-    return [n for n in nodes if n.op == "call_function" and n.target is not operator.getitem and mapping_of(n.target) is None]

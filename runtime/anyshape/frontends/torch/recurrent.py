@@ -33,9 +33,7 @@ def gru_layers(n: AtenNode, tensors: Sequence[Value]) -> list[Value]:
     def layer(
         x: Value, w: Value, r: Value, bias: Value | None, states: Sequence[Value], direction: str
     ) -> Sequence[Value]:
-        return ops.gru(
-            x, w, r, bias, None, states[0], direction=direction, linear_before_reset=True, source=n.source
-        )
+        return ops.gru(x, w, r, bias, None, states[0], direction=direction, linear_before_reset=True, source=n.source)
 
     return _layers(n, layer, tensors, 1, (1, 0, 2))
 
@@ -52,9 +50,7 @@ def rnn_layers(n: AtenNode, tensors: Sequence[Value], activation: str) -> list[V
     return _layers(n, layer, tensors, 1, (0,))
 
 
-def _layers(
-    n: AtenNode, layer: Layer, tensors: Sequence[Value], states: int, gates: Sequence[int]
-) -> list[Value]:
+def _layers(n: AtenNode, layer: Layer, tensors: Sequence[Value], states: int, gates: Sequence[int]) -> list[Value]:
     """Runs one layer after the other; `gates` says where each gate of ours is among those of torch."""
     if n.attr("train") and n.attr("dropout"):
         n.refuse("dropout between layers in training; call model.eval()")
@@ -63,7 +59,9 @@ def _layers(
     directions = 2 if n.attr("bidirectional") else 1
     each = 4 if biased else 2
     if len(weights) != count * directions * each:
-        n.refuse(f"{len(weights)} weights, and {count * directions * each} are of {count} layers: projections are not supported")
+        n.refuse(
+            f"{len(weights)} weights, and {count * directions * each} are of {count} layers: projections are not supported"
+        )
     y = ops.transpose(x, axes=(1, 0, 2)) if n.attr("batch_first") else x
     ends: list[list[Value]] = [[] for _ in initial]
     for number in range(count):
@@ -80,7 +78,10 @@ def _layers(
             end.append(state)
         hidden = r.shape[2]
         y = ops.reshape(ops.transpose(y, axes=(0, 2, 1, 3)), (0, 0, directions * hidden))
-    return [ops.transpose(y, axes=(1, 0, 2)) if n.attr("batch_first") else y, *(ops.concat(end, axis=0) for end in ends)]
+    return [
+        ops.transpose(y, axes=(1, 0, 2)) if n.attr("batch_first") else y,
+        *(ops.concat(end, axis=0) for end in ends),
+    ]
 
 
 def _ordered(weight: Value, gates: Sequence[int]) -> Value:

@@ -54,7 +54,6 @@ class Symbols:
             first = _OPERATIONS[kind](first, other)
         return first
 
-
     def condition(self, e: Any) -> bool | Cond:
         """A condition of sympy on sizes. Raises UnsupportedError for one that dims cannot say."""
         kind = type(e).__name__

@@ -120,7 +120,11 @@ def ones_of(n: AtenNode, x: Value, axes: Any) -> list[int]:
             if size == 1 and axis % x.ndim not in ones:
                 ones.append(axis % x.ndim)
         else:
-            require(ne(size, 1), f"squeeze leaves axis {axis} of {x.type} where it is, as for the sizes of the example", n.source)
+            require(
+                ne(size, 1),
+                f"squeeze leaves axis {axis} of {x.type} where it is, as for the sizes of the example",
+                n.source,
+            )
     return ones
 
 
@@ -160,7 +164,7 @@ def part_of(n: AtenNode, src: Value, index: Value) -> Value:
     """The first elements along each axis, as many as an index has there."""
     if src.type.shape == index.type.shape:
         return src
-    starts = np.zeros(src.ndim, np.int64)
+    starts = [0] * src.ndim
     return ops.slice(src, starts, ops.shape_of(index, source=n.source), source=n.source)
 
 
@@ -182,7 +186,7 @@ def numbered(n: AtenNode, start: Any, end: Any, step: Any) -> Value:
     if any(isinstance(v, float) or (isinstance(v, Value) and v.type.dtype.is_float) for v in (start, end, step)):
         if any(isinstance(v, Value) for v in (start, end, step)):
             n.refuse("a range whose ends are floats that are computed; count in integers and scale them")
-        return constant(np.arange(start, end, step, np.float64).astype(to.numpy))
+        return constant(np.arange(float(start), float(end), float(step)).astype(to.numpy))
     return _as_dtype(ops.arange(start, end, step, source=n.source), to)
 
 
@@ -220,7 +224,11 @@ def attended(n: AtenNode, q: Value, k: Value, v: Value, mask: Value | None) -> V
         n.refuse("attention with dropout; call model.eval()")
     if n.attr("is_causal"):
         mask = _lower_triangle(n, q.shape[-2], k.shape[-2])
-        causal = q.shape[-2] is k.shape[-2] or q.shape[-2] == k.shape[-2] if isinstance(q.shape[-2], int) else q.shape[-2] is k.shape[-2]
+        causal = (
+            q.shape[-2] is k.shape[-2] or q.shape[-2] == k.shape[-2]
+            if isinstance(q.shape[-2], int)
+            else q.shape[-2] is k.shape[-2]
+        )
         mask = None if causal else mask
     else:
         causal = False
@@ -234,8 +242,14 @@ def attended(n: AtenNode, q: Value, k: Value, v: Value, mask: Value | None) -> V
     if lead != 0:
         q, k, v = (_of_four(x) for x in (q, k, v))
         if bias is not None and bias.ndim > 2:
-            bias = _of_four(bias) if bias.ndim == lead + 4 else n.refuse(f"a mask {bias.type} of another rank than the queries")
-    y = ops.attention(q, k, v, bias, causal=causal, behind=0 if causal else None, scale=n.attr("scale", 0.0), source=n.source)
+            bias = (
+                _of_four(bias)
+                if bias.ndim == lead + 4
+                else n.refuse(f"a mask {bias.type} of another rank than the queries")
+            )
+    y = ops.attention(
+        q, k, v, bias, causal=causal, behind=0 if causal else None, scale=n.attr("scale", 0.0), source=n.source
+    )
     if lead == 0:
         return y
     return ops.reshape(y, ops.concat([shape, ops.shape_of(v, start=3)], axis=0), allowzero=True)
@@ -257,7 +271,32 @@ def _lower_triangle(n: AtenNode, rows: Size, columns: Size) -> Value:
 
 
 __all__ = [
-    "along_channels", "attended", "average_of_parts", "axes_but", "axes_of", "border", "comparable", "diagonal", "each_of", "expanded", "floating",
-    "gru_layers", "indexed", "last_axes", "lstm_layers", "masked_scatter", "not_empty", "numbered", "ones_of", "part_of",
-    "promoted", "put_along", "put_at", "put_slice", "rnn_layers", "scaled", "size_along", "twice",
-]  # fmt: skip
+    "along_channels",
+    "attended",
+    "average_of_parts",
+    "axes_but",
+    "axes_of",
+    "border",
+    "comparable",
+    "diagonal",
+    "each_of",
+    "expanded",
+    "floating",
+    "gru_layers",
+    "indexed",
+    "last_axes",
+    "lstm_layers",
+    "masked_scatter",
+    "not_empty",
+    "numbered",
+    "ones_of",
+    "part_of",
+    "promoted",
+    "put_along",
+    "put_at",
+    "put_slice",
+    "rnn_layers",
+    "scaled",
+    "size_along",
+    "twice",
+]

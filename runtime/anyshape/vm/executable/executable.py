@@ -72,10 +72,18 @@ def compile(
         own_dims, arguments = (dims, example) if isinstance(dims, Mapping | None) else (None, dims)
         torch = import_module("anyshape.frontends.torch")
         return torch.compile_torch(  # type: ignore[no-any-return]  # a TorchModel, which this room does not know
-            model, arguments, example_kwargs=example_kwargs, dynamic_shapes=dynamic_shapes, dims=own_dims, policy=policy, **options
+            model,
+            arguments,
+            example_kwargs=example_kwargs,
+            dynamic_shapes=dynamic_shapes,
+            dims=own_dims,
+            policy=policy,
+            **options,
         )
     if not isinstance(dims, Mapping | None) or (example, example_kwargs, dynamic_shapes) != (None, None, None):
-        raise ArgumentError("compile: an example, example_kwargs and dynamic_shapes are for modules of PyTorch; dims is a mapping from names")
+        raise ArgumentError(
+            "compile: an example, example_kwargs and dynamic_shapes are for modules of PyTorch; dims is a mapping from names"
+        )
     chosen, sizes = make_options({**options, "dims": dims or {}}), size_policy(policy)
     if isinstance(model, (str, os.PathLike)) and is_saved(model):
         if not isinstance(sizes, Generic):
@@ -103,7 +111,9 @@ def compile(
 
 def _is_of_torch(model: Any) -> bool:
     """Whether something is a module or an exported program of torch, which is not imported to find out."""
-    return any(c.__module__.startswith("torch.") and c.__name__ in ("Module", "ExportedProgram") for c in type(model).__mro__)
+    return any(
+        c.__module__.startswith("torch.") and c.__name__ in ("Module", "ExportedProgram") for c in type(model).__mro__
+    )
 
 
 def _loaded(path: PathLike, chosen: Options, options: CompileOptions) -> Executable:
