@@ -6,7 +6,6 @@ log1p, floor, ceil, round, sign, sqrt, reciprocal, tanh, sigmoid, erf, relu, gel
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import choice, dtype_of, needed
@@ -16,391 +15,270 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/elementwise.yaml:28
-def _sum_of(n: AtenNode, x_: Any, y_: Any, factor_: Any) -> Any:
-    if n.output_dtype.is_bool:
-        return api.logical_or(*promoted(n, x_, y_), source=n.source)
-    return api.add(*promoted(n, x_, scaled(n, y_, factor_)), source=n.source)
-
-
-# specs/elementwise.yaml:33
-def _product_of(n: AtenNode, x_: Any, y_: Any) -> Any:
-    if n.output_dtype.is_bool:
-        return api.logical_and(*promoted(n, x_, y_), source=n.source)
-    return api.mul(*promoted(n, x_, y_), source=n.source)
-
-
-# specs/elementwise.yaml:38
-def _quotient(n: AtenNode, x_: Any, y_: Any) -> Any:
-    both_ = promoted(n, x_, y_)
-    return api.div(floating(n, both_[0]), floating(n, both_[1]), source=n.source)
-
-
-# specs/elementwise.yaml:43
-def _floored(n: AtenNode, a_: Any, b_: Any) -> Any:
-    whole_ = api.div(api.sub(a_, api.mod(a_, b_, source=n.source), source=n.source), b_, source=n.source)
-    if dtype_of(n, a_).is_integer:
-        return whole_
-    return api.where(
-        api.equal(b_, api.sub(b_, b_, source=n.source), source=n.source),
-        api.div(a_, b_, source=n.source),
-        api.round(whole_, source=n.source),
-        source=n.source,
-    )
-
-
 # specs/elementwise.yaml:49
-def _truncated(n: AtenNode, v_: Any) -> Any:
-    if dtype_of(n, v_).is_integer:
-        return v_
-    return api.where(
-        api.less(v_, api.sub(v_, v_, source=n.source), source=n.source),
-        api.ceil(v_, source=n.source),
-        api.floor(v_, source=n.source),
-        source=n.source,
-    )
-
-
-# specs/elementwise.yaml:54
-def _rounded_quotient(n: AtenNode, x_: Any, y_: Any, mode_: Any) -> Any:
-    both_ = promoted(n, x_, y_)
-    if mode_ is None:
-        return _quotient(n, x_, y_)
-    if mode_ == "trunc":
-        return _truncated(n, api.div(both_[0], both_[1], source=n.source))
-    return _floored(n, both_[0], both_[1])
-
-
-# specs/elementwise.yaml:85
-def aten_add_tensor(n: AtenNode) -> Sequence[Value]:
-    return [_sum_of(n, n.input(0), n.input(1), n.attr("alpha"))]
-
-
-# specs/elementwise.yaml:86
-def aten_add_scalar(n: AtenNode) -> Sequence[Value]:
-    return [_sum_of(n, n.input(0), n.attr("other"), n.attr("alpha"))]
-
-
-# specs/elementwise.yaml:87
 def aten_operator_add(n: AtenNode) -> Sequence[Value]:
     return [api.add(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:102
+# specs/elementwise.yaml:64
 def aten_sub_tensor(n: AtenNode) -> Sequence[Value]:
     return [api.sub(*promoted(n, n.input(0), scaled(n, n.input(1), n.attr("alpha"))), source=n.source)]
 
 
-# specs/elementwise.yaml:103
+# specs/elementwise.yaml:65
 def aten_sub_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.sub(*promoted(n, n.input(0), scaled(n, n.attr("other"), n.attr("alpha"))), source=n.source)]
 
 
-# specs/elementwise.yaml:104
+# specs/elementwise.yaml:66
 def aten_operator_sub(n: AtenNode) -> Sequence[Value]:
     return [api.sub(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:125
-def aten_mul_tensor(n: AtenNode) -> Sequence[Value]:
-    return [_product_of(n, n.input(0), n.input(1))]
-
-
-# specs/elementwise.yaml:126
-def aten_mul_scalar(n: AtenNode) -> Sequence[Value]:
-    return [_product_of(n, n.input(0), n.attr("other"))]
-
-
-# specs/elementwise.yaml:127
+# specs/elementwise.yaml:87
 def aten_operator_mul(n: AtenNode) -> Sequence[Value]:
     return [api.mul(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:145
-def aten_div_tensor(n: AtenNode) -> Sequence[Value]:
-    return [_quotient(n, n.input(0), n.input(1))]
-
-
-# specs/elementwise.yaml:146
-def aten_div_scalar(n: AtenNode) -> Sequence[Value]:
-    return [_quotient(n, n.input(0), n.attr("other"))]
-
-
-# specs/elementwise.yaml:147
-def aten_true_divide_tensor(n: AtenNode) -> Sequence[Value]:
-    return [_quotient(n, n.input(0), n.input(1))]
-
-
-# specs/elementwise.yaml:148
-def aten_floor_divide(n: AtenNode) -> Sequence[Value]:
-    return [_rounded_quotient(n, n.input(0), n.input(1), "floor")]
-
-
-# specs/elementwise.yaml:149
-def aten_div_tensor_mode(n: AtenNode) -> Sequence[Value]:
-    return [_rounded_quotient(n, n.input(0), n.input(1), n.attr("rounding_mode"))]
-
-
-# specs/elementwise.yaml:150
-def aten_div_scalar_mode(n: AtenNode) -> Sequence[Value]:
-    return [_rounded_quotient(n, n.input(0), n.attr("other"), n.attr("rounding_mode"))]
-
-
-# specs/elementwise.yaml:151
+# specs/elementwise.yaml:105
 def aten_operator_truediv(n: AtenNode) -> Sequence[Value]:
     return [api.div(floating(n, n.input(0)), floating(n, n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:152
-def aten_operator_floordiv(n: AtenNode) -> Sequence[Value]:
-    return [_rounded_quotient(n, n.input(0), n.input(1), "floor")]
-
-
-# specs/elementwise.yaml:178
+# specs/elementwise.yaml:131
 def aten_pow_tensor_tensor(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:179
+# specs/elementwise.yaml:132
 def aten_pow_tensor_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.input(0), n.attr("exponent")), source=n.source)]
 
 
-# specs/elementwise.yaml:180
+# specs/elementwise.yaml:133
 def aten_pow_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.attr("self"), n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:181
+# specs/elementwise.yaml:134
 def aten_operator_pow(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:205
+# specs/elementwise.yaml:158
 def aten_remainder_tensor(n: AtenNode) -> Sequence[Value]:
     return [api.mod(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:206
+# specs/elementwise.yaml:159
 def aten_remainder_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.mod(*promoted(n, n.input(0), n.attr("other")), source=n.source)]
 
 
-# specs/elementwise.yaml:208
+# specs/elementwise.yaml:161
 def aten_fmod_tensor(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.input(1))
     return [api.mod(both_[0], both_[1], truncated=True, source=n.source)]
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:164
 def aten_fmod_scalar(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.attr("other"))
     return [api.mod(both_[0], both_[1], truncated=True, source=n.source)]
 
 
-# specs/elementwise.yaml:213
+# specs/elementwise.yaml:166
 def aten_operator_mod(n: AtenNode) -> Sequence[Value]:
     return [api.mod(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:227
+# specs/elementwise.yaml:180
 def aten_maximum(n: AtenNode) -> Sequence[Value]:
     return [api.maximum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:228
+# specs/elementwise.yaml:181
 def aten_torch_sym_max(n: AtenNode) -> Sequence[Value]:
     return [api.maximum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:243
+# specs/elementwise.yaml:196
 def aten_minimum(n: AtenNode) -> Sequence[Value]:
     return [api.minimum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:244
+# specs/elementwise.yaml:197
 def aten_torch_sym_min(n: AtenNode) -> Sequence[Value]:
     return [api.minimum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:262
+# specs/elementwise.yaml:215
 def aten_neg(n: AtenNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:263
+# specs/elementwise.yaml:216
 def aten_operator_neg(n: AtenNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:281
+# specs/elementwise.yaml:234
 def aten_abs(n: AtenNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:248
 def aten_exp(n: AtenNode) -> Sequence[Value]:
     return [api.exp(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:307
+# specs/elementwise.yaml:260
 def aten_log(n: AtenNode) -> Sequence[Value]:
     return [api.log(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:318
+# specs/elementwise.yaml:271
 def aten_expm1(n: AtenNode) -> Sequence[Value]:
     return [api.expm1(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:329
+# specs/elementwise.yaml:282
 def aten_log1p(n: AtenNode) -> Sequence[Value]:
     return [api.log1p(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:342
+# specs/elementwise.yaml:295
 def aten_floor(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.floor(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:355
+# specs/elementwise.yaml:308
 def aten_ceil(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.ceil(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:369
+# specs/elementwise.yaml:322
 def aten_round(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.round(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:385
+# specs/elementwise.yaml:338
 def aten_sign(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_bool else [api.sign(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:399
+# specs/elementwise.yaml:352
 def aten_sqrt(n: AtenNode) -> Sequence[Value]:
     return [api.sqrt(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:411
+# specs/elementwise.yaml:364
 def aten_reciprocal(n: AtenNode) -> Sequence[Value]:
     return [api.reciprocal(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:423
+# specs/elementwise.yaml:376
 def aten_tanh(n: AtenNode) -> Sequence[Value]:
     return [api.tanh(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:436
+# specs/elementwise.yaml:389
 def aten_sigmoid(n: AtenNode) -> Sequence[Value]:
     return [api.sigmoid(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:448
+# specs/elementwise.yaml:401
 def aten_erf(n: AtenNode) -> Sequence[Value]:
     return [api.erf(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:463
+# specs/elementwise.yaml:416
 def aten_relu(n: AtenNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:487
+# specs/elementwise.yaml:440
 def aten_gelu(n: AtenNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=choice(n.attr("approximate")), source=n.source)]
 
 
-# specs/elementwise.yaml:504
+# specs/elementwise.yaml:457
 def aten_alias(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:505
+# specs/elementwise.yaml:458
 def aten_clone(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:506
+# specs/elementwise.yaml:459
 def aten_detach(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:507
+# specs/elementwise.yaml:460
 def aten_lift_fresh_copy(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:508
+# specs/elementwise.yaml:461
 def aten__local_scalar_dense(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:509
+# specs/elementwise.yaml:462
 def aten_item(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:510
+# specs/elementwise.yaml:463
 def aten_contiguous(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:554
+# specs/elementwise.yaml:507
 def aten__to_copy(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=n.output_dtype, source=n.source)]
 
 
-# specs/elementwise.yaml:555
+# specs/elementwise.yaml:508
 def aten_prims_convert_element_type(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=n.output_dtype, source=n.source)]
 
 
-# specs/elementwise.yaml:556
+# specs/elementwise.yaml:509
 def aten_torch_sym_float(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=parse_dtype("f64"), source=n.source)]
 
 
-# specs/elementwise.yaml:576
+# specs/elementwise.yaml:529
 def aten_where_self(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(1), n.input(2))
     return [api.where(n.input(0), both_[0], both_[1], source=n.source)]
 
 
-# specs/elementwise.yaml:579
+# specs/elementwise.yaml:532
 def aten_torch_sym_ite(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(1), n.input(2))
     return [api.where(n.input(0), both_[0], both_[1], source=n.source)]
 
 
 ATEN: dict[str, Mapping] = {
-    "add.Tensor": aten_add_tensor,
-    "add.Scalar": aten_add_scalar,
     "operator.add": aten_operator_add,
     "sub.Tensor": aten_sub_tensor,
     "sub.Scalar": aten_sub_scalar,
     "operator.sub": aten_operator_sub,
-    "mul.Tensor": aten_mul_tensor,
-    "mul.Scalar": aten_mul_scalar,
     "operator.mul": aten_operator_mul,
-    "div.Tensor": aten_div_tensor,
-    "div.Scalar": aten_div_scalar,
-    "true_divide.Tensor": aten_true_divide_tensor,
-    "floor_divide": aten_floor_divide,
-    "div.Tensor_mode": aten_div_tensor_mode,
-    "div.Scalar_mode": aten_div_scalar_mode,
     "operator.truediv": aten_operator_truediv,
-    "operator.floordiv": aten_operator_floordiv,
     "pow.Tensor_Tensor": aten_pow_tensor_tensor,
     "pow.Tensor_Scalar": aten_pow_tensor_scalar,
     "pow.Scalar": aten_pow_scalar,
