@@ -634,7 +634,7 @@ def bitwise_and(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_AND, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:66
+# specs/bits.yaml:59
 @called
 def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in at least one of two integers.
@@ -644,7 +644,7 @@ def bitwise_or(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_OR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:87
+# specs/bits.yaml:73
 @called
 def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The bits that are set in exactly one of two integers.
@@ -654,7 +654,7 @@ def bitwise_xor(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(BITWISE_XOR, [a, b], {}, source)[0]
 
 
-# specs/bits.yaml:107
+# specs/bits.yaml:86
 @called
 def bitwise_not(x: Operand, *, source: str = "") -> Value:
     """All bits of an integer flipped.
@@ -664,7 +664,7 @@ def bitwise_not(x: Operand, *, source: str = "") -> Value:
     return call(BITWISE_NOT, [x], {}, source)[0]
 
 
-# specs/bits.yaml:124
+# specs/bits.yaml:102
 @called
 def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -> Value:
     """The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not below
@@ -675,7 +675,7 @@ def bitwise_shift(a: Operand, b: Operand, direction: str, *, source: str = "") -
     return call(BITWISE_SHIFT, [a, b], {"direction": direction}, source)[0]
 
 
-# specs/bits.yaml:144
+# specs/bits.yaml:122
 @called
 def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     """The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, and is
@@ -686,7 +686,7 @@ def bitcast(x: Operand, to: DType | str, *, source: str = "") -> Value:
     return call(BITCAST, [x], {"to": to}, source)[0]
 
 
-# specs/bits.yaml:165
+# specs/bits.yaml:143
 @called
 def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     """The hash of 32 bits (MurmurHash3) of the words of each row.
@@ -696,7 +696,7 @@ def murmur_hash(words: Operand, seed: int = 0, *, source: str = "") -> Value:
     return call(MURMUR_HASH, [words], {"seed": seed}, source)[0]
 
 
-# specs/bits.yaml:206
+# specs/bits.yaml:184
 @called
 def murmur_hash_of_text(x: Operand, seed: Operand, *, source: str = "") -> Value:
     """The hash of 32 bits (MurmurHash3) of the bytes that each string has in UTF-8.

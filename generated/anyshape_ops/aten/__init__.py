@@ -12,7 +12,6 @@ from anyshape.frontends.torch.node import Mapping
 from anyshape_ops.aten import (
     activation,
     aten,
-    bits,
     comparison,
     contraction,
     elementwise,
@@ -34,7 +33,6 @@ from anyshape_ops.aten import (
 ATEN: dict[str, Mapping] = {
     **activation.ATEN,
     **aten.ATEN,
-    **bits.ATEN,
     **comparison.ATEN,
     **contraction.ATEN,
     **elementwise.ATEN,

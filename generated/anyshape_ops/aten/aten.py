@@ -340,73 +340,135 @@ def _distances(n: AtenNode, a_: Any, b_: Any) -> Any:
     )
 
 
-# specs/aten.yaml:135
+# specs/aten.yaml:136
+def aten_bitwise_and_tensor(n: AtenNode) -> Sequence[Value]:
+    both_ = promoted(n, n.input(0), n.input(1))
+    return (
+        [api.logical_and(both_[0], both_[1], source=n.source)]
+        if n.output_dtype.is_bool else [api.bitwise_and(both_[0], both_[1], source=n.source)]
+    )
+
+
+# specs/aten.yaml:139
+def aten_bitwise_and_scalar(n: AtenNode) -> Sequence[Value]:
+    both_ = promoted(n, n.input(0), n.attr("other"))
+    return (
+        [api.logical_and(both_[0], both_[1], source=n.source)]
+        if n.output_dtype.is_bool else [api.bitwise_and(both_[0], both_[1], source=n.source)]
+    )
+
+
+# specs/aten.yaml:142
+def aten_bitwise_or_tensor(n: AtenNode) -> Sequence[Value]:
+    both_ = promoted(n, n.input(0), n.input(1))
+    return (
+        [api.logical_or(both_[0], both_[1], source=n.source)]
+        if n.output_dtype.is_bool else [api.bitwise_or(both_[0], both_[1], source=n.source)]
+    )
+
+
+# specs/aten.yaml:145
+def aten_bitwise_or_scalar(n: AtenNode) -> Sequence[Value]:
+    both_ = promoted(n, n.input(0), n.attr("other"))
+    return (
+        [api.logical_or(both_[0], both_[1], source=n.source)]
+        if n.output_dtype.is_bool else [api.bitwise_or(both_[0], both_[1], source=n.source)]
+    )
+
+
+# specs/aten.yaml:148
+def aten_bitwise_xor_tensor(n: AtenNode) -> Sequence[Value]:
+    both_ = promoted(n, n.input(0), n.input(1))
+    return (
+        [api.logical_xor(both_[0], both_[1], source=n.source)]
+        if n.output_dtype.is_bool else [api.bitwise_xor(both_[0], both_[1], source=n.source)]
+    )
+
+
+# specs/aten.yaml:151
+def aten_bitwise_xor_scalar(n: AtenNode) -> Sequence[Value]:
+    both_ = promoted(n, n.input(0), n.attr("other"))
+    return (
+        [api.logical_xor(both_[0], both_[1], source=n.source)]
+        if n.output_dtype.is_bool else [api.bitwise_xor(both_[0], both_[1], source=n.source)]
+    )
+
+
+# specs/aten.yaml:153
+def aten_bitwise_not(n: AtenNode) -> Sequence[Value]:
+    return (
+        [api.logical_not(n.input(0), source=n.source)]
+        if dtype_of(n, n.input(0)).is_bool else [api.bitwise_not(n.input(0), source=n.source)]
+    )
+
+
+# specs/aten.yaml:154
 def aten_add_tensor(n: AtenNode) -> Sequence[Value]:
     return [_sum_of(n, n.input(0), n.input(1), n.attr("alpha"))]
 
 
-# specs/aten.yaml:136
+# specs/aten.yaml:155
 def aten_add_scalar(n: AtenNode) -> Sequence[Value]:
     return [_sum_of(n, n.input(0), n.attr("other"), n.attr("alpha"))]
 
 
-# specs/aten.yaml:137
+# specs/aten.yaml:156
 def aten_mul_tensor(n: AtenNode) -> Sequence[Value]:
     return [_product_of(n, n.input(0), n.input(1))]
 
 
-# specs/aten.yaml:138
+# specs/aten.yaml:157
 def aten_mul_scalar(n: AtenNode) -> Sequence[Value]:
     return [_product_of(n, n.input(0), n.attr("other"))]
 
 
-# specs/aten.yaml:139
+# specs/aten.yaml:158
 def aten_div_tensor(n: AtenNode) -> Sequence[Value]:
     return [_quotient(n, n.input(0), n.input(1))]
 
 
-# specs/aten.yaml:140
+# specs/aten.yaml:159
 def aten_div_scalar(n: AtenNode) -> Sequence[Value]:
     return [_quotient(n, n.input(0), n.attr("other"))]
 
 
-# specs/aten.yaml:141
+# specs/aten.yaml:160
 def aten_true_divide_tensor(n: AtenNode) -> Sequence[Value]:
     return [_quotient(n, n.input(0), n.input(1))]
 
 
-# specs/aten.yaml:142
+# specs/aten.yaml:161
 def aten_floor_divide(n: AtenNode) -> Sequence[Value]:
     return [_rounded_quotient(n, n.input(0), n.input(1), "floor")]
 
 
-# specs/aten.yaml:143
+# specs/aten.yaml:162
 def aten_div_tensor_mode(n: AtenNode) -> Sequence[Value]:
     return [_rounded_quotient(n, n.input(0), n.input(1), n.attr("rounding_mode"))]
 
 
-# specs/aten.yaml:144
+# specs/aten.yaml:163
 def aten_div_scalar_mode(n: AtenNode) -> Sequence[Value]:
     return [_rounded_quotient(n, n.input(0), n.attr("other"), n.attr("rounding_mode"))]
 
 
-# specs/aten.yaml:145
+# specs/aten.yaml:164
 def aten_operator_floordiv(n: AtenNode) -> Sequence[Value]:
     return [_rounded_quotient(n, n.input(0), n.input(1), "floor")]
 
 
-# specs/aten.yaml:147
+# specs/aten.yaml:166
 def aten_atan2(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.input(1))
     return [_angle(n, floating(n, both_[0]), floating(n, both_[1]))]
 
 
-# specs/aten.yaml:149
+# specs/aten.yaml:168
 def aten_clamp_tensor(n: AtenNode) -> Sequence[Value]:
     return [_clamped(n, n.input(0), n.input(1), n.input(2))]
 
 
-# specs/aten.yaml:150
+# specs/aten.yaml:169
 def aten_trunc(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")]
@@ -421,7 +483,7 @@ def aten_trunc(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:151
+# specs/aten.yaml:170
 def aten_torch_sym_int(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")]
@@ -429,7 +491,7 @@ def aten_torch_sym_int(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:152
+# specs/aten.yaml:171
 def aten_math_trunc(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")]
@@ -437,7 +499,7 @@ def aten_math_trunc(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:153
+# specs/aten.yaml:172
 def aten_math_floor(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")]
@@ -447,7 +509,7 @@ def aten_math_floor(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:154
+# specs/aten.yaml:173
 def aten_math_ceil(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")]
@@ -457,12 +519,12 @@ def aten_math_ceil(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:155
+# specs/aten.yaml:174
 def aten_rsqrt(n: AtenNode) -> Sequence[Value]:
     return [api.reciprocal(api.sqrt(floating(n, n.input(0)), source=n.source), source=n.source)]
 
 
-# specs/aten.yaml:156
+# specs/aten.yaml:175
 def aten_log2(n: AtenNode) -> Sequence[Value]:
     return [
         api.div(
@@ -473,7 +535,7 @@ def aten_log2(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:157
+# specs/aten.yaml:176
 def aten_log10(n: AtenNode) -> Sequence[Value]:
     return [
         api.div(
@@ -484,22 +546,22 @@ def aten_log10(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:158
+# specs/aten.yaml:177
 def aten_ne_tensor(n: AtenNode) -> Sequence[Value]:
     return [api.logical_not(api.equal(*promoted(n, n.input(0), n.input(1)), source=n.source), source=n.source)]
 
 
-# specs/aten.yaml:159
+# specs/aten.yaml:178
 def aten_ne_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.logical_not(api.equal(*promoted(n, n.input(0), n.attr("other")), source=n.source), source=n.source)]
 
 
-# specs/aten.yaml:160
+# specs/aten.yaml:179
 def aten_operator_ne(n: AtenNode) -> Sequence[Value]:
     return [api.logical_not(api.equal(*promoted(n, n.input(0), n.input(1)), source=n.source), source=n.source)]
 
 
-# specs/aten.yaml:161
+# specs/aten.yaml:180
 def aten_copy(n: AtenNode) -> Sequence[Value]:
     return [
         api.broadcast_to(
@@ -510,7 +572,7 @@ def aten_copy(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:162
+# specs/aten.yaml:181
 def aten_linear(n: AtenNode) -> Sequence[Value]:
     return [
         _affine(
@@ -521,87 +583,87 @@ def aten_linear(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:163
+# specs/aten.yaml:182
 def aten_var_dim(n: AtenNode) -> Sequence[Value]:
     return [_variance_of(n, n.input(0), (1 if n.attr("unbiased") else 0))]
 
 
-# specs/aten.yaml:164
+# specs/aten.yaml:183
 def aten_var_correction(n: AtenNode) -> Sequence[Value]:
     return [_variance_of(n, n.input(0), n.attr("correction", 1))]
 
 
-# specs/aten.yaml:165
+# specs/aten.yaml:184
 def aten_arange_start_step(n: AtenNode) -> Sequence[Value]:
     return [numbered(n, n.attr("start"), n.attr("end"), n.attr("step"))]
 
 
-# specs/aten.yaml:166
+# specs/aten.yaml:185
 def aten_index_tensor(n: AtenNode) -> Sequence[Value]:
     return [indexed(n, n.input(0), n.inputs(1))]
 
 
-# specs/aten.yaml:167
+# specs/aten.yaml:186
 def aten_index_put(n: AtenNode) -> Sequence[Value]:
     return [put_at(n, n.input(0), n.inputs(1))]
 
 
-# specs/aten.yaml:168
+# specs/aten.yaml:187
 def aten_masked_scatter(n: AtenNode) -> Sequence[Value]:
     return [masked_scatter(n, n.input(0), n.input(1), n.input(2))]
 
 
-# specs/aten.yaml:169
+# specs/aten.yaml:188
 def aten_slice_scatter(n: AtenNode) -> Sequence[Value]:
     return [put_slice(n, n.input(0), n.input(1))]
 
 
-# specs/aten.yaml:170
+# specs/aten.yaml:189
 def aten_select_scatter(n: AtenNode) -> Sequence[Value]:
     return [put_along(n, n.input(0), n.attr("dim"), scalar(n.attr("index")), n.input(1))]
 
 
-# specs/aten.yaml:171
+# specs/aten.yaml:190
 def aten_diagonal(n: AtenNode) -> Sequence[Value]:
     return [diagonal(n, n.input(0))]
 
 
-# specs/aten.yaml:172
+# specs/aten.yaml:191
 def aten_convolution(n: AtenNode) -> Sequence[Value]:
     return [_convolved(n, n.input(0), n.input(1), n.input(2))]
 
 
-# specs/aten.yaml:173
+# specs/aten.yaml:192
 def aten_avg_pool2d(n: AtenNode) -> Sequence[Value]:
     return [_average_pooled(n, n.input(0), 2)]
 
 
-# specs/aten.yaml:174
+# specs/aten.yaml:193
 def aten_avg_pool3d(n: AtenNode) -> Sequence[Value]:
     return [_average_pooled(n, n.input(0), 3)]
 
 
-# specs/aten.yaml:175
+# specs/aten.yaml:194
 def aten_max_pool2d_with_indices(n: AtenNode) -> Sequence[Value]:
     return [*_max_pooled(n, n.input(0), 2)]
 
 
-# specs/aten.yaml:176
+# specs/aten.yaml:195
 def aten_max_pool3d_with_indices(n: AtenNode) -> Sequence[Value]:
     return [*_max_pooled(n, n.input(0), 3)]
 
 
-# specs/aten.yaml:177
+# specs/aten.yaml:196
 def aten__adaptive_avg_pool2d(n: AtenNode) -> Sequence[Value]:
     return [average_of_parts(n, n.input(0), n.attr("output_size"))]
 
 
-# specs/aten.yaml:178
+# specs/aten.yaml:197
 def aten__adaptive_avg_pool3d(n: AtenNode) -> Sequence[Value]:
     return [average_of_parts(n, n.input(0), n.attr("output_size"))]
 
 
-# specs/aten.yaml:180
+# specs/aten.yaml:199
 def aten_upsample_nearest2d_vec(n: AtenNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -617,32 +679,32 @@ def aten_upsample_nearest2d_vec(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:182
+# specs/aten.yaml:201
 def aten_upsample_bilinear2d_vec(n: AtenNode) -> Sequence[Value]:
     return [_interpolated(n, n.input(0), "linear")]
 
 
-# specs/aten.yaml:183
+# specs/aten.yaml:202
 def aten_upsample_bicubic2d_vec(n: AtenNode) -> Sequence[Value]:
     return [_interpolated(n, n.input(0), "cubic")]
 
 
-# specs/aten.yaml:184
+# specs/aten.yaml:203
 def aten_scaled_dot_product_attention(n: AtenNode) -> Sequence[Value]:
     return [attended(n, n.input(0), n.input(1), n.input(2), n.input(3))]
 
 
-# specs/aten.yaml:185
+# specs/aten.yaml:204
 def aten__scaled_dot_product_flash_attention_for_cpu(n: AtenNode) -> Sequence[Value]:
     return [attended(n, n.input(0), n.input(1), n.input(2), n.input(3))]
 
 
-# specs/aten.yaml:186
+# specs/aten.yaml:205
 def aten_torch_sym_sum(n: AtenNode) -> Sequence[Value]:
     return [fold(api.add, n.inputs())]
 
 
-# specs/aten.yaml:187
+# specs/aten.yaml:206
 def aten_native_group_norm(n: AtenNode) -> Sequence[Value]:
     return [
         api.group_norm(
@@ -656,58 +718,65 @@ def aten_native_group_norm(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:188
+# specs/aten.yaml:207
 def aten__native_batch_norm_legit_no_training(n: AtenNode) -> Sequence[Value]:
     return [_normalised(n, n.input(0), n.input(1), n.input(2), n.input(3), n.input(4))]
 
 
-# specs/aten.yaml:190
+# specs/aten.yaml:209
 def aten__native_batch_norm_legit(n: AtenNode) -> Sequence[Value]:
     if n.attr("training"):
         n.refuse("batch normalisation in training; call model.eval()")
     return [_normalised(n, n.input(0), n.input(1), n.input(2), n.input(3), n.input(4))]
 
 
-# specs/aten.yaml:193
+# specs/aten.yaml:212
 def aten__native_batch_norm_legit_no_stats(n: AtenNode) -> Sequence[Value]:
     if not n.attr("training"):
         n.refuse("batch normalisation without statistics")
     return [_normalised_by_batch(n, n.input(0), n.input(1), n.input(2))]
 
 
-# specs/aten.yaml:196
+# specs/aten.yaml:215
 def aten_native_dropout(n: AtenNode) -> Sequence[Value]:
     if n.attr("train"):
         n.refuse("dropout in training; call model.eval()")
     return [needed(n, n.input(0), "x")]
 
 
-# specs/aten.yaml:198
+# specs/aten.yaml:217
 def aten__cdist_forward(n: AtenNode) -> Sequence[Value]:
     return [_distances(n, n.input(0), n.input(1))]
 
 
-# specs/aten.yaml:199
+# specs/aten.yaml:218
 def aten_lstm_input(n: AtenNode) -> Sequence[Value]:
     return [*lstm_layers(n, n.inputs())]
 
 
-# specs/aten.yaml:200
+# specs/aten.yaml:219
 def aten_gru_input(n: AtenNode) -> Sequence[Value]:
     return [*gru_layers(n, n.inputs())]
 
 
-# specs/aten.yaml:201
+# specs/aten.yaml:220
 def aten_rnn_tanh_input(n: AtenNode) -> Sequence[Value]:
     return [*rnn_layers(n, n.inputs(), "Tanh")]
 
 
-# specs/aten.yaml:202
+# specs/aten.yaml:221
 def aten_rnn_relu_input(n: AtenNode) -> Sequence[Value]:
     return [*rnn_layers(n, n.inputs(), "Relu")]
 
 
 ATEN: dict[str, Mapping] = {
+    "bitwise_and.Tensor": aten_bitwise_and_tensor,
+    "bitwise_and.Scalar": aten_bitwise_and_scalar,
+    "bitwise_or.Tensor": aten_bitwise_or_tensor,
+    "bitwise_or.Scalar": aten_bitwise_or_scalar,
+    "bitwise_xor.Tensor": aten_bitwise_xor_tensor,
+    "bitwise_xor.Scalar": aten_bitwise_xor_scalar,
+    "bitwise_not": aten_bitwise_not,
     "add.Tensor": aten_add_tensor,
     "add.Scalar": aten_add_scalar,
     "mul.Tensor": aten_mul_tensor,

@@ -37,51 +37,51 @@ def bitwise_and_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], bit_and(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:50")
 
 
-# specs/bits.yaml:66
+# specs/bits.yaml:59
 def bitwise_or_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], bit_or(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:71")
+    eqs.define(y[*i], bit_or(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:64")
 
 
-# specs/bits.yaml:87
+# specs/bits.yaml:73
 def bitwise_xor_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], bit_xor(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:91")
+    eqs.define(y[*i], bit_xor(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:77")
 
 
-# specs/bits.yaml:107
+# specs/bits.yaml:86
 def bitwise_not_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 0 - x[*i] - 1, "specs/bits.yaml:114")
+    eqs.define(y[*i], 0 - x[*i] - 1, "specs/bits.yaml:93")
 
 
-# specs/bits.yaml:124
+# specs/bits.yaml:102
 def bitwise_shift_kernel(eqs: Equations, bound: Bound) -> None:
     direction, i_extents, p, q = bound.direction, bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if direction == "LEFT":
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], shift_left(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:132")
+        eqs.define(y[*i], shift_left(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:110")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], shift_right(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:133")
+        eqs.define(y[*i], shift_right(a[*fit(i, p)], b[*fit(i, q)]), "specs/bits.yaml:111")
 
 
-# specs/bits.yaml:144
+# specs/bits.yaml:122
 def bitcast_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], bitcast(x[*i], eqs.dtypes["R"]), "specs/bits.yaml:151")
+    eqs.define(y[*i], bitcast(x[*i], eqs.dtypes["R"]), "specs/bits.yaml:129")
 
 
-# specs/bits.yaml:165
+# specs/bits.yaml:143
 def murmur_hash_kernel(eqs: Equations, bound: Bound) -> None:
     n, d, seed = bound.n, bound.d, bound.seed
     words, y = eqs.tensor("words"), eqs.tensor("y")
@@ -93,34 +93,34 @@ def murmur_hash_kernel(eqs: Equations, bound: Bound) -> None:
 
     spread = eqs.scratch("spread", eqs.dtypes["W"], rules.Vec((n, *d)))
     s, i = eqs.index("s", n), eqs.indices("i", d)
-    eqs.define(spread[s, *i], words[*i, s] * cast(3432918353, eqs.dtypes["W"]), "specs/bits.yaml:179")
+    eqs.define(spread[s, *i], words[*i, s] * cast(3432918353, eqs.dtypes["W"]), "specs/bits.yaml:157")
     mixed = eqs.scratch("mixed", eqs.dtypes["W"], rules.Vec((n, *d)))
     s, i = eqs.index("s", n), eqs.indices("i", d)
-    eqs.define(mixed[s, *i], turned(spread[s, *i], 15) * cast(461845907, eqs.dtypes["W"]), "specs/bits.yaml:180")
+    eqs.define(mixed[s, *i], turned(spread[s, *i], 15) * cast(461845907, eqs.dtypes["W"]), "specs/bits.yaml:158")
     hash = eqs.scratch("hash", eqs.dtypes["W"], rules.Vec((n + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(hash[0, *i], cast(seed, eqs.dtypes["W"]), "specs/bits.yaml:181")
+    eqs.define(hash[0, *i], cast(seed, eqs.dtypes["W"]), "specs/bits.yaml:159")
     s, i = eqs.index("s", n), eqs.indices("i", d)
     eqs.step(
         hash[s + 1, *i],
         turned(bit_xor(hash[s, *i], mixed[s, *i]), 13) * cast(5, eqs.dtypes["W"]) + cast(3864292196, eqs.dtypes["W"]),
         s,
-        source="specs/bits.yaml:182",
+        source="specs/bits.yaml:160",
     )
     whole = eqs.scratch("whole", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(whole[*i], bit_xor(hash[n, *i], cast(4 * n, eqs.dtypes["W"])), "specs/bits.yaml:183")
+    eqs.define(whole[*i], bit_xor(hash[n, *i], cast(4 * n, eqs.dtypes["W"])), "specs/bits.yaml:161")
     half = eqs.scratch("half", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:184")
+    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:162")
     last = eqs.scratch("last", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:185")
+    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:163")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:186")
+    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:164")
 
 
-# specs/bits.yaml:206
+# specs/bits.yaml:184
 def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
     d, w = bound.d, bound.w
     x, seed, y = eqs.tensor("x"), eqs.tensor("seed"), eqs.tensor("y")
@@ -169,11 +169,11 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
                 ne(x[*i, c], cast(0, parse_dtype("char"))), lambda: cast(c, parse_dtype("i32")) + 1, lambda: 0
             ),
         ),
-        "specs/bits.yaml:227",
+        "specs/bits.yaml:205",
     )
     code = eqs.scratch("code", parse_dtype("i32"), rules.Vec((*d, w)))
     i, c = eqs.indices("i", d), eqs.index("c", w)
-    eqs.define(code[*i, c], cast(x[*i, c], parse_dtype("i32")), "specs/bits.yaml:228")
+    eqs.define(code[*i, c], cast(x[*i, c], parse_dtype("i32")), "specs/bits.yaml:206")
     used = eqs.scratch("used", parse_dtype("bool"), rules.Vec((4 * w, *d)))
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
     eqs.define(
@@ -182,7 +182,7 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
             lt(cast(s // 4, parse_dtype("i32")), size[*i]),
             lt(cast(s % 4, parse_dtype("i32")), bytes_of(code[*i, s // 4])),
         ),
-        "specs/bits.yaml:229",
+        "specs/bits.yaml:207",
     )
     byte = eqs.scratch("byte", eqs.dtypes["W"], rules.Vec((4 * w, *d)))
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
@@ -193,16 +193,16 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(byte_of(code[*i, s // 4], cast(s % 4, parse_dtype("i32"))), eqs.dtypes["W"]),
             lambda: cast(0, eqs.dtypes["W"]),
         ),
-        "specs/bits.yaml:230",
+        "specs/bits.yaml:208",
     )
     count = eqs.scratch("count", parse_dtype("i32"), rules.Vec((4 * w + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(count[0, *i], 0, "specs/bits.yaml:231")
+    eqs.define(count[0, *i], 0, "specs/bits.yaml:209")
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
-    eqs.step(count[s + 1, *i], count[s, *i] + cast(used[s, *i], parse_dtype("i32")), s, source="specs/bits.yaml:232")
+    eqs.step(count[s + 1, *i], count[s, *i] + cast(used[s, *i], parse_dtype("i32")), s, source="specs/bits.yaml:210")
     word = eqs.scratch("word", eqs.dtypes["W"], rules.Vec((4 * w + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(word[0, *i], cast(0, eqs.dtypes["W"]), "specs/bits.yaml:233")
+    eqs.define(word[0, *i], cast(0, eqs.dtypes["W"]), "specs/bits.yaml:211")
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
     eqs.step(
         word[s + 1, *i],
@@ -216,11 +216,11 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
         ),
         s,
         cycle=1,
-        source="specs/bits.yaml:234",
+        source="specs/bits.yaml:212",
     )
     hash = eqs.scratch("hash", eqs.dtypes["W"], rules.Vec((4 * w + 1, *d)))
     i = eqs.indices("i", d)
-    eqs.define(hash[0, *i], seed[()], "specs/bits.yaml:236")
+    eqs.define(hash[0, *i], seed[()], "specs/bits.yaml:214")
     s, i = eqs.index("s", 4 * w), eqs.indices("i", d)
     eqs.step(
         hash[s + 1, *i],
@@ -232,27 +232,27 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
         ),
         s,
         cycle=2,
-        source="specs/bits.yaml:237",
+        source="specs/bits.yaml:215",
     )
     rest = eqs.scratch("rest", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
     eqs.define(
         rest[*i],
         where(ne(bit_and(count[4 * w, *i], 3), 0), lambda: mixed(word[4 * w, *i]), lambda: cast(0, eqs.dtypes["W"])),
-        "specs/bits.yaml:239",
+        "specs/bits.yaml:217",
     )
     whole = eqs.scratch("whole", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
     eqs.define(
         whole[*i],
         bit_xor(bit_xor(hash[4 * w, *i], rest[*i]), cast(count[4 * w, *i], eqs.dtypes["W"])),
-        "specs/bits.yaml:240",
+        "specs/bits.yaml:218",
     )
     half = eqs.scratch("half", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:241")
+    eqs.define(half[*i], folded(whole[*i], 16) * cast(2246822507, eqs.dtypes["W"]), "specs/bits.yaml:219")
     last = eqs.scratch("last", eqs.dtypes["W"], d)
     i = eqs.indices("i", d)
-    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:242")
+    eqs.define(last[*i], folded(half[*i], 13) * cast(3266489909, eqs.dtypes["W"]), "specs/bits.yaml:220")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:243")
+    eqs.define(y[*i], folded(last[*i], 16), "specs/bits.yaml:221")

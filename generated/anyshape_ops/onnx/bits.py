@@ -18,32 +18,32 @@ def bitwise_and_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_and(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/bits.yaml:73
+# specs/bits.yaml:66
 def bitwise_or_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_or(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/bits.yaml:93
+# specs/bits.yaml:79
 def bitwise_xor_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_xor(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/bits.yaml:117
+# specs/bits.yaml:96
 def bitwise_not_18(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_not(n.input(0), source=n.source)]
 
 
-# specs/bits.yaml:138
+# specs/bits.yaml:116
 def bit_shift_11(n: OnnxNode) -> Sequence[Value]:
     return [api.bitwise_shift(n.input(0), n.input(1), direction=n.attr("direction"), source=n.source)]
 
 
-# specs/bits.yaml:153
+# specs/bits.yaml:131
 def bit_cast_26(n: OnnxNode) -> Sequence[Value]:
     return [api.bitcast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/bits.yaml:191
+# specs/bits.yaml:169
 def com_microsoft_murmur_hash3_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     text_ = dtype_of(n, n.input(0)) == parse_dtype("char")

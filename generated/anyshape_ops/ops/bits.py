@@ -29,7 +29,7 @@ BITWISE_AND = OpDef(
     traits=("idempotent",),
 )
 
-# specs/bits.yaml:66
+# specs/bits.yaml:59
 # bitwise_or: no dyn variant, it has no parameters
 BITWISE_OR = OpDef(
     name="bitwise_or",
@@ -44,11 +44,11 @@ BITWISE_OR = OpDef(
     relation=relations.bitwise_or_relation,
     kernel=kernels.bitwise_or_kernel,
     summary="The bits that are set in at least one of two integers.",
-    source="specs/bits.yaml:66",
+    source="specs/bits.yaml:59",
     traits=("idempotent",),
 )
 
-# specs/bits.yaml:87
+# specs/bits.yaml:73
 # bitwise_xor: no dyn variant, it has no parameters
 BITWISE_XOR = OpDef(
     name="bitwise_xor",
@@ -63,11 +63,11 @@ BITWISE_XOR = OpDef(
     relation=relations.bitwise_xor_relation,
     kernel=kernels.bitwise_xor_kernel,
     summary="The bits that are set in exactly one of two integers.",
-    source="specs/bits.yaml:87",
+    source="specs/bits.yaml:73",
     traits=("commutative", "associative"),
 )
 
-# specs/bits.yaml:107
+# specs/bits.yaml:86
 # bitwise_not: no dyn variant, it has no parameters
 BITWISE_NOT = OpDef(
     name="bitwise_not",
@@ -79,12 +79,12 @@ BITWISE_NOT = OpDef(
     relation=relations.bitwise_not_relation,
     kernel=kernels.bitwise_not_kernel,
     summary="All bits of an integer flipped.",
-    source="specs/bits.yaml:107",
+    source="specs/bits.yaml:86",
     traits=("involution",),
     rewrites=rewrites.BITWISE_NOT,
 )
 
-# specs/bits.yaml:124
+# specs/bits.yaml:102
 # bitwise_shift: no dyn variant, it has no parameters that are operands
 BITWISE_SHIFT = OpDef(
     name="bitwise_shift",
@@ -102,10 +102,10 @@ BITWISE_SHIFT = OpDef(
         "The bits of a, moved by b places up or down (then the sign stays); all are moved out where b is not "
         "below their number."
     ),
-    source="specs/bits.yaml:124",
+    source="specs/bits.yaml:102",
 )
 
-# specs/bits.yaml:144
+# specs/bits.yaml:122
 # bitcast: no dyn variant, it has no parameters that are operands
 BITCAST = OpDef(
     name="bitcast",
@@ -147,10 +147,10 @@ BITCAST = OpDef(
         "The bits of every element as those of another dtype that has as many; a bool has those of 0 or 1, "
         "and is true for any but 0."
     ),
-    source="specs/bits.yaml:144",
+    source="specs/bits.yaml:122",
 )
 
-# specs/bits.yaml:165
+# specs/bits.yaml:143
 # murmur_hash: no dyn variant, it has no parameters that are operands
 MURMUR_HASH = OpDef(
     name="murmur_hash",
@@ -162,10 +162,10 @@ MURMUR_HASH = OpDef(
     relation=relations.murmur_hash_relation,
     kernel=kernels.murmur_hash_kernel,
     summary="The hash of 32 bits (MurmurHash3) of the words of each row.",
-    source="specs/bits.yaml:165",
+    source="specs/bits.yaml:143",
 )
 
-# specs/bits.yaml:206
+# specs/bits.yaml:184
 # murmur_hash_of_text: no dyn variant, it has no parameters
 MURMUR_HASH_OF_TEXT = OpDef(
     name="murmur_hash_of_text",
@@ -180,5 +180,5 @@ MURMUR_HASH_OF_TEXT = OpDef(
     relation=relations.murmur_hash_of_text_relation,
     kernel=kernels.murmur_hash_of_text_kernel,
     summary="The hash of 32 bits (MurmurHash3) of the bytes that each string has in UTF-8.",
-    source="specs/bits.yaml:206",
+    source="specs/bits.yaml:184",
 )

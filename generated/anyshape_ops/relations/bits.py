@@ -18,7 +18,7 @@ def bitwise_and_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/bits.yaml:66
+# specs/bits.yaml:59
 def bitwise_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -26,7 +26,7 @@ def bitwise_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/bits.yaml:87
+# specs/bits.yaml:73
 def bitwise_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -34,13 +34,13 @@ def bitwise_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/bits.yaml:107
+# specs/bits.yaml:86
 def bitwise_not_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/bits.yaml:124
+# specs/bits.yaml:102
 def bitwise_shift_relation(rule: Rule, *, a: Vec, b: Vec, direction: str) -> Bound:
     p = a
     q = b
@@ -48,13 +48,13 @@ def bitwise_shift_relation(rule: Rule, *, a: Vec, b: Vec, direction: str) -> Bou
     return rule.bind(outputs={"y": i_extents}, direction=direction, i_extents=i_extents, p=p, q=q)
 
 
-# specs/bits.yaml:144
+# specs/bits.yaml:122
 def bitcast_relation(rule: Rule, *, x: Vec, to: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, to=to)
 
 
-# specs/bits.yaml:165
+# specs/bits.yaml:143
 def murmur_hash_relation(rule: Rule, *, words: Vec, seed: Any) -> Bound:
     rule.require(ge(len(words), 1), lambda: f"words must have at least rank 1, got rank {len(words)}")
     d = words[:-1]
@@ -63,7 +63,7 @@ def murmur_hash_relation(rule: Rule, *, words: Vec, seed: Any) -> Bound:
     return rule.bind(outputs={"y": d}, n=n, d=d, seed=seed)
 
 
-# specs/bits.yaml:206
+# specs/bits.yaml:184
 def murmur_hash_of_text_relation(rule: Rule, *, x: Vec, seed: Vec) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     rule.require(eq(len(seed), 0), lambda: f"seed must have rank 0, got rank {len(seed)}")

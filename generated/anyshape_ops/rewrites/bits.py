@@ -12,7 +12,7 @@ from anyshape.graph.opdef import RewriteDef
 from anyshape.graph.value import Node, Value
 
 
-# specs/bits.yaml:115
+# specs/bits.yaml:94
 def bitwise_not_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -26,5 +26,5 @@ def bitwise_not_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 BITWISE_NOT = (
-    RewriteDef("bitwise_not(bitwise_not(x)) >> x", bitwise_not_rewrite_1, "specs/bits.yaml:115", depth=2),
+    RewriteDef("bitwise_not(bitwise_not(x)) >> x", bitwise_not_rewrite_1, "specs/bits.yaml:94", depth=2),
 )

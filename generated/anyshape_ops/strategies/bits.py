@@ -71,21 +71,21 @@ BITWISE_AND = Property(
     bitwise_and_case,
     bitwise_and_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:61"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:62"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:54"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:55"),
         Example(
             {"a": Given(value=((12,), (-1,))), "b": Given(value=(10, 0))},
             {},
             {"y": Given(value=((8, 0), (10, 0)))},
             None,
-            "specs/bits.yaml:63",
+            "specs/bits.yaml:56",
         ),
         Example(
             {"a": Given(value=(240,), dtype="u8"), "b": Given(value=(255, 15), dtype="u8")},
             {},
             {"y": Given(value=(240, 0), dtype="u8")},
             None,
-            "specs/bits.yaml:64",
+            "specs/bits.yaml:57",
         ),
     ),
     "specs/bits.yaml:45",
@@ -93,13 +93,13 @@ BITWISE_AND = Property(
 )
 
 
-# specs/bits.yaml:66
+# specs/bits.yaml:59
 def bitwise_or_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/bits.yaml:72
+# specs/bits.yaml:65
 def bitwise_or_reference(a: Any, b: Any) -> Any:
     return np.bitwise_or(a, b)
 
@@ -109,35 +109,35 @@ BITWISE_OR = Property(
     bitwise_or_case,
     bitwise_or_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:82"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:83"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:68"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:69"),
         Example(
             {"a": Given(value=((12,), (-1,))), "b": Given(value=(10, 0))},
             {},
             {"y": Given(value=((14, 12), (-1, -1)))},
             None,
-            "specs/bits.yaml:84",
+            "specs/bits.yaml:70",
         ),
         Example(
             {"a": Given(value=(240,), dtype="u8"), "b": Given(value=(255, 15), dtype="u8")},
             {},
             {"y": Given(value=(255, 255), dtype="u8")},
             None,
-            "specs/bits.yaml:85",
+            "specs/bits.yaml:71",
         ),
     ),
-    "specs/bits.yaml:66",
-    reference_source="specs/bits.yaml:72",
+    "specs/bits.yaml:59",
+    reference_source="specs/bits.yaml:65",
 )
 
 
-# specs/bits.yaml:87
+# specs/bits.yaml:73
 def bitwise_xor_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/bits.yaml:92
+# specs/bits.yaml:78
 def bitwise_xor_reference(a: Any, b: Any) -> Any:
     return np.bitwise_xor(a, b)
 
@@ -147,35 +147,35 @@ BITWISE_XOR = Property(
     bitwise_xor_case,
     bitwise_xor_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:102"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:103"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:81"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/bits.yaml:82"),
         Example(
             {"a": Given(value=((12,), (-1,))), "b": Given(value=(10, 0))},
             {},
             {"y": Given(value=((6, 12), (-11, -1)))},
             None,
-            "specs/bits.yaml:104",
+            "specs/bits.yaml:83",
         ),
         Example(
             {"a": Given(value=(240,), dtype="u8"), "b": Given(value=(255, 15), dtype="u8")},
             {},
             {"y": Given(value=(15, 255), dtype="u8")},
             None,
-            "specs/bits.yaml:105",
+            "specs/bits.yaml:84",
         ),
     ),
-    "specs/bits.yaml:87",
-    reference_source="specs/bits.yaml:92",
+    "specs/bits.yaml:73",
+    reference_source="specs/bits.yaml:78",
 )
 
 
-# specs/bits.yaml:107
+# specs/bits.yaml:86
 def bitwise_not_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/bits.yaml:116
+# specs/bits.yaml:95
 def bitwise_not_reference(x: Any) -> Any:
     return np.bitwise_not(x)
 
@@ -185,30 +185,30 @@ BITWISE_NOT = Property(
     bitwise_not_case,
     bitwise_not_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:120"),
-        Example({"x": Given(value=(0, 5, -1))}, {}, {"y": Given(value=(-1, -6, 0))}, None, "specs/bits.yaml:121"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/bits.yaml:98"),
+        Example({"x": Given(value=(0, 5, -1))}, {}, {"y": Given(value=(-1, -6, 0))}, None, "specs/bits.yaml:99"),
         Example(
             {"x": Given(value=(0, 5, 255), dtype="u8")},
             {},
             {"y": Given(value=(255, 250, 0), dtype="u8")},
             None,
-            "specs/bits.yaml:122",
+            "specs/bits.yaml:100",
         ),
     ),
-    "specs/bits.yaml:107",
-    reference_source="specs/bits.yaml:116",
+    "specs/bits.yaml:86",
+    reference_source="specs/bits.yaml:95",
     refuses=False,
 )
 
 
-# specs/bits.yaml:124
+# specs/bits.yaml:102
 def bitwise_shift_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     direction = d.member(("LEFT", "RIGHT"))
     return Case({"a": p, "b": q}, {"direction": direction})
 
 
-# specs/bits.yaml:135
+# specs/bits.yaml:113
 def bitwise_shift_reference(a: Any, b: Any, direction: Any) -> Any:
     return np.where(
         (b >= 0) & (b < a.dtype.itemsize * 8),
@@ -227,36 +227,36 @@ BITWISE_SHIFT = Property(
             {"direction": "LEFT"},
             {"y": Given((2, 3))},
             None,
-            "specs/bits.yaml:140",
+            "specs/bits.yaml:118",
         ),
         Example(
             {"a": Given((3,)), "b": Given((2, 3))},
             {"direction": "LEFT"},
             {"y": Given((2, 3))},
             None,
-            "specs/bits.yaml:141",
+            "specs/bits.yaml:119",
         ),
         Example(
             {"a": Given(value=(16, 4, 1)), "b": Given(value=(1, 2, 9))},
             {"direction": "RIGHT"},
             {"y": Given(value=(8, 1, 0))},
             None,
-            "specs/bits.yaml:142",
+            "specs/bits.yaml:120",
         ),
     ),
-    "specs/bits.yaml:124",
-    reference_source="specs/bits.yaml:135",
+    "specs/bits.yaml:102",
+    reference_source="specs/bits.yaml:113",
 )
 
 
-# specs/bits.yaml:144
+# specs/bits.yaml:122
 def bitcast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
     return Case({"x": d_}, {"to": to})
 
 
-# specs/bits.yaml:152
+# specs/bits.yaml:130
 def bitcast_reference(x: Any, to: Any) -> Any:
     return read_as(x, np.dtype(to))
 
@@ -271,72 +271,72 @@ BITCAST = Property(
             {"to": "u32"},
             {"y": Given(value=(1065353216, 2147483648, 2139095040), dtype="u32")},
             None,
-            "specs/bits.yaml:155",
+            "specs/bits.yaml:133",
         ),
         Example(
             {"x": Given(value=(-1, 128), dtype="i16")},
             {"to": "u16"},
             {"y": Given(value=(65535, 128), dtype="u16")},
             None,
-            "specs/bits.yaml:156",
+            "specs/bits.yaml:134",
         ),
         Example(
             {"x": Given(value=(16256,), dtype="u16")},
             {"to": "bf16"},
             {"y": Given(value=(1.0,), dtype="bf16")},
             None,
-            "specs/bits.yaml:157",
+            "specs/bits.yaml:135",
         ),
         Example(
             {"x": Given(value=(4614253070214989087,), dtype="i64")},
             {"to": "f64"},
             {"y": Given(value=(3.14,), dtype="f64")},
             None,
-            "specs/bits.yaml:158",
+            "specs/bits.yaml:136",
         ),
         Example(
             {"x": Given(value=(0, 2), dtype="u8")},
             {"to": "bool"},
             {"y": Given(value=(False, True))},
             None,
-            "specs/bits.yaml:159",
+            "specs/bits.yaml:137",
         ),
         Example(
             {"x": Given(value=(True, False), dtype="bool")},
             {"to": "i8"},
             {"y": Given(value=(1, 0), dtype="i8")},
             None,
-            "specs/bits.yaml:160",
+            "specs/bits.yaml:138",
         ),
         Example(
             {"x": Given(value=(56, 184), dtype="u8")},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, -1.0), dtype="f8e4m3fn")},
             None,
-            "specs/bits.yaml:161",
+            "specs/bits.yaml:139",
         ),
         Example(
             {"x": Given(value=(-1, 7), dtype="i4")},
             {"to": "u4"},
             {"y": Given(value=(15, 7), dtype="u4")},
             None,
-            "specs/bits.yaml:162",
+            "specs/bits.yaml:140",
         ),
         Example(
             {"x": Given(value=(1.0, -6.0), dtype="f4e2m1")},
             {"to": "i4"},
             {"y": Given(value=(2, -1), dtype="i4")},
             None,
-            "specs/bits.yaml:163",
+            "specs/bits.yaml:141",
         ),
     ),
-    "specs/bits.yaml:144",
-    reference_source="specs/bits.yaml:152",
+    "specs/bits.yaml:122",
+    reference_source="specs/bits.yaml:130",
     refuses=False,
 )
 
 
-# specs/bits.yaml:165
+# specs/bits.yaml:143
 def murmur_hash_case(d: Draw) -> Case:
     d_ = d.run("d")
     n = d.dim("n")
@@ -344,7 +344,7 @@ def murmur_hash_case(d: Draw) -> Case:
     return Case({"words": Vec((*d_, n))}, {"seed": d.default(seed)})
 
 
-# specs/bits.yaml:187
+# specs/bits.yaml:165
 def murmur_hash_reference(words: Any, seed: Any) -> Any:
     return hashed(words, seed)
 
@@ -359,27 +359,27 @@ MURMUR_HASH = Property(
             {},
             {"y": Given(value=(847579505, 1889779975), dtype="u32")},
             None,
-            "specs/bits.yaml:200",
+            "specs/bits.yaml:178",
         ),
-        Example({"words": Given((2, 3, 2))}, {"seed": 7}, {"y": Given((2, 3))}, None, "specs/bits.yaml:201"),
-        Example({"words": Given((2, 0))}, {"seed": 4294967295}, {"y": Given((2,))}, None, "specs/bits.yaml:202"),
-        Example({"words": Given((2, 1))}, {"seed": -1}, {}, "of 32 bits", "specs/bits.yaml:203"),
-        Example({"words": Given((2, 1))}, {"seed": 4294967296}, {}, "of 32 bits", "specs/bits.yaml:204"),
+        Example({"words": Given((2, 3, 2))}, {"seed": 7}, {"y": Given((2, 3))}, None, "specs/bits.yaml:179"),
+        Example({"words": Given((2, 0))}, {"seed": 4294967295}, {"y": Given((2,))}, None, "specs/bits.yaml:180"),
+        Example({"words": Given((2, 1))}, {"seed": -1}, {}, "of 32 bits", "specs/bits.yaml:181"),
+        Example({"words": Given((2, 1))}, {"seed": 4294967296}, {}, "of 32 bits", "specs/bits.yaml:182"),
     ),
-    "specs/bits.yaml:165",
-    asserts=(Refusal(r"a seed of 32 bits, got .*", "specs/bits.yaml:172"),),
-    reference_source="specs/bits.yaml:187",
+    "specs/bits.yaml:143",
+    asserts=(Refusal(r"a seed of 32 bits, got .*", "specs/bits.yaml:150"),),
+    reference_source="specs/bits.yaml:165",
 )
 
 
-# specs/bits.yaml:206
+# specs/bits.yaml:184
 def murmur_hash_of_text_case(d: Draw) -> Case:
     d_ = d.run("d")
     w = d.dim("w")
     return Case({"x": Vec((*d_, w)), "seed": Vec(())}, {})
 
 
-# specs/bits.yaml:244
+# specs/bits.yaml:222
 def murmur_hash_of_text_reference(x: Any, seed: Any) -> Any:
     return np.array([hashed_text(s, int(seed)) for s in x.ravel().tolist()], np.uint32).reshape(x.shape)
 
@@ -394,31 +394,31 @@ MURMUR_HASH_OF_TEXT = Property(
             {},
             {"y": Given(value=(613153351, 345750399), dtype="u32")},
             None,
-            "specs/bits.yaml:246",
+            "specs/bits.yaml:224",
         ),
         Example(
             {"x": Given(value=("", "a", "é", "€uro", "😀")), "seed": Given(value=7, dtype="u32")},
             {},
             {"y": Given((5,))},
             None,
-            "specs/bits.yaml:247",
+            "specs/bits.yaml:225",
         ),
         Example(
             {"x": Given(value=("\x7f", "\x80", "߿", "ࠀ", "\uffff", "𐀀")), "seed": Given(value=7, dtype="u32")},
             {},
             {"y": Given((6,))},
             None,
-            "specs/bits.yaml:249",
+            "specs/bits.yaml:227",
         ),
         Example(
             {"x": Given(value=("€aé", "😀a😀")), "seed": Given(value=7, dtype="u32")},
             {},
             {"y": Given((2,))},
             None,
-            "specs/bits.yaml:250",
+            "specs/bits.yaml:228",
         ),
-        Example({"x": Given((2, 3)), "seed": Given(())}, {}, {"y": Given((2,))}, None, "specs/bits.yaml:251"),
+        Example({"x": Given((2, 3)), "seed": Given(())}, {}, {"y": Given((2,))}, None, "specs/bits.yaml:229"),
     ),
-    "specs/bits.yaml:206",
-    reference_source="specs/bits.yaml:244",
+    "specs/bits.yaml:184",
+    reference_source="specs/bits.yaml:222",
 )
