@@ -76,7 +76,7 @@ test-long: $(STAMP) lint  ## the same with nothing sampled, in an hour and a hal
 endif
 
 test-torch: $(TORCH_VENV)/.anyshape-torch  ## the tests of the PyTorch frontend, in an environment of their own with a CPU build of torch; five minutes
-	$(TORCH_VENV)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/torch
+	$(TORCH_VENV)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/pytorch
 
 torch-page: $(TORCH_VENV)/.anyshape-torch  ## the table of operators of docs/torch.md anew
 	$(TORCH_VENV)/bin/python -m anyshape.frontends.torch.core_aten docs/torch.md

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from anyshape.frontends.torch.backend import STATISTICS, anyshape_backend
-from tests.torch.models import cases
-from tests.torch.test_models import close
+from tests.pytorch.models import cases
+from tests.pytorch.test_models import close
 
 CASES = cases()
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -9,7 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import anyshape
-from tests.torch.models import cases
+from tests.pytorch.models import cases
 
 CASES = cases()
 

@@ -25,7 +25,7 @@ def test_an_operator_that_nothing_says_anything_of_is_unknown(monkeypatch: pytes
 
 
 def test_every_refusal_and_mapping_is_of_an_operator_of_torch() -> None:
-    from tests.torch.aten_calls import overload
+    from tests.pytorch.aten_calls import overload
 
     for name in [*ATEN, *REFUSED]:
         if not name.startswith(("operator.", "torch.", "math.")):
