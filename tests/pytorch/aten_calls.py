@@ -258,7 +258,7 @@ def _conv(r: Draw) -> Call:
 
 def _pool(d: int, average: bool) -> Callable[[Draw], Call]:
     def draw(r: Draw) -> Call:
-        x = tensor(r, [*full_shape(r, 1, 2), *[r.randint(4, 8) for _ in range(d)]])
+        x = tensor(r, [*full_shape(r, 1, 2), *[r.randint(5, 8) for _ in range(d)]])
         kernel = [r.randint(2, 3) for _ in range(d)]
         stride = r.choice([[], [r.randint(1, 3) for _ in range(d)]])
         padding = [r.randint(0, 1) for _ in range(d)]
@@ -530,7 +530,7 @@ FORMS: dict[str, Callable[[Draw], Call]] = {
     "cat": _cat, "stack": _stack, "split_with_sizes": _split, "gather": _gather, "scatter.src": _scatter(False),
     "scatter.value": _scatter(True), "scatter_add": _scatter(False, unique=False),
     "scatter_reduce.two": _scatter(False, ["sum", "prod", "amax", "amin"], unique=False),
-    "index.Tensor": _index, "index_put": _index_put, "convolution": _conv, "avg_pool2d": _pool(2, True), "avg_pool3d": _pool(3, True),
+    "index.Tensor": _index, "index_put": _index_put, "convolution": _conv, "avg_pool1d": _pool(1, True), "adaptive_avg_pool1d": _adaptive(1), "avg_pool2d": _pool(2, True), "avg_pool3d": _pool(3, True),
     "max_pool2d_with_indices": _pool(2, False), "max_pool3d_with_indices": _pool(3, False), "mm": _mm, "bmm": _bmm, "addmm": _addmm,
     "matmul": _matmul, "linear": _linear, "native_layer_norm": _norm, "layer_norm": _norm, "rms_norm": _rms,
     "native_group_norm": _group_norm,

@@ -88,6 +88,12 @@ REFUSED: dict[str, str] = {
     "as_strided": (
         "values have no strides; say what it does by view, permute, expand, unfold or an index"
     ),
+    "resize_": (
+        "it changes the shape of an argument; torch.export gives views instead"
+    ),
+    "sym_is_contiguous": (
+        "values have no strides"
+    ),
     "sym_storage_offset": (
         "values have no storage"
     ),

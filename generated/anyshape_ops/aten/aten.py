@@ -205,7 +205,7 @@ def _like_batch(n: AtenNode, y_: Any, x_: Any, dims_: Any) -> Any:
 
 # specs/aten.yaml:87
 def _average_pooled(n: AtenNode, x_: Any, dims_: Any) -> Any:
-    if n.attr("divisor_override") is not None:
+    if not ((dims_ == 1) or (n.attr("divisor_override") is None)):
         n.refuse("an avg_pool with a divisor_override")
     y_ = api.average_pool(
         _batched(n, x_, dims_),
@@ -634,36 +634,46 @@ def aten_convolution(n: AtenNode) -> Sequence[Value]:
 
 
 # specs/aten.yaml:192
+def aten_avg_pool1d(n: AtenNode) -> Sequence[Value]:
+    return [_average_pooled(n, n.input(0), 1)]
+
+
+# specs/aten.yaml:193
 def aten_avg_pool2d(n: AtenNode) -> Sequence[Value]:
     return [_average_pooled(n, n.input(0), 2)]
 
 
-# specs/aten.yaml:193
+# specs/aten.yaml:194
 def aten_avg_pool3d(n: AtenNode) -> Sequence[Value]:
     return [_average_pooled(n, n.input(0), 3)]
 
 
-# specs/aten.yaml:194
+# specs/aten.yaml:195
 def aten_max_pool2d_with_indices(n: AtenNode) -> Sequence[Value]:
     return [*_max_pooled(n, n.input(0), 2)]
 
 
-# specs/aten.yaml:195
+# specs/aten.yaml:196
 def aten_max_pool3d_with_indices(n: AtenNode) -> Sequence[Value]:
     return [*_max_pooled(n, n.input(0), 3)]
 
 
-# specs/aten.yaml:196
+# specs/aten.yaml:197
+def aten_adaptive_avg_pool1d(n: AtenNode) -> Sequence[Value]:
+    return [average_of_parts(n, n.input(0), n.attr("output_size"))]
+
+
+# specs/aten.yaml:198
 def aten__adaptive_avg_pool2d(n: AtenNode) -> Sequence[Value]:
     return [average_of_parts(n, n.input(0), n.attr("output_size"))]
 
 
-# specs/aten.yaml:197
+# specs/aten.yaml:199
 def aten__adaptive_avg_pool3d(n: AtenNode) -> Sequence[Value]:
     return [average_of_parts(n, n.input(0), n.attr("output_size"))]
 
 
-# specs/aten.yaml:199
+# specs/aten.yaml:201
 def aten_upsample_nearest2d_vec(n: AtenNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -679,32 +689,32 @@ def aten_upsample_nearest2d_vec(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:201
+# specs/aten.yaml:203
 def aten_upsample_bilinear2d_vec(n: AtenNode) -> Sequence[Value]:
     return [_interpolated(n, n.input(0), "linear")]
 
 
-# specs/aten.yaml:202
+# specs/aten.yaml:204
 def aten_upsample_bicubic2d_vec(n: AtenNode) -> Sequence[Value]:
     return [_interpolated(n, n.input(0), "cubic")]
 
 
-# specs/aten.yaml:203
+# specs/aten.yaml:205
 def aten_scaled_dot_product_attention(n: AtenNode) -> Sequence[Value]:
     return [attended(n, n.input(0), n.input(1), n.input(2), n.input(3))]
 
 
-# specs/aten.yaml:204
+# specs/aten.yaml:206
 def aten__scaled_dot_product_flash_attention_for_cpu(n: AtenNode) -> Sequence[Value]:
     return [attended(n, n.input(0), n.input(1), n.input(2), n.input(3))]
 
 
-# specs/aten.yaml:205
+# specs/aten.yaml:207
 def aten_torch_sym_sum(n: AtenNode) -> Sequence[Value]:
     return [fold(api.add, n.inputs())]
 
 
-# specs/aten.yaml:206
+# specs/aten.yaml:208
 def aten_native_group_norm(n: AtenNode) -> Sequence[Value]:
     return [
         api.group_norm(
@@ -718,53 +728,53 @@ def aten_native_group_norm(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:207
+# specs/aten.yaml:209
 def aten__native_batch_norm_legit_no_training(n: AtenNode) -> Sequence[Value]:
     return [_normalised(n, n.input(0), n.input(1), n.input(2), n.input(3), n.input(4))]
 
 
-# specs/aten.yaml:209
+# specs/aten.yaml:211
 def aten__native_batch_norm_legit(n: AtenNode) -> Sequence[Value]:
     if n.attr("training"):
         n.refuse("batch normalisation in training; call model.eval()")
     return [_normalised(n, n.input(0), n.input(1), n.input(2), n.input(3), n.input(4))]
 
 
-# specs/aten.yaml:212
+# specs/aten.yaml:214
 def aten__native_batch_norm_legit_no_stats(n: AtenNode) -> Sequence[Value]:
     if not n.attr("training"):
         n.refuse("batch normalisation without statistics")
     return [_normalised_by_batch(n, n.input(0), n.input(1), n.input(2))]
 
 
-# specs/aten.yaml:215
+# specs/aten.yaml:217
 def aten_native_dropout(n: AtenNode) -> Sequence[Value]:
     if n.attr("train"):
         n.refuse("dropout in training; call model.eval()")
     return [needed(n, n.input(0), "x")]
 
 
-# specs/aten.yaml:217
+# specs/aten.yaml:219
 def aten__cdist_forward(n: AtenNode) -> Sequence[Value]:
     return [_distances(n, n.input(0), n.input(1))]
 
 
-# specs/aten.yaml:218
+# specs/aten.yaml:220
 def aten_lstm_input(n: AtenNode) -> Sequence[Value]:
     return [*lstm_layers(n, n.inputs())]
 
 
-# specs/aten.yaml:219
+# specs/aten.yaml:221
 def aten_gru_input(n: AtenNode) -> Sequence[Value]:
     return [*gru_layers(n, n.inputs())]
 
 
-# specs/aten.yaml:220
+# specs/aten.yaml:222
 def aten_rnn_tanh_input(n: AtenNode) -> Sequence[Value]:
     return [*rnn_layers(n, n.inputs(), "Tanh")]
 
 
-# specs/aten.yaml:221
+# specs/aten.yaml:223
 def aten_rnn_relu_input(n: AtenNode) -> Sequence[Value]:
     return [*rnn_layers(n, n.inputs(), "Relu")]
 
@@ -813,10 +823,12 @@ ATEN: dict[str, Mapping] = {
     "select_scatter": aten_select_scatter,
     "diagonal": aten_diagonal,
     "convolution": aten_convolution,
+    "avg_pool1d": aten_avg_pool1d,
     "avg_pool2d": aten_avg_pool2d,
     "avg_pool3d": aten_avg_pool3d,
     "max_pool2d_with_indices": aten_max_pool2d_with_indices,
     "max_pool3d_with_indices": aten_max_pool3d_with_indices,
+    "adaptive_avg_pool1d": aten_adaptive_avg_pool1d,
     "_adaptive_avg_pool2d": aten__adaptive_avg_pool2d,
     "_adaptive_avg_pool3d": aten__adaptive_avg_pool3d,
     "upsample_nearest2d.vec": aten_upsample_nearest2d_vec,

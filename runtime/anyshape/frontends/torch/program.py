@@ -71,12 +71,19 @@ def decompositions() -> Callable[[], dict[Any, Any]]:
 
 @cache
 def core_operators() -> tuple[Any, ...]:
-    """The operators of core ATen, by name: overloads with the tag `core`."""
+    """The operators of core ATen, by name: overloads with the tag `core`, of all that the dispatcher knows; `dir` of the library lists those
+    that were used."""
     import torch
 
-    packets = (getattr(torch.ops.aten, name) for name in sorted(dir(torch.ops.aten)))
-    overloads = (getattr(p, o) for p in packets if isinstance(p, torch._ops.OpOverloadPacket) for o in p.overloads())
-    return tuple(op for op in overloads if torch.Tag.core in op.tags)
+    core: list[Any] = []
+    for name in sorted(torch._C._dispatch_get_all_op_names()):
+        library, _, rest = name.partition("::")
+        packet, _, overload = rest.partition(".")
+        if library == "aten" and torch._C._dispatch_has_kernel(name):
+            op = getattr(getattr(torch.ops.aten, packet), overload or "default", None)
+            if op is not None and torch.Tag.core in op.tags:
+                core.append(op)
+    return tuple(core)
 
 
 @contextmanager

@@ -93,13 +93,16 @@ def is_number(size: Any) -> bool:
 
 
 def guards(program: Any, symbols: Symbols) -> Iterator[tuple[bool | Cond, str]]:
-    """The conditions on sizes of inputs under which torch traced a program, with words for each: of all decisions of the model's own code,
-    and of torch's those that are not about sizes of 0 and 1, of which ops decide by themselves what they need."""
+    """The conditions on sizes of inputs under which torch traced a program, with words for each.
+
+    Of the decisions of the model's own code, and of `torch.nn.functional`, all are conditions. Of those that operators of torch took, only
+    that sizes are equal: there torch went a special way. That sizes differ, or that one is larger, it asks where it computes strides, which
+    values have not, and whether a size is 1; ops decide by themselves what they need of a size."""
     sizes = [s for node in program.graph.nodes if node.op == "placeholder" for s in _sizes(node.meta.get("val"))]
     known = {symbol for s in sizes for symbol in s.node.expr.free_symbols}
     for guard in sizes[0].node.shape_env.guards if sizes else []:
         expr = guard.expr
-        if not expr.free_symbols or not expr.free_symbols <= known or (_is_of_torch(guard) and _is_about_one(expr)):
+        if not expr.free_symbols or not expr.free_symbols <= known or _is_of_strides(guard):
             continue
         yield symbols.condition(expr), f"torch traced the model for {expr}"
 
@@ -112,17 +115,15 @@ def _sizes(value: Any) -> list[Any]:
     return [s for s in all_sizes if isinstance(s, torch.SymInt)]
 
 
-def _is_of_torch(guard: Any) -> bool:
-    """Whether torch's own code made the decision, and not the model's."""
+def _is_of_strides(guard: Any) -> bool:
+    """Whether an operator of torch asked if sizes differ, as it does for strides and for sizes of 1."""
     import torch
 
-    place = getattr(guard.sloc, "framework_loc", None)
-    return place is not None and str(getattr(place, "filename", place)).startswith(str(Path(torch.__file__).parent))
-
-
-def _is_about_one(expr: Any) -> bool:
-    """Whether a condition is that some size is neither 0 nor 1."""
-    return type(expr).__name__ == "Unequality" and any(a.is_Integer and int(a) in (0, 1) for a in expr.args)
+    kind, place = type(guard.expr).__name__, getattr(guard.sloc.framework_loc, "filename", "")
+    library = Path(torch.__file__).parent
+    if kind == "Equality" or not place.startswith(str(library)):
+        return False
+    return kind == "Unequality" or Path(place) != library / "nn/functional.py"
 
 
 def ranges_of(constraints: Mapping[Any, Any]) -> dict[str, tuple[int | None, int | None]]:
