@@ -169,6 +169,18 @@ def test_structures_and_results_that_are_arguments_numbers_or_nothing() -> None:
         f({"pair": [a.double(), a.double()]}, by=3.0)
 
 
+def test_an_integer_that_is_open_is_a_size() -> None:
+    class First(nn.Module):
+        def forward(self, x: Tensor, k: int) -> Tensor:
+            return x[:k] * k
+
+    f = compiled(First(), torch.ones(6), 3, dims={"x": {0: Dim("n")}, "k": Dim.DYNAMIC})
+    for k in (3, 1, 5):
+        assert f(torch.ones(7), k).tolist() == [k] * k
+    with pytest.raises(ArgumentError, match="input k must be"):
+        f(torch.ones(7), 2.5)
+
+
 class Counter(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -71,8 +71,8 @@ def decompositions() -> Callable[[], dict[Any, Any]]:
 
 @cache
 def core_operators() -> tuple[Any, ...]:
-    """The operators of core ATen, by name: overloads with the tag `core`, of all that the dispatcher knows; `dir` of the library lists those
-    that were used."""
+    """The operators of core ATen, by name: overloads with the tag `core`, of all that the dispatcher knows; `dir` of the library lists
+    only those that were used."""
     import torch
 
     core: list[Any] = []
