@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -262,6 +263,13 @@ def test_what_torch_asserts_of_sizes_is_checked() -> None:
     assert f(torch.tensor([1.0, 0, 0, 2])).tolist() == [[0], [3]]
     with pytest.raises(ShapeError):
         f(torch.ones(3))
+
+
+def test_the_executable_is_saved_and_takes_arrays(tmp_path: Path) -> None:
+    f = compiled(Scaled(), torch.ones(3, 4), dims=({0: Dim("rows")},))
+    f.executable.save(tmp_path / "scaled.anyshape")
+    again = anyshape.load(tmp_path / "scaled.anyshape")
+    assert again(np.ones((2, 4), np.float32)).tolist() == [[1, 2, 3, 4]] * 2
 
 
 def test_dims_of_a_call_and_options_are_those_of_compile() -> None:
