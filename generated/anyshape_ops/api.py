@@ -1235,7 +1235,7 @@ def sub(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(SUB, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:73
+# specs/elementwise.yaml:77
 @called
 def mul(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The product of two tensors, element by element.
@@ -1245,7 +1245,7 @@ def mul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MUL, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:94
+# specs/elementwise.yaml:98
 @called
 def div(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The quotient of two tensors, element by element; of integers it is cut towards zero.
@@ -1255,7 +1255,7 @@ def div(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(DIV, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:113
+# specs/elementwise.yaml:117
 @called
 def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The first tensor raised to the power of the second, in the dtype of the first; an integer is cut, if
@@ -1266,7 +1266,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:146
+# specs/elementwise.yaml:150
 @called
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
@@ -1276,7 +1276,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:172
+# specs/elementwise.yaml:176
 @called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
@@ -1286,7 +1286,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:188
+# specs/elementwise.yaml:192
 @called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
@@ -1296,7 +1296,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:208
 @called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
@@ -1306,7 +1306,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:224
+# specs/elementwise.yaml:228
 @called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
@@ -1316,7 +1316,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:242
+# specs/elementwise.yaml:246
 @called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
@@ -1326,7 +1326,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:254
+# specs/elementwise.yaml:258
 @called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
@@ -1336,7 +1336,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:266
+# specs/elementwise.yaml:270
 @called
 def expm1(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element, less one, without losing the digits of an element near zero.
@@ -1346,7 +1346,7 @@ def expm1(x: Operand, *, source: str = "") -> Value:
     return call(EXPM1, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:277
+# specs/elementwise.yaml:281
 @called
 def log1p(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of one plus every element, without losing the digits of an element near zero.
@@ -1356,7 +1356,7 @@ def log1p(x: Operand, *, source: str = "") -> Value:
     return call(LOG1P, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:288
+# specs/elementwise.yaml:292
 @called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
@@ -1366,7 +1366,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:301
+# specs/elementwise.yaml:305
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1376,7 +1376,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:314
+# specs/elementwise.yaml:318
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1386,7 +1386,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:328
+# specs/elementwise.yaml:332
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1396,7 +1396,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:346
+# specs/elementwise.yaml:350
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1406,7 +1406,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:358
+# specs/elementwise.yaml:362
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1416,7 +1416,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:370
+# specs/elementwise.yaml:374
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1426,7 +1426,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:382
+# specs/elementwise.yaml:386
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1436,7 +1436,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:395
+# specs/elementwise.yaml:399
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1446,7 +1446,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:407
+# specs/elementwise.yaml:411
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1456,7 +1456,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:424
+# specs/elementwise.yaml:428
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1466,7 +1466,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:447
+# specs/elementwise.yaml:451
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1476,7 +1476,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:469
+# specs/elementwise.yaml:473
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1486,7 +1486,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:519
+# specs/elementwise.yaml:523
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
@@ -2703,7 +2703,7 @@ def max(
     )[0]
 
 
-# specs/reduction.yaml:150
+# specs/reduction.yaml:152
 @called
 def min(
     x: Operand,
@@ -2725,7 +2725,7 @@ def min(
     )[0]
 
 
-# specs/reduction.yaml:176
+# specs/reduction.yaml:180
 @called
 def l1(
     x: Operand,
@@ -2746,7 +2746,7 @@ def l1(
     )[0]
 
 
-# specs/reduction.yaml:195
+# specs/reduction.yaml:199
 @called
 def l2(
     x: Operand,
@@ -2767,7 +2767,7 @@ def l2(
     )[0]
 
 
-# specs/reduction.yaml:213
+# specs/reduction.yaml:217
 @called
 def sum_square(
     x: Operand,
@@ -2792,7 +2792,7 @@ def sum_square(
     )[0]
 
 
-# specs/reduction.yaml:232
+# specs/reduction.yaml:236
 @called
 def log_sum(
     x: Operand,
@@ -2813,7 +2813,7 @@ def log_sum(
     )[0]
 
 
-# specs/reduction.yaml:250
+# specs/reduction.yaml:254
 @called
 def log_sum_exp(
     x: Operand,
@@ -2838,7 +2838,7 @@ def log_sum_exp(
     )[0]
 
 
-# specs/reduction.yaml:271
+# specs/reduction.yaml:275
 @called
 def any(
     x: Operand,
@@ -2859,7 +2859,7 @@ def any(
     )[0]
 
 
-# specs/reduction.yaml:291
+# specs/reduction.yaml:297
 @called
 def all(
     x: Operand,
@@ -2880,7 +2880,7 @@ def all(
     )[0]
 
 
-# specs/reduction.yaml:310
+# specs/reduction.yaml:316
 @called
 def argmax(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""
@@ -2893,7 +2893,7 @@ def argmax(
     return call(ARGMAX, [x], {"axis": axis, "keepdims": keepdims, "select_last_index": select_last_index}, source)[0]
 
 
-# specs/reduction.yaml:327
+# specs/reduction.yaml:334
 @called
 def argmin(
     x: Operand, axis: int = -1, keepdims: bool = False, select_last_index: bool = False, *, source: str = ""

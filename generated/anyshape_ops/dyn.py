@@ -1034,7 +1034,7 @@ def max(
     return call(DYN_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:150
+# specs/reduction.yaml:152
 @called
 def min(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -1049,7 +1049,7 @@ def min(
     return call(DYN_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:176
+# specs/reduction.yaml:180
 @called
 def l1(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -1063,7 +1063,7 @@ def l1(
     return call(DYN_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:195
+# specs/reduction.yaml:199
 @called
 def l2(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -1077,7 +1077,7 @@ def l2(
     return call(DYN_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:213
+# specs/reduction.yaml:217
 @called
 def sum_square(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -1091,7 +1091,7 @@ def sum_square(
     return call(DYN_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:232
+# specs/reduction.yaml:236
 @called
 def log_sum(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -1105,7 +1105,7 @@ def log_sum(
     return call(DYN_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:250
+# specs/reduction.yaml:254
 @called
 def log_sum_exp(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -1119,7 +1119,7 @@ def log_sum_exp(
     return call(DYN_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:271
+# specs/reduction.yaml:275
 @called
 def any(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""
@@ -1133,7 +1133,7 @@ def any(
     return call(DYN_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:291
+# specs/reduction.yaml:297
 @called
 def all(
     x: Operand, axes: Operand = None, keepdims: bool = False, empty_is_all: bool = False, *, source: str = ""

@@ -1079,7 +1079,7 @@ def max(
     return call(STATIC_MAX, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:150
+# specs/reduction.yaml:152
 @called
 def min(
     x: Operand,
@@ -1099,7 +1099,7 @@ def min(
     return call(STATIC_MIN, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:176
+# specs/reduction.yaml:180
 @called
 def l1(
     x: Operand,
@@ -1118,7 +1118,7 @@ def l1(
     return call(STATIC_L1, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:195
+# specs/reduction.yaml:199
 @called
 def l2(
     x: Operand,
@@ -1137,7 +1137,7 @@ def l2(
     return call(STATIC_L2, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:213
+# specs/reduction.yaml:217
 @called
 def sum_square(
     x: Operand,
@@ -1156,7 +1156,7 @@ def sum_square(
     return call(STATIC_SUM_SQUARE, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:232
+# specs/reduction.yaml:236
 @called
 def log_sum(
     x: Operand,
@@ -1175,7 +1175,7 @@ def log_sum(
     return call(STATIC_LOG_SUM, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:250
+# specs/reduction.yaml:254
 @called
 def log_sum_exp(
     x: Operand,
@@ -1194,7 +1194,7 @@ def log_sum_exp(
     return call(STATIC_LOG_SUM_EXP, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:271
+# specs/reduction.yaml:275
 @called
 def any(
     x: Operand,
@@ -1213,7 +1213,7 @@ def any(
     return call(STATIC_ANY, [x], {"axes": axes, "keepdims": keepdims, "empty_is_all": empty_is_all}, source)[0]
 
 
-# specs/reduction.yaml:291
+# specs/reduction.yaml:297
 @called
 def all(
     x: Operand,

@@ -525,6 +525,7 @@ def _empty(r: Draw) -> Call:
 
 
 FORMS: dict[str, Callable[[Draw], Call]] = {
+    "softmax.int": lambda r: (_along(r)[0][:2], {}),
     "view": _view, "reshape": _view, "_unsafe_view": _view, "expand": _expand, "constant_pad_nd": _constant_pad,
     **{f"{kind}_pad{d}d": _pad(d, 1) for kind in ("reflection", "replication") for d in (1, 2, 3)},
     "cat": _cat, "stack": _stack, "split_with_sizes": _split, "gather": _gather, "scatter.src": _scatter(False),

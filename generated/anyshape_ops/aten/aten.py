@@ -16,6 +16,7 @@ from anyshape.frontends.torch.terms import (
     average_of_parts,
     axes_but,
     axes_of,
+    comparable,
     diagonal,
     each_of,
     floating,
@@ -41,23 +42,24 @@ from anyshape_ops import api
 def _sum_of(n: AtenNode, x_: Any, y_: Any, factor_: Any) -> Any:
     if n.output_dtype.is_bool:
         return api.logical_or(*promoted(n, x_, y_), source=n.source)
-    return api.add(*promoted(n, x_, scaled(n, y_, factor_)), source=n.source)
+    both_ = promoted(n, x_, y_)
+    return api.add(both_[0], scaled(n, both_[1], factor_), source=n.source)
 
 
-# specs/aten.yaml:11
+# specs/aten.yaml:12
 def _product_of(n: AtenNode, x_: Any, y_: Any) -> Any:
     if n.output_dtype.is_bool:
         return api.logical_and(*promoted(n, x_, y_), source=n.source)
     return api.mul(*promoted(n, x_, y_), source=n.source)
 
 
-# specs/aten.yaml:16
+# specs/aten.yaml:17
 def _quotient(n: AtenNode, x_: Any, y_: Any) -> Any:
     both_ = promoted(n, x_, y_)
     return api.div(floating(n, both_[0]), floating(n, both_[1]), source=n.source)
 
 
-# specs/aten.yaml:21
+# specs/aten.yaml:22
 def _floored(n: AtenNode, a_: Any, b_: Any) -> Any:
     whole_ = api.div(api.sub(a_, api.mod(a_, b_, source=n.source), source=n.source), b_, source=n.source)
     if dtype_of(n, a_).is_integer:
@@ -70,7 +72,7 @@ def _floored(n: AtenNode, a_: Any, b_: Any) -> Any:
     )
 
 
-# specs/aten.yaml:27
+# specs/aten.yaml:28
 def _truncated(n: AtenNode, v_: Any) -> Any:
     if dtype_of(n, v_).is_integer:
         return v_
@@ -82,7 +84,7 @@ def _truncated(n: AtenNode, v_: Any) -> Any:
     )
 
 
-# specs/aten.yaml:32
+# specs/aten.yaml:33
 def _rounded_quotient(n: AtenNode, x_: Any, y_: Any, mode_: Any) -> Any:
     both_ = promoted(n, x_, y_)
     if mode_ is None:
@@ -92,19 +94,23 @@ def _rounded_quotient(n: AtenNode, x_: Any, y_: Any, mode_: Any) -> Any:
     return _floored(n, both_[0], both_[1])
 
 
-# specs/aten.yaml:40
+# specs/aten.yaml:41
 def _like(n: AtenNode, value_: Any, x_: Any) -> Any:
     return api.cast(scalar(value_), to=dtype_of(n, x_), source=n.source)
 
 
-# specs/aten.yaml:43
+# specs/aten.yaml:44
 def _clamped(n: AtenNode, x_: Any, low_: Any, high_: Any) -> Any:
-    bounded_ = promoted(n, x_, low_, high_)
+    bounded_ = comparable(n, x_, low_, high_)
     above_ = (bounded_[0] if low_ is None else api.maximum(bounded_[0], bounded_[1], source=n.source))
-    return (above_ if high_ is None else api.minimum(above_, bounded_[2], source=n.source))
+    return api.cast(
+        (above_ if high_ is None else api.minimum(above_, bounded_[2], source=n.source)),
+        to=n.output_dtype,
+        source=n.source,
+    )
 
 
-# specs/aten.yaml:49
+# specs/aten.yaml:50
 def _angle(n: AtenNode, y_: Any, x_: Any) -> Any:
     zero_ = _like(n, 0, x_)
     endless_ = api.logical_and(api.is_inf(x_, source=n.source), api.is_inf(y_, source=n.source), source=n.source)
@@ -146,17 +152,17 @@ def _angle(n: AtenNode, y_: Any, x_: Any) -> Any:
     )
 
 
-# specs/aten.yaml:60
+# specs/aten.yaml:61
 def _affine(n: AtenNode, y_: Any, bias_: Any) -> Any:
     return (y_ if bias_ is None else api.add(y_, bias_, source=n.source))
 
 
-# specs/aten.yaml:63
+# specs/aten.yaml:64
 def _spread_over(n: AtenNode, w_: Any, x_: Any, value_: Any) -> Any:
     return (api.full(_like(n, value_, x_), (n.attr("C"),), source=n.source) if w_ is None else w_)
 
 
-# specs/aten.yaml:66
+# specs/aten.yaml:67
 def _channels(n: AtenNode, w_: Any, like_this_: Any, value_: Any) -> Any:
     return (
         api.full(_like(n, value_, like_this_), api.shape_of(like_this_, source=n.source), source=n.source)
@@ -164,7 +170,7 @@ def _channels(n: AtenNode, w_: Any, like_this_: Any, value_: Any) -> Any:
     )
 
 
-# specs/aten.yaml:69
+# specs/aten.yaml:70
 def _normalised(n: AtenNode, x_: Any, w_: Any, b_: Any, mean_: Any, variance_: Any) -> Any:
     return api.batch_norm(
         x_,
@@ -177,7 +183,7 @@ def _normalised(n: AtenNode, x_: Any, w_: Any, b_: Any, mean_: Any, variance_: A
     )
 
 
-# specs/aten.yaml:73
+# specs/aten.yaml:74
 def _normalised_by_batch(n: AtenNode, x_: Any, w_: Any, b_: Any) -> Any:
     axes_ = axes_but(n, x_, 1)
     moved_ = api.sub(x_, api.mean(x_, axes=axes_, keepdims=True, source=n.source), source=n.source)
@@ -193,17 +199,17 @@ def _normalised_by_batch(n: AtenNode, x_: Any, w_: Any, b_: Any) -> Any:
     return (scaled_y_ if b_ is None else api.add(scaled_y_, along_channels(n, b_, x_), source=n.source))
 
 
-# specs/aten.yaml:81
+# specs/aten.yaml:82
 def _batched(n: AtenNode, x_: Any, dims_: Any) -> Any:
     return (x_ if rank_of(n, x_) == (dims_ + 2) else api.expand_dims(x_, axes=(0,), source=n.source))
 
 
-# specs/aten.yaml:84
+# specs/aten.yaml:85
 def _like_batch(n: AtenNode, y_: Any, x_: Any, dims_: Any) -> Any:
     return (y_ if rank_of(n, x_) == (dims_ + 2) else api.squeeze(y_, axes=(0,), source=n.source))
 
 
-# specs/aten.yaml:87
+# specs/aten.yaml:88
 def _average_pooled(n: AtenNode, x_: Any, dims_: Any) -> Any:
     if not ((dims_ == 1) or (n.attr("divisor_override") is None)):
         n.refuse("an avg_pool with a divisor_override")
@@ -219,7 +225,7 @@ def _average_pooled(n: AtenNode, x_: Any, dims_: Any) -> Any:
     return _like_batch(n, y_, x_, dims_)
 
 
-# specs/aten.yaml:94
+# specs/aten.yaml:95
 def _max_pooled(n: AtenNode, x_: Any, dims_: Any) -> Any:
     pooled_ = api.max_pool(
         _batched(n, x_, dims_),
@@ -236,7 +242,7 @@ def _max_pooled(n: AtenNode, x_: Any, dims_: Any) -> Any:
     )
 
 
-# specs/aten.yaml:100
+# specs/aten.yaml:101
 def _convolved(n: AtenNode, x_: Any, w_: Any, bias_: Any) -> Any:
     if n.attr("transposed"):
         return api.conv_transpose(
@@ -262,7 +268,7 @@ def _convolved(n: AtenNode, x_: Any, w_: Any, bias_: Any) -> Any:
     )
 
 
-# specs/aten.yaml:106
+# specs/aten.yaml:107
 def _image_sizes(n: AtenNode, x_: Any) -> Any:
     return (
         needed(n, n.attr("output_size"), "output_size")
@@ -272,7 +278,7 @@ def _image_sizes(n: AtenNode, x_: Any) -> Any:
     )
 
 
-# specs/aten.yaml:109
+# specs/aten.yaml:110
 def _image_scales(n: AtenNode) -> Any:
     return (
         vector(n.attr("scale_factors"))
@@ -280,7 +286,7 @@ def _image_scales(n: AtenNode) -> Any:
     )
 
 
-# specs/aten.yaml:112
+# specs/aten.yaml:113
 def _interpolated(n: AtenNode, x_: Any, mode_: Any) -> Any:
     return api.resize(
         x_,
@@ -293,7 +299,7 @@ def _interpolated(n: AtenNode, x_: Any, mode_: Any) -> Any:
     )
 
 
-# specs/aten.yaml:116
+# specs/aten.yaml:117
 def _variance_of(n: AtenNode, x_: Any, correction_: Any) -> Any:
     axes_ = axes_of(n, x_, n.attr("dim"))
     moved_ = api.sub(x_, api.mean(x_, axes=axes_, keepdims=True, source=n.source), source=n.source)
@@ -314,7 +320,7 @@ def _variance_of(n: AtenNode, x_: Any, correction_: Any) -> Any:
     )
 
 
-# specs/aten.yaml:124
+# specs/aten.yaml:125
 def _distances(n: AtenNode, a_: Any, b_: Any) -> Any:
     p_ = needed(n, n.attr("p"), "p")
     if not ((p_ > 0) and (p_ < inf)):
@@ -340,7 +346,7 @@ def _distances(n: AtenNode, a_: Any, b_: Any) -> Any:
     )
 
 
-# specs/aten.yaml:136
+# specs/aten.yaml:137
 def aten_bitwise_and_tensor(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.input(1))
     return (
@@ -349,7 +355,7 @@ def aten_bitwise_and_tensor(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:139
+# specs/aten.yaml:140
 def aten_bitwise_and_scalar(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.attr("other"))
     return (
@@ -358,7 +364,7 @@ def aten_bitwise_and_scalar(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:142
+# specs/aten.yaml:143
 def aten_bitwise_or_tensor(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.input(1))
     return (
@@ -367,7 +373,7 @@ def aten_bitwise_or_tensor(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:145
+# specs/aten.yaml:146
 def aten_bitwise_or_scalar(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.attr("other"))
     return (
@@ -376,7 +382,7 @@ def aten_bitwise_or_scalar(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:148
+# specs/aten.yaml:149
 def aten_bitwise_xor_tensor(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.input(1))
     return (
@@ -385,7 +391,7 @@ def aten_bitwise_xor_tensor(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:151
+# specs/aten.yaml:152
 def aten_bitwise_xor_scalar(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.attr("other"))
     return (
@@ -394,7 +400,7 @@ def aten_bitwise_xor_scalar(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:153
+# specs/aten.yaml:154
 def aten_bitwise_not(n: AtenNode) -> Sequence[Value]:
     return (
         [api.logical_not(n.input(0), source=n.source)]
@@ -402,73 +408,73 @@ def aten_bitwise_not(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:154
+# specs/aten.yaml:155
 def aten_add_tensor(n: AtenNode) -> Sequence[Value]:
     return [_sum_of(n, n.input(0), n.input(1), n.attr("alpha"))]
 
 
-# specs/aten.yaml:155
+# specs/aten.yaml:156
 def aten_add_scalar(n: AtenNode) -> Sequence[Value]:
     return [_sum_of(n, n.input(0), n.attr("other"), n.attr("alpha"))]
 
 
-# specs/aten.yaml:156
+# specs/aten.yaml:157
 def aten_mul_tensor(n: AtenNode) -> Sequence[Value]:
     return [_product_of(n, n.input(0), n.input(1))]
 
 
-# specs/aten.yaml:157
+# specs/aten.yaml:158
 def aten_mul_scalar(n: AtenNode) -> Sequence[Value]:
     return [_product_of(n, n.input(0), n.attr("other"))]
 
 
-# specs/aten.yaml:158
+# specs/aten.yaml:159
 def aten_div_tensor(n: AtenNode) -> Sequence[Value]:
     return [_quotient(n, n.input(0), n.input(1))]
 
 
-# specs/aten.yaml:159
+# specs/aten.yaml:160
 def aten_div_scalar(n: AtenNode) -> Sequence[Value]:
     return [_quotient(n, n.input(0), n.attr("other"))]
 
 
-# specs/aten.yaml:160
+# specs/aten.yaml:161
 def aten_true_divide_tensor(n: AtenNode) -> Sequence[Value]:
     return [_quotient(n, n.input(0), n.input(1))]
 
 
-# specs/aten.yaml:161
+# specs/aten.yaml:162
 def aten_floor_divide(n: AtenNode) -> Sequence[Value]:
     return [_rounded_quotient(n, n.input(0), n.input(1), "floor")]
 
 
-# specs/aten.yaml:162
+# specs/aten.yaml:163
 def aten_div_tensor_mode(n: AtenNode) -> Sequence[Value]:
     return [_rounded_quotient(n, n.input(0), n.input(1), n.attr("rounding_mode"))]
 
 
-# specs/aten.yaml:163
+# specs/aten.yaml:164
 def aten_div_scalar_mode(n: AtenNode) -> Sequence[Value]:
     return [_rounded_quotient(n, n.input(0), n.attr("other"), n.attr("rounding_mode"))]
 
 
-# specs/aten.yaml:164
+# specs/aten.yaml:165
 def aten_operator_floordiv(n: AtenNode) -> Sequence[Value]:
     return [_rounded_quotient(n, n.input(0), n.input(1), "floor")]
 
 
-# specs/aten.yaml:166
+# specs/aten.yaml:167
 def aten_atan2(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.input(1))
     return [_angle(n, floating(n, both_[0]), floating(n, both_[1]))]
 
 
-# specs/aten.yaml:168
+# specs/aten.yaml:169
 def aten_clamp_tensor(n: AtenNode) -> Sequence[Value]:
     return [_clamped(n, n.input(0), n.input(1), n.input(2))]
 
 
-# specs/aten.yaml:169
+# specs/aten.yaml:170
 def aten_trunc(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")]
@@ -483,7 +489,7 @@ def aten_trunc(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:170
+# specs/aten.yaml:171
 def aten_torch_sym_int(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")]
@@ -491,7 +497,7 @@ def aten_torch_sym_int(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:171
+# specs/aten.yaml:172
 def aten_math_trunc(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")]
@@ -499,7 +505,7 @@ def aten_math_trunc(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:172
+# specs/aten.yaml:173
 def aten_math_floor(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")]
@@ -509,7 +515,7 @@ def aten_math_floor(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:173
+# specs/aten.yaml:174
 def aten_math_ceil(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")]
@@ -519,12 +525,12 @@ def aten_math_ceil(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/aten.yaml:174
+# specs/aten.yaml:175
 def aten_rsqrt(n: AtenNode) -> Sequence[Value]:
     return [api.reciprocal(api.sqrt(floating(n, n.input(0)), source=n.source), source=n.source)]
 
 
-# specs/aten.yaml:175
+# specs/aten.yaml:176
 def aten_log2(n: AtenNode) -> Sequence[Value]:
     return [
         api.div(
@@ -535,7 +541,7 @@ def aten_log2(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:176
+# specs/aten.yaml:177
 def aten_log10(n: AtenNode) -> Sequence[Value]:
     return [
         api.div(
@@ -546,22 +552,22 @@ def aten_log10(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:177
+# specs/aten.yaml:178
 def aten_ne_tensor(n: AtenNode) -> Sequence[Value]:
     return [api.logical_not(api.equal(*promoted(n, n.input(0), n.input(1)), source=n.source), source=n.source)]
 
 
-# specs/aten.yaml:178
+# specs/aten.yaml:179
 def aten_ne_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.logical_not(api.equal(*promoted(n, n.input(0), n.attr("other")), source=n.source), source=n.source)]
 
 
-# specs/aten.yaml:179
+# specs/aten.yaml:180
 def aten_operator_ne(n: AtenNode) -> Sequence[Value]:
     return [api.logical_not(api.equal(*promoted(n, n.input(0), n.input(1)), source=n.source), source=n.source)]
 
 
-# specs/aten.yaml:180
+# specs/aten.yaml:181
 def aten_copy(n: AtenNode) -> Sequence[Value]:
     return [
         api.broadcast_to(
@@ -572,7 +578,7 @@ def aten_copy(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:181
+# specs/aten.yaml:182
 def aten_linear(n: AtenNode) -> Sequence[Value]:
     return [
         _affine(
@@ -583,97 +589,97 @@ def aten_linear(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:182
+# specs/aten.yaml:183
 def aten_var_dim(n: AtenNode) -> Sequence[Value]:
     return [_variance_of(n, n.input(0), (1 if n.attr("unbiased") else 0))]
 
 
-# specs/aten.yaml:183
+# specs/aten.yaml:184
 def aten_var_correction(n: AtenNode) -> Sequence[Value]:
     return [_variance_of(n, n.input(0), n.attr("correction", 1))]
 
 
-# specs/aten.yaml:184
+# specs/aten.yaml:185
 def aten_arange_start_step(n: AtenNode) -> Sequence[Value]:
     return [numbered(n, n.attr("start"), n.attr("end"), n.attr("step"))]
 
 
-# specs/aten.yaml:185
+# specs/aten.yaml:186
 def aten_index_tensor(n: AtenNode) -> Sequence[Value]:
     return [indexed(n, n.input(0), n.inputs(1))]
 
 
-# specs/aten.yaml:186
+# specs/aten.yaml:187
 def aten_index_put(n: AtenNode) -> Sequence[Value]:
     return [put_at(n, n.input(0), n.inputs(1))]
 
 
-# specs/aten.yaml:187
+# specs/aten.yaml:188
 def aten_masked_scatter(n: AtenNode) -> Sequence[Value]:
     return [masked_scatter(n, n.input(0), n.input(1), n.input(2))]
 
 
-# specs/aten.yaml:188
+# specs/aten.yaml:189
 def aten_slice_scatter(n: AtenNode) -> Sequence[Value]:
     return [put_slice(n, n.input(0), n.input(1))]
 
 
-# specs/aten.yaml:189
+# specs/aten.yaml:190
 def aten_select_scatter(n: AtenNode) -> Sequence[Value]:
     return [put_along(n, n.input(0), n.attr("dim"), scalar(n.attr("index")), n.input(1))]
 
 
-# specs/aten.yaml:190
+# specs/aten.yaml:191
 def aten_diagonal(n: AtenNode) -> Sequence[Value]:
     return [diagonal(n, n.input(0))]
 
 
-# specs/aten.yaml:191
+# specs/aten.yaml:192
 def aten_convolution(n: AtenNode) -> Sequence[Value]:
     return [_convolved(n, n.input(0), n.input(1), n.input(2))]
 
 
-# specs/aten.yaml:192
+# specs/aten.yaml:193
 def aten_avg_pool1d(n: AtenNode) -> Sequence[Value]:
     return [_average_pooled(n, n.input(0), 1)]
 
 
-# specs/aten.yaml:193
+# specs/aten.yaml:194
 def aten_avg_pool2d(n: AtenNode) -> Sequence[Value]:
     return [_average_pooled(n, n.input(0), 2)]
 
 
-# specs/aten.yaml:194
+# specs/aten.yaml:195
 def aten_avg_pool3d(n: AtenNode) -> Sequence[Value]:
     return [_average_pooled(n, n.input(0), 3)]
 
 
-# specs/aten.yaml:195
+# specs/aten.yaml:196
 def aten_max_pool2d_with_indices(n: AtenNode) -> Sequence[Value]:
     return [*_max_pooled(n, n.input(0), 2)]
 
 
-# specs/aten.yaml:196
+# specs/aten.yaml:197
 def aten_max_pool3d_with_indices(n: AtenNode) -> Sequence[Value]:
     return [*_max_pooled(n, n.input(0), 3)]
 
 
-# specs/aten.yaml:197
+# specs/aten.yaml:198
 def aten_adaptive_avg_pool1d(n: AtenNode) -> Sequence[Value]:
     return [average_of_parts(n, n.input(0), n.attr("output_size"))]
 
 
-# specs/aten.yaml:198
+# specs/aten.yaml:199
 def aten__adaptive_avg_pool2d(n: AtenNode) -> Sequence[Value]:
     return [average_of_parts(n, n.input(0), n.attr("output_size"))]
 
 
-# specs/aten.yaml:199
+# specs/aten.yaml:200
 def aten__adaptive_avg_pool3d(n: AtenNode) -> Sequence[Value]:
     return [average_of_parts(n, n.input(0), n.attr("output_size"))]
 
 
-# specs/aten.yaml:201
+# specs/aten.yaml:202
 def aten_upsample_nearest2d_vec(n: AtenNode) -> Sequence[Value]:
     return [
         api.resize(
@@ -689,32 +695,32 @@ def aten_upsample_nearest2d_vec(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:203
+# specs/aten.yaml:204
 def aten_upsample_bilinear2d_vec(n: AtenNode) -> Sequence[Value]:
     return [_interpolated(n, n.input(0), "linear")]
 
 
-# specs/aten.yaml:204
+# specs/aten.yaml:205
 def aten_upsample_bicubic2d_vec(n: AtenNode) -> Sequence[Value]:
     return [_interpolated(n, n.input(0), "cubic")]
 
 
-# specs/aten.yaml:205
+# specs/aten.yaml:206
 def aten_scaled_dot_product_attention(n: AtenNode) -> Sequence[Value]:
     return [attended(n, n.input(0), n.input(1), n.input(2), n.input(3))]
 
 
-# specs/aten.yaml:206
+# specs/aten.yaml:207
 def aten__scaled_dot_product_flash_attention_for_cpu(n: AtenNode) -> Sequence[Value]:
     return [attended(n, n.input(0), n.input(1), n.input(2), n.input(3))]
 
 
-# specs/aten.yaml:207
+# specs/aten.yaml:208
 def aten_torch_sym_sum(n: AtenNode) -> Sequence[Value]:
     return [fold(api.add, n.inputs())]
 
 
-# specs/aten.yaml:208
+# specs/aten.yaml:209
 def aten_native_group_norm(n: AtenNode) -> Sequence[Value]:
     return [
         api.group_norm(
@@ -728,53 +734,53 @@ def aten_native_group_norm(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/aten.yaml:209
+# specs/aten.yaml:210
 def aten__native_batch_norm_legit_no_training(n: AtenNode) -> Sequence[Value]:
     return [_normalised(n, n.input(0), n.input(1), n.input(2), n.input(3), n.input(4))]
 
 
-# specs/aten.yaml:211
+# specs/aten.yaml:212
 def aten__native_batch_norm_legit(n: AtenNode) -> Sequence[Value]:
     if n.attr("training"):
         n.refuse("batch normalisation in training; call model.eval()")
     return [_normalised(n, n.input(0), n.input(1), n.input(2), n.input(3), n.input(4))]
 
 
-# specs/aten.yaml:214
+# specs/aten.yaml:215
 def aten__native_batch_norm_legit_no_stats(n: AtenNode) -> Sequence[Value]:
     if not n.attr("training"):
         n.refuse("batch normalisation without statistics")
     return [_normalised_by_batch(n, n.input(0), n.input(1), n.input(2))]
 
 
-# specs/aten.yaml:217
+# specs/aten.yaml:218
 def aten_native_dropout(n: AtenNode) -> Sequence[Value]:
     if n.attr("train"):
         n.refuse("dropout in training; call model.eval()")
     return [needed(n, n.input(0), "x")]
 
 
-# specs/aten.yaml:219
+# specs/aten.yaml:220
 def aten__cdist_forward(n: AtenNode) -> Sequence[Value]:
     return [_distances(n, n.input(0), n.input(1))]
 
 
-# specs/aten.yaml:220
+# specs/aten.yaml:221
 def aten_lstm_input(n: AtenNode) -> Sequence[Value]:
     return [*lstm_layers(n, n.inputs())]
 
 
-# specs/aten.yaml:221
+# specs/aten.yaml:222
 def aten_gru_input(n: AtenNode) -> Sequence[Value]:
     return [*gru_layers(n, n.inputs())]
 
 
-# specs/aten.yaml:222
+# specs/aten.yaml:223
 def aten_rnn_tanh_input(n: AtenNode) -> Sequence[Value]:
     return [*rnn_layers(n, n.inputs(), "Tanh")]
 
 
-# specs/aten.yaml:223
+# specs/aten.yaml:224
 def aten_rnn_relu_input(n: AtenNode) -> Sequence[Value]:
     return [*rnn_layers(n, n.inputs(), "Relu")]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import choice, dtype_of, needed
 from anyshape.frontends.torch.node import AtenNode, Mapping
-from anyshape.frontends.torch.terms import floating, promoted, scaled
+from anyshape.frontends.torch.terms import comparable, floating, promoted, scaled
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -20,253 +20,263 @@ def aten_operator_add(n: AtenNode) -> Sequence[Value]:
     return [api.add(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:64
-def aten_sub_tensor(n: AtenNode) -> Sequence[Value]:
-    return [api.sub(*promoted(n, n.input(0), scaled(n, n.input(1), n.attr("alpha"))), source=n.source)]
-
-
 # specs/elementwise.yaml:65
+def aten_sub_tensor(n: AtenNode) -> Sequence[Value]:
+    both_ = promoted(n, n.input(0), n.input(1))
+    return [api.sub(both_[0], scaled(n, both_[1], n.attr("alpha")), source=n.source)]
+
+
+# specs/elementwise.yaml:68
 def aten_sub_scalar(n: AtenNode) -> Sequence[Value]:
-    return [api.sub(*promoted(n, n.input(0), scaled(n, n.attr("other"), n.attr("alpha"))), source=n.source)]
+    both_ = promoted(n, n.input(0), n.attr("other"))
+    return [api.sub(both_[0], scaled(n, both_[1], n.attr("alpha")), source=n.source)]
 
 
-# specs/elementwise.yaml:66
+# specs/elementwise.yaml:70
 def aten_operator_sub(n: AtenNode) -> Sequence[Value]:
     return [api.sub(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:87
+# specs/elementwise.yaml:91
 def aten_operator_mul(n: AtenNode) -> Sequence[Value]:
     return [api.mul(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:105
+# specs/elementwise.yaml:109
 def aten_operator_truediv(n: AtenNode) -> Sequence[Value]:
     return [api.div(floating(n, n.input(0)), floating(n, n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:131
+# specs/elementwise.yaml:135
 def aten_pow_tensor_tensor(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:132
+# specs/elementwise.yaml:136
 def aten_pow_tensor_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.input(0), n.attr("exponent")), source=n.source)]
 
 
-# specs/elementwise.yaml:133
+# specs/elementwise.yaml:137
 def aten_pow_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.attr("self"), n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:134
+# specs/elementwise.yaml:138
 def aten_operator_pow(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:158
+# specs/elementwise.yaml:162
 def aten_remainder_tensor(n: AtenNode) -> Sequence[Value]:
     return [api.mod(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:159
+# specs/elementwise.yaml:163
 def aten_remainder_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.mod(*promoted(n, n.input(0), n.attr("other")), source=n.source)]
 
 
-# specs/elementwise.yaml:161
+# specs/elementwise.yaml:165
 def aten_fmod_tensor(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.input(1))
     return [api.mod(both_[0], both_[1], truncated=True, source=n.source)]
 
 
-# specs/elementwise.yaml:164
+# specs/elementwise.yaml:168
 def aten_fmod_scalar(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.attr("other"))
     return [api.mod(both_[0], both_[1], truncated=True, source=n.source)]
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:170
 def aten_operator_mod(n: AtenNode) -> Sequence[Value]:
     return [api.mod(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:180
+# specs/elementwise.yaml:184
 def aten_maximum(n: AtenNode) -> Sequence[Value]:
-    return [api.maximum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
+    return [
+        api.cast(
+            api.maximum(*comparable(n, n.input(0), n.input(1)), source=n.source), to=n.output_dtype, source=n.source
+        )
+    ]
 
 
-# specs/elementwise.yaml:181
+# specs/elementwise.yaml:185
 def aten_torch_sym_max(n: AtenNode) -> Sequence[Value]:
     return [api.maximum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:196
+# specs/elementwise.yaml:200
 def aten_minimum(n: AtenNode) -> Sequence[Value]:
-    return [api.minimum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
+    return [
+        api.cast(
+            api.minimum(*comparable(n, n.input(0), n.input(1)), source=n.source), to=n.output_dtype, source=n.source
+        )
+    ]
 
 
-# specs/elementwise.yaml:197
+# specs/elementwise.yaml:201
 def aten_torch_sym_min(n: AtenNode) -> Sequence[Value]:
     return [api.minimum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:215
+# specs/elementwise.yaml:219
 def aten_neg(n: AtenNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:216
+# specs/elementwise.yaml:220
 def aten_operator_neg(n: AtenNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:234
+# specs/elementwise.yaml:238
 def aten_abs(n: AtenNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:248
+# specs/elementwise.yaml:252
 def aten_exp(n: AtenNode) -> Sequence[Value]:
     return [api.exp(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:260
+# specs/elementwise.yaml:264
 def aten_log(n: AtenNode) -> Sequence[Value]:
     return [api.log(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:271
+# specs/elementwise.yaml:275
 def aten_expm1(n: AtenNode) -> Sequence[Value]:
     return [api.expm1(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:282
+# specs/elementwise.yaml:286
 def aten_log1p(n: AtenNode) -> Sequence[Value]:
     return [api.log1p(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:299
 def aten_floor(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.floor(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:308
+# specs/elementwise.yaml:312
 def aten_ceil(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.ceil(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:322
+# specs/elementwise.yaml:326
 def aten_round(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.round(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:338
+# specs/elementwise.yaml:342
 def aten_sign(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_bool else [api.sign(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:352
+# specs/elementwise.yaml:356
 def aten_sqrt(n: AtenNode) -> Sequence[Value]:
     return [api.sqrt(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:364
+# specs/elementwise.yaml:368
 def aten_reciprocal(n: AtenNode) -> Sequence[Value]:
     return [api.reciprocal(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:376
+# specs/elementwise.yaml:380
 def aten_tanh(n: AtenNode) -> Sequence[Value]:
     return [api.tanh(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:389
+# specs/elementwise.yaml:393
 def aten_sigmoid(n: AtenNode) -> Sequence[Value]:
     return [api.sigmoid(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:401
+# specs/elementwise.yaml:405
 def aten_erf(n: AtenNode) -> Sequence[Value]:
     return [api.erf(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:416
+# specs/elementwise.yaml:420
 def aten_relu(n: AtenNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:440
+# specs/elementwise.yaml:444
 def aten_gelu(n: AtenNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=choice(n.attr("approximate")), source=n.source)]
 
 
-# specs/elementwise.yaml:457
+# specs/elementwise.yaml:461
 def aten_alias(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:458
+# specs/elementwise.yaml:462
 def aten_clone(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:459
+# specs/elementwise.yaml:463
 def aten_detach(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:460
+# specs/elementwise.yaml:464
 def aten_lift_fresh_copy(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:461
+# specs/elementwise.yaml:465
 def aten__local_scalar_dense(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:462
+# specs/elementwise.yaml:466
 def aten_item(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:463
+# specs/elementwise.yaml:467
 def aten_contiguous(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:507
+# specs/elementwise.yaml:511
 def aten__to_copy(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=n.output_dtype, source=n.source)]
 
 
-# specs/elementwise.yaml:508
+# specs/elementwise.yaml:512
 def aten_prims_convert_element_type(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=n.output_dtype, source=n.source)]
 
 
-# specs/elementwise.yaml:509
+# specs/elementwise.yaml:513
 def aten_torch_sym_float(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=parse_dtype("f64"), source=n.source)]
 
 
-# specs/elementwise.yaml:529
+# specs/elementwise.yaml:533
 def aten_where_self(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(1), n.input(2))
     return [api.where(n.input(0), both_[0], both_[1], source=n.source)]
 
 
-# specs/elementwise.yaml:532
+# specs/elementwise.yaml:536
 def aten_torch_sym_ite(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(1), n.input(2))
     return [api.where(n.input(0), both_[0], both_[1], source=n.source)]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.node import needed, rank_of
 from anyshape.frontends.torch.node import AtenNode, Mapping
-from anyshape.frontends.torch.terms import axes_of, each_of
+from anyshape.frontends.torch.terms import axes_of, comparable, each_of
 from anyshape.graph.value import Value
 from anyshape_ops import api
 
@@ -73,45 +73,47 @@ def aten_amax(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:139
+# specs/reduction.yaml:140
 def aten_max_dim(n: AtenNode) -> Sequence[Value]:
+    whole_ = comparable(n, n.input(0))
     return [
         api.max(n.input(0), axes=(n.attr("dim"),), keepdims=n.attr("keepdim"), source=n.source),
-        api.argmax(n.input(0), axis=n.attr("dim"), keepdims=n.attr("keepdim"), source=n.source),
+        api.argmax(whole_[0], axis=n.attr("dim"), keepdims=n.attr("keepdim"), source=n.source),
     ]
 
 
-# specs/reduction.yaml:140
+# specs/reduction.yaml:142
 def aten_max(n: AtenNode) -> Sequence[Value]:
     return [api.max(n.input(0), source=n.source)]
 
 
-# specs/reduction.yaml:164
+# specs/reduction.yaml:166
 def aten_amin(n: AtenNode) -> Sequence[Value]:
     return [
         api.min(n.input(0), axes=axes_of(n, n.input(0), n.attr("dim")), keepdims=n.attr("keepdim"), source=n.source)
     ]
 
 
-# specs/reduction.yaml:165
+# specs/reduction.yaml:168
 def aten_min_dim(n: AtenNode) -> Sequence[Value]:
+    whole_ = comparable(n, n.input(0))
     return [
         api.min(n.input(0), axes=(n.attr("dim"),), keepdims=n.attr("keepdim"), source=n.source),
-        api.argmin(n.input(0), axis=n.attr("dim"), keepdims=n.attr("keepdim"), source=n.source),
+        api.argmin(whole_[0], axis=n.attr("dim"), keepdims=n.attr("keepdim"), source=n.source),
     ]
 
 
-# specs/reduction.yaml:166
+# specs/reduction.yaml:170
 def aten_min(n: AtenNode) -> Sequence[Value]:
     return [api.min(n.input(0), source=n.source)]
 
 
-# specs/reduction.yaml:279
+# specs/reduction.yaml:283
 def aten_any(n: AtenNode) -> Sequence[Value]:
     return [api.any(api.cast(n.input(0), to=parse_dtype("bool"), source=n.source), source=n.source)]
 
 
-# specs/reduction.yaml:280
+# specs/reduction.yaml:284
 def aten_any_dim(n: AtenNode) -> Sequence[Value]:
     return [
         api.any(
@@ -123,24 +125,25 @@ def aten_any_dim(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:281
+# specs/reduction.yaml:286
 def aten_any_dims(n: AtenNode) -> Sequence[Value]:
+    axes_ = (axes_of(n, n.input(0), n.attr("dim")) if (n.attr("dim") is None) or (len(n.attr("dim") or ()) > 0) else ())
     return [
         api.any(
             api.cast(n.input(0), to=parse_dtype("bool"), source=n.source),
-            axes=axes_of(n, n.input(0), n.attr("dim")),
+            axes=axes_,
             keepdims=n.attr("keepdim"),
             source=n.source,
         )
     ]
 
 
-# specs/reduction.yaml:299
+# specs/reduction.yaml:305
 def aten_all(n: AtenNode) -> Sequence[Value]:
     return [api.all(api.cast(n.input(0), to=parse_dtype("bool"), source=n.source), source=n.source)]
 
 
-# specs/reduction.yaml:300
+# specs/reduction.yaml:306
 def aten_all_dim(n: AtenNode) -> Sequence[Value]:
     return [
         api.all(
@@ -152,12 +155,13 @@ def aten_all_dim(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:324
+# specs/reduction.yaml:330
 def aten_argmax(n: AtenNode) -> Sequence[Value]:
+    whole_ = comparable(n, n.input(0))
     at_ = (
-        api.argmax(api.reshape(n.input(0), (-1,), source=n.source), source=n.source)
+        api.argmax(api.reshape(whole_[0], (-1,), source=n.source), source=n.source)
         if n.attr("dim") is None else api.argmax(
-            n.input(0), axis=n.attr("dim"), keepdims=n.attr("keepdim"), source=n.source
+            whole_[0], axis=n.attr("dim"), keepdims=n.attr("keepdim"), source=n.source
         )
     )
     return (
@@ -166,12 +170,13 @@ def aten_argmax(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/reduction.yaml:341
+# specs/reduction.yaml:348
 def aten_argmin(n: AtenNode) -> Sequence[Value]:
+    whole_ = comparable(n, n.input(0))
     at_ = (
-        api.argmin(api.reshape(n.input(0), (-1,), source=n.source), source=n.source)
+        api.argmin(api.reshape(whole_[0], (-1,), source=n.source), source=n.source)
         if n.attr("dim") is None else api.argmin(
-            n.input(0), axis=n.attr("dim"), keepdims=n.attr("keepdim"), source=n.source
+            whole_[0], axis=n.attr("dim"), keepdims=n.attr("keepdim"), source=n.source
         )
     )
     return (

@@ -66,23 +66,23 @@ def max_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*at(i, z, kept)], reduce_("max", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:128")
 
 
-# specs/reduction.yaml:150
+# specs/reduction.yaml:152
 def min_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("min", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:154")
+    eqs.define(y[*at(i, z, kept)], reduce_("min", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:156")
 
 
-# specs/reduction.yaml:176
+# specs/reduction.yaml:180
 def l1_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("sum", r, lambda *j: abs_(x[*at(i, j, axes)])), "specs/reduction.yaml:180")
+    eqs.define(y[*at(i, z, kept)], reduce_("sum", r, lambda *j: abs_(x[*at(i, j, axes)])), "specs/reduction.yaml:184")
 
 
-# specs/reduction.yaml:195
+# specs/reduction.yaml:199
 def l2_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -96,11 +96,11 @@ def l2_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"]) * cast(x[*at(i, j, axes)], eqs.dtypes["U"]),
             )
         ),
-        "specs/reduction.yaml:199",
+        "specs/reduction.yaml:203",
     )
 
 
-# specs/reduction.yaml:213
+# specs/reduction.yaml:217
 def sum_square_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -108,11 +108,11 @@ def sum_square_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*at(i, z, kept)],
         reduce_("sum", r, lambda *j: x[*at(i, j, axes)] * x[*at(i, j, axes)]),
-        "specs/reduction.yaml:217",
+        "specs/reduction.yaml:221",
     )
 
 
-# specs/reduction.yaml:232
+# specs/reduction.yaml:236
 def log_sum_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -120,47 +120,47 @@ def log_sum_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*at(i, z, kept)],
         log(reduce_("sum", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"]))),
-        "specs/reduction.yaml:236",
+        "specs/reduction.yaml:240",
     )
 
 
-# specs/reduction.yaml:250
+# specs/reduction.yaml:254
 def log_sum_exp_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes, kept = bound.o, bound.r, bound.axes, bound.kept
     x, y = eqs.tensor("x"), eqs.tensor("y")
     peak = eqs.scratch("peak", eqs.dtypes["U"], o)
     i = eqs.indices("i", o)
     eqs.define(
-        peak[*i], reduce_("max", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"])), "specs/reduction.yaml:255"
+        peak[*i], reduce_("max", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"])), "specs/reduction.yaml:259"
     )
     base = eqs.scratch("base", eqs.dtypes["U"], o)
     i = eqs.indices("i", o)
-    eqs.define(base[*i], where(lt(abs_(peak[*i]), inf), lambda: peak[*i], lambda: 0), "specs/reduction.yaml:256")
+    eqs.define(base[*i], where(lt(abs_(peak[*i]), inf), lambda: peak[*i], lambda: 0), "specs/reduction.yaml:260")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
     eqs.define(
         y[*at(i, z, kept)],
         log(reduce_("sum", r, lambda *j: exp(cast(x[*at(i, j, axes)], eqs.dtypes["U"]) - base[*i]))) + base[*i],
-        "specs/reduction.yaml:257",
+        "specs/reduction.yaml:261",
     )
 
 
-# specs/reduction.yaml:271
+# specs/reduction.yaml:275
 def any_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("any", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:276")
+    eqs.define(y[*at(i, z, kept)], reduce_("any", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:280")
 
 
-# specs/reduction.yaml:291
+# specs/reduction.yaml:297
 def all_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("all", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:296")
+    eqs.define(y[*at(i, z, kept)], reduce_("all", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:302")
 
 
-# specs/reduction.yaml:310
+# specs/reduction.yaml:316
 def argmax_kernel(eqs: Equations, bound: Bound) -> None:
     select_last_index, o, i, kept, n = bound.select_last_index, bound.o, bound.i, bound.kept, bound.n
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -169,16 +169,16 @@ def argmax_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*at((*a, *b), z, kept)],
             n - 1 - reduce_("argmax", [n], lambda k: x[*a, n - 1 - k, *b]),
-            "specs/reduction.yaml:315",
+            "specs/reduction.yaml:321",
         )
     else:
         a, b, z = eqs.indices("a", o), eqs.indices("b", i), eqs.indices("z", rules.fill(len(kept), 1))
         eqs.define(
-            y[*at((*a, *b), z, kept)], reduce_("argmax", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:316"
+            y[*at((*a, *b), z, kept)], reduce_("argmax", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:322"
         )
 
 
-# specs/reduction.yaml:327
+# specs/reduction.yaml:334
 def argmin_kernel(eqs: Equations, bound: Bound) -> None:
     select_last_index, o, i, kept, n = bound.select_last_index, bound.o, bound.i, bound.kept, bound.n
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -187,10 +187,10 @@ def argmin_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*at((*a, *b), z, kept)],
             n - 1 - reduce_("argmin", [n], lambda k: x[*a, n - 1 - k, *b]),
-            "specs/reduction.yaml:332",
+            "specs/reduction.yaml:339",
         )
     else:
         a, b, z = eqs.indices("a", o), eqs.indices("b", i), eqs.indices("z", rules.fill(len(kept), 1))
         eqs.define(
-            y[*at((*a, *b), z, kept)], reduce_("argmin", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:333"
+            y[*at((*a, *b), z, kept)], reduce_("argmin", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:340"
         )

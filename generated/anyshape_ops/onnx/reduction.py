@@ -90,12 +90,12 @@ def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:161
+# specs/reduction.yaml:163
 def reduce_min_1(n: OnnxNode) -> Sequence[Value]:
     return [api.min(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:162
+# specs/reduction.yaml:164
 def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.min(
@@ -108,12 +108,12 @@ def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:184
+# specs/reduction.yaml:188
 def reduce_l1_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l1(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:185
+# specs/reduction.yaml:189
 def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l1(
@@ -126,12 +126,12 @@ def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:203
+# specs/reduction.yaml:207
 def reduce_l2_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l2(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:204
+# specs/reduction.yaml:208
 def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l2(
@@ -144,12 +144,12 @@ def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:221
+# specs/reduction.yaml:225
 def reduce_sum_square_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sum_square(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:222
+# specs/reduction.yaml:226
 def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.sum_square(
@@ -162,12 +162,12 @@ def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:240
+# specs/reduction.yaml:244
 def reduce_log_sum_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:241
+# specs/reduction.yaml:245
 def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum(
@@ -180,12 +180,12 @@ def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:261
+# specs/reduction.yaml:265
 def reduce_log_sum_exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum_exp(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:262
+# specs/reduction.yaml:266
 def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum_exp(
@@ -198,7 +198,7 @@ def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:321
+# specs/reduction.yaml:327
 def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmax(
@@ -211,7 +211,7 @@ def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:338
+# specs/reduction.yaml:345
 def arg_min_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmin(

@@ -149,7 +149,7 @@ DYN_MAX = OpDef(
     source="specs/reduction.yaml:124",
 )
 
-# specs/reduction.yaml:150
+# specs/reduction.yaml:152
 STATIC_MIN = OpDef(
     name="min",
     variant="static",
@@ -167,7 +167,7 @@ STATIC_MIN = OpDef(
         "The smallest element over some axes, by default over all; NaN if one of them is, and the highest "
         "value there is of none."
     ),
-    source="specs/reduction.yaml:150",
+    source="specs/reduction.yaml:152",
 )
 DYN_MIN = OpDef(
     name="min",
@@ -186,10 +186,10 @@ DYN_MIN = OpDef(
         "The smallest element over some axes, by default over all; NaN if one of them is, and the highest "
         "value there is of none."
     ),
-    source="specs/reduction.yaml:150",
+    source="specs/reduction.yaml:152",
 )
 
-# specs/reduction.yaml:176
+# specs/reduction.yaml:180
 STATIC_L1 = OpDef(
     name="l1",
     variant="static",
@@ -204,7 +204,7 @@ STATIC_L1 = OpDef(
     relation=relations.l1_relation,
     kernel=kernels.l1_kernel,
     summary="The sum of magnitudes over some axes, by default over all.",
-    source="specs/reduction.yaml:176",
+    source="specs/reduction.yaml:180",
 )
 DYN_L1 = OpDef(
     name="l1",
@@ -220,10 +220,10 @@ DYN_L1 = OpDef(
     relation=relations.l1_relation,
     kernel=kernels.l1_kernel,
     summary="The sum of magnitudes over some axes, by default over all.",
-    source="specs/reduction.yaml:176",
+    source="specs/reduction.yaml:180",
 )
 
-# specs/reduction.yaml:195
+# specs/reduction.yaml:199
 STATIC_L2 = OpDef(
     name="l2",
     variant="static",
@@ -239,7 +239,7 @@ STATIC_L2 = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.l2_kernel,
     summary="The square root of the sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:195",
+    source="specs/reduction.yaml:199",
 )
 DYN_L2 = OpDef(
     name="l2",
@@ -256,10 +256,10 @@ DYN_L2 = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.l2_kernel,
     summary="The square root of the sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:195",
+    source="specs/reduction.yaml:199",
 )
 
-# specs/reduction.yaml:213
+# specs/reduction.yaml:217
 STATIC_SUM_SQUARE = OpDef(
     name="sum_square",
     variant="static",
@@ -274,7 +274,7 @@ STATIC_SUM_SQUARE = OpDef(
     relation=relations.sum_square_relation,
     kernel=kernels.sum_square_kernel,
     summary="The sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:213",
+    source="specs/reduction.yaml:217",
 )
 DYN_SUM_SQUARE = OpDef(
     name="sum_square",
@@ -290,10 +290,10 @@ DYN_SUM_SQUARE = OpDef(
     relation=relations.sum_square_relation,
     kernel=kernels.sum_square_kernel,
     summary="The sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:213",
+    source="specs/reduction.yaml:217",
 )
 
-# specs/reduction.yaml:232
+# specs/reduction.yaml:236
 STATIC_LOG_SUM = OpDef(
     name="log_sum",
     variant="static",
@@ -309,7 +309,7 @@ STATIC_LOG_SUM = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_kernel,
     summary="The logarithm of the sum over some axes, by default over all.",
-    source="specs/reduction.yaml:232",
+    source="specs/reduction.yaml:236",
 )
 DYN_LOG_SUM = OpDef(
     name="log_sum",
@@ -326,10 +326,10 @@ DYN_LOG_SUM = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_kernel,
     summary="The logarithm of the sum over some axes, by default over all.",
-    source="specs/reduction.yaml:232",
+    source="specs/reduction.yaml:236",
 )
 
-# specs/reduction.yaml:250
+# specs/reduction.yaml:254
 STATIC_LOG_SUM_EXP = OpDef(
     name="log_sum_exp",
     variant="static",
@@ -345,7 +345,7 @@ STATIC_LOG_SUM_EXP = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_exp_kernel,
     summary="The logarithm of the sum of exponentials over some axes, by default over all.",
-    source="specs/reduction.yaml:250",
+    source="specs/reduction.yaml:254",
 )
 DYN_LOG_SUM_EXP = OpDef(
     name="log_sum_exp",
@@ -362,10 +362,10 @@ DYN_LOG_SUM_EXP = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_exp_kernel,
     summary="The logarithm of the sum of exponentials over some axes, by default over all.",
-    source="specs/reduction.yaml:250",
+    source="specs/reduction.yaml:254",
 )
 
-# specs/reduction.yaml:271
+# specs/reduction.yaml:275
 STATIC_ANY = OpDef(
     name="any",
     variant="static",
@@ -380,7 +380,7 @@ STATIC_ANY = OpDef(
     relation=relations.any_relation,
     kernel=kernels.any_kernel,
     summary="Whether at least one element over some axes is true, by default over all.",
-    source="specs/reduction.yaml:271",
+    source="specs/reduction.yaml:275",
 )
 DYN_ANY = OpDef(
     name="any",
@@ -396,10 +396,10 @@ DYN_ANY = OpDef(
     relation=relations.any_relation,
     kernel=kernels.any_kernel,
     summary="Whether at least one element over some axes is true, by default over all.",
-    source="specs/reduction.yaml:271",
+    source="specs/reduction.yaml:275",
 )
 
-# specs/reduction.yaml:291
+# specs/reduction.yaml:297
 STATIC_ALL = OpDef(
     name="all",
     variant="static",
@@ -414,7 +414,7 @@ STATIC_ALL = OpDef(
     relation=relations.all_relation,
     kernel=kernels.all_kernel,
     summary="Whether all elements over some axes are true, by default over all.",
-    source="specs/reduction.yaml:291",
+    source="specs/reduction.yaml:297",
 )
 DYN_ALL = OpDef(
     name="all",
@@ -430,10 +430,10 @@ DYN_ALL = OpDef(
     relation=relations.all_relation,
     kernel=kernels.all_kernel,
     summary="Whether all elements over some axes are true, by default over all.",
-    source="specs/reduction.yaml:291",
+    source="specs/reduction.yaml:297",
 )
 
-# specs/reduction.yaml:310
+# specs/reduction.yaml:316
 # argmax: no dyn variant, it has no parameters that are operands
 ARGMAX = OpDef(
     name="argmax",
@@ -452,10 +452,10 @@ ARGMAX = OpDef(
         "Where the largest element along an axis stands, the first or the last of equal ones; NaN counts as "
         "the largest."
     ),
-    source="specs/reduction.yaml:310",
+    source="specs/reduction.yaml:316",
 )
 
-# specs/reduction.yaml:327
+# specs/reduction.yaml:334
 # argmin: no dyn variant, it has no parameters that are operands
 ARGMIN = OpDef(
     name="argmin",
@@ -474,5 +474,5 @@ ARGMIN = OpDef(
         "Where the smallest element along an axis stands, the first or the last of equal ones; NaN counts as "
         "the smallest."
     ),
-    source="specs/reduction.yaml:327",
+    source="specs/reduction.yaml:334",
 )

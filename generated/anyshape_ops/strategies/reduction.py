@@ -242,30 +242,30 @@ MAX = Property(
     max_case,
     max_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:142"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:144"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:143",
+            "specs/reduction.yaml:145",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:144"),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:145"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:146"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:147"),
         Example(
             {"x": Given(value=((1.0, -2.0), (nan, -1.0)))},
             {"axes": (0,)},
             {"y": Given(value=(nan, -1.0))},
             None,
-            "specs/reduction.yaml:146",
+            "specs/reduction.yaml:148",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=-inf)}, None, "specs/reduction.yaml:147"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=-inf)}, None, "specs/reduction.yaml:149"),
         Example(
             {"x": Given(value=(200, 100), dtype="u8")},
             {},
             {"y": Given(value=200, dtype="u8")},
             None,
-            "specs/reduction.yaml:148",
+            "specs/reduction.yaml:150",
         ),
     ),
     "specs/reduction.yaml:124",
@@ -273,7 +273,7 @@ MAX = Property(
 )
 
 
-# specs/reduction.yaml:150
+# specs/reduction.yaml:152
 def min_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -286,7 +286,7 @@ def min_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:157
+# specs/reduction.yaml:159
 def min_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.min(
         x,
@@ -301,38 +301,38 @@ MIN = Property(
     min_case,
     min_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:168"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:172"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:169",
+            "specs/reduction.yaml:173",
         ),
-        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:170"),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:171"),
+        Example({"x": Given((0, 3))}, {"axes": (0,)}, {"y": Given((3,))}, None, "specs/reduction.yaml:174"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:175"),
         Example(
             {"x": Given(value=((1.0, -2.0), (nan, -1.0)))},
             {"axes": (0,)},
             {"y": Given(value=(nan, -2.0))},
             None,
-            "specs/reduction.yaml:172",
+            "specs/reduction.yaml:176",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=inf)}, None, "specs/reduction.yaml:173"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=inf)}, None, "specs/reduction.yaml:177"),
         Example(
             {"x": Given(value=(200, 100), dtype="u8")},
             {},
             {"y": Given(value=100, dtype="u8")},
             None,
-            "specs/reduction.yaml:174",
+            "specs/reduction.yaml:178",
         ),
     ),
-    "specs/reduction.yaml:150",
-    reference_source="specs/reduction.yaml:157",
+    "specs/reduction.yaml:152",
+    reference_source="specs/reduction.yaml:159",
 )
 
 
-# specs/reduction.yaml:176
+# specs/reduction.yaml:180
 def l1_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -345,7 +345,7 @@ def l1_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:181
+# specs/reduction.yaml:185
 def l1_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.abs(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -355,40 +355,40 @@ L1 = Property(
     l1_case,
     l1_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:187"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:188"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:191"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:192"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:189",
+            "specs/reduction.yaml:193",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:190"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:194"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:191"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:195"
         ),
         Example(
             {"x": Given(value=((1, -2), (3, 4)))},
             {"axes": (-1,)},
             {"y": Given(value=(3, 7))},
             None,
-            "specs/reduction.yaml:192",
+            "specs/reduction.yaml:196",
         ),
         Example(
             {"x": Given(value=(-100, 100), dtype="i8")},
             {},
             {"y": Given(value=-56, dtype="i8")},
             None,
-            "specs/reduction.yaml:193",
+            "specs/reduction.yaml:197",
         ),
     ),
-    "specs/reduction.yaml:176",
-    reference_source="specs/reduction.yaml:181",
+    "specs/reduction.yaml:180",
+    reference_source="specs/reduction.yaml:185",
 )
 
 
-# specs/reduction.yaml:195
+# specs/reduction.yaml:199
 def l2_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -401,7 +401,7 @@ def l2_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:200
+# specs/reduction.yaml:204
 def l2_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sqrt(np.sum(np.square(x), tuple(axes), keepdims=keepdims))
 
@@ -411,33 +411,33 @@ L2 = Property(
     l2_case,
     l2_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:206"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:207"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:210"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:211"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:208",
+            "specs/reduction.yaml:212",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:209"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:213"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:210"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:214"
         ),
         Example(
             {"x": Given(value=((3, -4), (0, 0)))},
             {"axes": (-1,), "keepdims": True},
             {"y": Given(value=((5,), (0,)))},
             None,
-            "specs/reduction.yaml:211",
+            "specs/reduction.yaml:215",
         ),
     ),
-    "specs/reduction.yaml:195",
-    reference_source="specs/reduction.yaml:200",
+    "specs/reduction.yaml:199",
+    reference_source="specs/reduction.yaml:204",
 )
 
 
-# specs/reduction.yaml:213
+# specs/reduction.yaml:217
 def sum_square_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -450,7 +450,7 @@ def sum_square_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:218
+# specs/reduction.yaml:222
 def sum_square_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.sum(np.square(x), tuple(axes), keepdims=keepdims, dtype=x.dtype)
 
@@ -460,40 +460,40 @@ SUM_SQUARE = Property(
     sum_square_case,
     sum_square_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:224"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:225"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:228"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:229"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:226",
+            "specs/reduction.yaml:230",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:227"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:231"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:228"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:232"
         ),
         Example(
             {"x": Given(value=((1, -2), (3, 4)))},
             {"axes": (-1,)},
             {"y": Given(value=(5, 25))},
             None,
-            "specs/reduction.yaml:229",
+            "specs/reduction.yaml:233",
         ),
         Example(
             {"x": Given(value=(16, 1), dtype="i8")},
             {},
             {"y": Given(value=1, dtype="i8")},
             None,
-            "specs/reduction.yaml:230",
+            "specs/reduction.yaml:234",
         ),
     ),
-    "specs/reduction.yaml:213",
-    reference_source="specs/reduction.yaml:218",
+    "specs/reduction.yaml:217",
+    reference_source="specs/reduction.yaml:222",
 )
 
 
-# specs/reduction.yaml:232
+# specs/reduction.yaml:236
 def log_sum_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -506,7 +506,7 @@ def log_sum_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:237
+# specs/reduction.yaml:241
 def log_sum_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.log(np.sum(x, tuple(axes), keepdims=keepdims))
 
@@ -516,33 +516,33 @@ LOG_SUM = Property(
     log_sum_case,
     log_sum_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:243"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:244"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:247"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:248"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:245",
+            "specs/reduction.yaml:249",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:246"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:250"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:247"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:251"
         ),
         Example(
             {"x": Given(value=((1, 2), (0, 0)))},
             {"axes": (-1,)},
             {"y": Given(value=(1.0986123, -inf))},
             None,
-            "specs/reduction.yaml:248",
+            "specs/reduction.yaml:252",
         ),
     ),
-    "specs/reduction.yaml:232",
-    reference_source="specs/reduction.yaml:237",
+    "specs/reduction.yaml:236",
+    reference_source="specs/reduction.yaml:241",
 )
 
 
-# specs/reduction.yaml:250
+# specs/reduction.yaml:254
 def log_sum_exp_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -555,7 +555,7 @@ def log_sum_exp_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:258
+# specs/reduction.yaml:262
 def log_sum_exp_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.logaddexp.reduce(x, tuple(axes), keepdims=keepdims, initial=-np.inf)
 
@@ -565,33 +565,33 @@ LOG_SUM_EXP = Property(
     log_sum_exp_case,
     log_sum_exp_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:264"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:265"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:268"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:269"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:266",
+            "specs/reduction.yaml:270",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:267"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:271"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:268"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:272"
         ),
         Example(
             {"x": Given(value=((0, 1), (1000, 1000), (-inf, -inf)))},
             {"axes": (-1,)},
             {"y": Given(value=(1.3132617, 1000.6931, -inf))},
             None,
-            "specs/reduction.yaml:269",
+            "specs/reduction.yaml:273",
         ),
     ),
-    "specs/reduction.yaml:250",
-    reference_source="specs/reduction.yaml:258",
+    "specs/reduction.yaml:254",
+    reference_source="specs/reduction.yaml:262",
 )
 
 
-# specs/reduction.yaml:271
+# specs/reduction.yaml:275
 def any_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -604,7 +604,7 @@ def any_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:277
+# specs/reduction.yaml:281
 def any_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.any(x, tuple(axes), keepdims=keepdims)
 
@@ -614,34 +614,34 @@ ANY = Property(
     any_case,
     any_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:283"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:284"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:289"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:290"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:285",
+            "specs/reduction.yaml:291",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:286"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:292"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:287"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:293"
         ),
         Example(
             {"x": Given(value=((False, True), (False, False)))},
             {"axes": (-1,)},
             {"y": Given(value=(True, False))},
             None,
-            "specs/reduction.yaml:288",
+            "specs/reduction.yaml:294",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=False)}, None, "specs/reduction.yaml:289"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=False)}, None, "specs/reduction.yaml:295"),
     ),
-    "specs/reduction.yaml:271",
-    reference_source="specs/reduction.yaml:277",
+    "specs/reduction.yaml:275",
+    reference_source="specs/reduction.yaml:281",
 )
 
 
-# specs/reduction.yaml:291
+# specs/reduction.yaml:297
 def all_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -654,7 +654,7 @@ def all_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:297
+# specs/reduction.yaml:303
 def all_reference(x: Any, axes: Any, keepdims: Any, empty_is_all: Any) -> Any:
     return np.all(x, tuple(axes), keepdims=keepdims)
 
@@ -664,34 +664,34 @@ ALL = Property(
     all_case,
     all_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:302"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:303"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given(())}, None, "specs/reduction.yaml:308"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, -1)}, {"y": Given((3,))}, None, "specs/reduction.yaml:309"),
         Example(
             {"x": Given((2, 3, 4))},
             {"axes": (1,), "keepdims": True},
             {"y": Given((2, 1, 4))},
             None,
-            "specs/reduction.yaml:304",
+            "specs/reduction.yaml:310",
         ),
-        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:305"),
+        Example({"x": Given((2, 3))}, {"axes": ()}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:311"),
         Example(
-            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:306"
+            {"x": Given((2, 3))}, {"axes": (), "empty_is_all": True}, {"y": Given(())}, None, "specs/reduction.yaml:312"
         ),
         Example(
             {"x": Given(value=((True, True), (True, False)))},
             {"axes": (-1,)},
             {"y": Given(value=(True, False))},
             None,
-            "specs/reduction.yaml:307",
+            "specs/reduction.yaml:313",
         ),
-        Example({"x": Given(value=())}, {}, {"y": Given(value=True)}, None, "specs/reduction.yaml:308"),
+        Example({"x": Given(value=())}, {}, {"y": Given(value=True)}, None, "specs/reduction.yaml:314"),
     ),
-    "specs/reduction.yaml:291",
-    reference_source="specs/reduction.yaml:297",
+    "specs/reduction.yaml:297",
+    reference_source="specs/reduction.yaml:303",
 )
 
 
-# specs/reduction.yaml:310
+# specs/reduction.yaml:316
 def argmax_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
@@ -705,7 +705,7 @@ def argmax_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:318
+# specs/reduction.yaml:324
 def argmax_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -736,13 +736,13 @@ ARGMAX = Property(
         Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:44"),
         Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:45"),
     ),
-    "specs/reduction.yaml:310",
+    "specs/reduction.yaml:316",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:35"),),
-    reference_source="specs/reduction.yaml:318",
+    reference_source="specs/reduction.yaml:324",
 )
 
 
-# specs/reduction.yaml:327
+# specs/reduction.yaml:334
 def argmin_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
@@ -756,7 +756,7 @@ def argmin_case(d: Draw) -> Case:
     )
 
 
-# specs/reduction.yaml:335
+# specs/reduction.yaml:342
 def argmin_reference(x: Any, axis: Any, keepdims: Any, select_last_index: Any) -> Any:
     return np.expand_dims(
         np.zeros(np.delete(x.shape, axis))
@@ -787,7 +787,7 @@ ARGMIN = Property(
         Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 3))}, None, "specs/reduction.yaml:44"),
         Example({"x": Given(value=(2, 2))}, {}, {"y": Given(value=0)}, None, "specs/reduction.yaml:45"),
     ),
-    "specs/reduction.yaml:327",
+    "specs/reduction.yaml:334",
     asserts=(Refusal(r"no element stands first along axis .*, whose size is 0", "specs/reduction.yaml:35"),),
-    reference_source="specs/reduction.yaml:335",
+    reference_source="specs/reduction.yaml:342",
 )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anyshape import ops
-from anyshape.dims import Size, ne
+from anyshape.dims import Size, eq, ne
 from anyshape.dtypes import BOOL, F32, F64, I64, U8, DType
 from anyshape.frontends.torch.dtypes import dtype_of_torch, torch_of_dtype
 from anyshape.frontends.torch.indexing import diagonal, indexed, masked_scatter, put_along, put_at, put_slice
@@ -168,16 +168,16 @@ def part_of(n: AtenNode, src: Value, index: Value) -> Value:
     return ops.slice(src, starts, ops.shape_of(index, source=n.source), source=n.source)
 
 
-def comparable(n: AtenNode, x: Any, y: Any) -> list[Any]:
+def comparable(n: AtenNode, *operands: Any) -> list[Any]:
     """Operands of an order, promoted; truths are 0 and 1."""
-    return [ops.cast(v, to=U8) if v.type.dtype.is_bool else v for v in promoted(n, x, y)]
+    return [v if v is None or not v.type.dtype.is_bool else ops.cast(v, to=U8) for v in promoted(n, *operands)]
 
 
-def scaled(n: AtenNode, y: Any, factor: Any) -> Any:
-    """A tensor, or a number, times a number; a number stays one."""
+def scaled(n: AtenNode, y: Value, factor: Any) -> Value:
+    """A tensor times a number, in the dtype of the tensor."""
     if isinstance(factor, int) and factor == 1:
         return y
-    return ops.mul(*promoted(n, y, factor), source=n.source) if isinstance(y, Value) else y * factor
+    return ops.mul(y, _as_dtype(factor, y.type.dtype), source=n.source)
 
 
 def numbered(n: AtenNode, start: Any, end: Any, step: Any) -> Value:
@@ -224,11 +224,7 @@ def attended(n: AtenNode, q: Value, k: Value, v: Value, mask: Value | None) -> V
         n.refuse("attention with dropout; call model.eval()")
     if n.attr("is_causal"):
         mask = _lower_triangle(n, q.shape[-2], k.shape[-2])
-        causal = (
-            q.shape[-2] is k.shape[-2] or q.shape[-2] == k.shape[-2]
-            if isinstance(q.shape[-2], int)
-            else q.shape[-2] is k.shape[-2]
-        )
+        causal = eq(q.shape[-2], k.shape[-2]) is True
         mask = None if causal else mask
     else:
         causal = False
