@@ -24,7 +24,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-targets fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch torch-page test-targets fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -74,6 +74,18 @@ suite: check lint
 test-long: $(STAMP) lint  ## the same with nothing sampled, in an hour and a half: docs/testing.md (CHUNK=3: other draws; OP=name: 1000 calls a law)
 	$(BIN)/python -m tests.long_run --jobs $(JOBS) --chunk $(or $(CHUNK),0) $(if $(ONLY),--only $(ONLY))
 endif
+
+test-torch: $(TORCH_VENV)/.anyshape-torch  ## the tests of the PyTorch frontend, in an environment of their own with a CPU build of torch; five minutes
+	$(TORCH_VENV)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/pytorch
+
+torch-page: $(TORCH_VENV)/.anyshape-torch  ## the table of operators of docs/torch.md anew
+	$(TORCH_VENV)/bin/python -m anyshape.frontends.torch.core_aten docs/torch.md
+
+$(TORCH_VENV)/.anyshape-torch: pyproject.toml generator/pyproject.toml testing/pyproject.toml
+	$(PYTHON) -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test]' --editable generator --editable testing
+	@touch $@
 
 fuzz: $(STAMP)  ## draw models, values, saved files, calls and command lines at random, seeds kept (MINUTES=5, ONLY=importer,calls)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5) $(if $(ONLY),--only $(ONLY))

@@ -32,7 +32,7 @@ from anyshape_gen.kinds import PARAM_KINDS, Kinds, kind_of
 from anyshape_gen.library import dependence, read_library
 from anyshape_gen.load import load_file
 from anyshape_gen.memo import Memo
-from anyshape_gen.model import OnnxRefusal, OpSpec, Run, SpecFile
+from anyshape_gen.model import OnnxMapping, OnnxRefusal, OpSpec, Run, SpecFile
 from anyshape_gen.needs import operand_needs
 from anyshape_gen.nodes import Assert, Assign, Born, Call, Function, If, Index, Name, Node, Statement
 from anyshape_gen.outputs import output_shape
@@ -76,13 +76,19 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
         for op in file.ops
     ]
     of_files = tuple((file.path, mapping) for file in files for mapping in file.onnx)
+    aten = tuple((file.path, mapping) for file in files for mapping in file.aten)
     refused = tuple(refusal for file in files for refusal in file.refused)
-    analysis = Analysis(tuple(op for op in ops if op is not None), of_files, refused)
-    _check_mapped(files, findings)
-    _check_refused(files, findings)
+    refused_aten = tuple(refusal for file in files for refusal in file.refused_aten)
+    analysis = Analysis(tuple(op for op in ops if op is not None), of_files, refused, aten, refused_aten)
+    onnx_mappings = [m for file in files for m in file.all_onnx]
+    aten_mappings = [m for file in files for m in file.all_aten]
+    findings.distinct("the mapping of", ((f"{m.op} {m.since}", m.span) for m in onnx_mappings))
+    findings.distinct("the mapping of", ((m.op, m.span) for m in aten_mappings))
+    _check_refused(onnx_mappings, refused, findings)
+    _check_refused(aten_mappings, refused_aten, findings)
     for file in files:
         check_terms(file.terms, known, findings)
-    for _, mapping in of_files:
+    for _, mapping in (*of_files, *aten):
         check_file_mapping(mapping, known, findings)
     if len(analysis.ops) == len(ops):  # otherwise a call may be of an op that could not be read
         check_compositions(analysis.ops, findings)
@@ -121,7 +127,7 @@ def _analysed(
 
 def _named(op: OpSpec) -> frozenset[str]:
     """Collects names in an op's rewrites and mappings that may be names of ops."""
-    nodes = walk_all([*op.rewrites, *op.onnx])
+    nodes = walk_all([*op.rewrites, *op.onnx, *op.aten])
     return frozenset(n.func if isinstance(n, Call) else n.id for n in nodes if isinstance(n, (Call, Name)))
 
 
@@ -134,17 +140,11 @@ def _check_unique(files: list[SpecFile], findings: Findings) -> None:
                 findings.add(op.span, f"op '{op.name}' is also defined at {other.span}")
 
 
-def _check_mapped(files: list[SpecFile], findings: Findings) -> None:
-    """Checks that an ONNX operator has one entry for each opset."""
-    mappings = [m for file in files for m in (*file.onnx, *(m for op in file.ops for m in op.onnx))]
-    findings.distinct("the mapping of", ((f"{m.op} {m.since}", m.span) for m in mappings))
-
-
-def _check_refused(files: list[SpecFile], findings: Findings) -> None:
-    """Checks that a refused ONNX operator has no mapping, and only one refusal."""
-    mapped = {m.op: m for file in files for m in (*file.onnx, *(m for op in file.ops for m in op.onnx))}
+def _check_refused(mappings: Iterable[OnnxMapping], refused: Iterable[OnnxRefusal], findings: Findings) -> None:
+    """Checks that a refused operator has no mapping, and only one refusal."""
+    mapped = {m.op: m for m in mappings}
     first: dict[str, OnnxRefusal] = {}
-    for refusal in (refusal for file in files for refusal in file.refused):
+    for refusal in refused:
         if refusal.op in mapped:
             findings.add(refusal.span, f"'{refusal.op}' is not refused: it has a mapping at {mapped[refusal.op].span}")
         other = first.setdefault(refusal.op, refusal)

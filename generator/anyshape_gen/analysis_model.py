@@ -275,12 +275,14 @@ class OpAnalysis:
 
 @dataclass(frozen=True)
 class Analysis:
-    """All analysed ops; `onnx` are mappings of files, which belong to no op, each with the file's path; `refused` are ONNX operators
-    without a mapping."""
+    """All analysed ops; `onnx` and `aten` are mappings of files, which belong to no op, each with the file's path; `refused` and
+    `refused_aten` are operators without a mapping."""
 
     ops: tuple[OpAnalysis, ...]
     onnx: tuple[tuple[str, OnnxMapping], ...] = ()
     refused: tuple[OnnxRefusal, ...] = ()
+    aten: tuple[tuple[str, OnnxMapping], ...] = ()
+    refused_aten: tuple[OnnxRefusal, ...] = ()
 
     def op(self, name: str) -> OpAnalysis:
         return next(a for a in self.ops if a.spec.name == name)

@@ -15,7 +15,7 @@ from anyshape_gen.source import Findings
 
 
 def check_identifiers(spec: OpSpec, findings: Findings) -> None:
-    """Checks the names of the op, of its operands and parameters, and of the ONNX operators that it maps."""
+    """Checks the names of the op, of its operands and parameters, and of the operators that it maps."""
     for what, name, node in _names(spec):
         if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
             findings.add(node.span, f"'{name}' cannot be the name of {what}: use letters, digits and _")
@@ -40,6 +40,9 @@ def _names(spec: OpSpec) -> Iterator[tuple[str, str, Node]]:
         yield "a parameter", param.name, param
     for operand in spec.outputs:
         yield "an output", operand.name, operand
+    for mapping in spec.aten:
+        for word in mapping.op.replace("::", ".").split("."):  # `add.Tensor`, `prims::convert_element_type`
+            yield "an ATen operator", word.lstrip("_"), mapping
     for mapping in spec.onnx:
         domain, _, operator = mapping.op.rpartition(":")  # `com.example:Name`
         for word in [*(domain.split(".") if domain else ()), operator]:

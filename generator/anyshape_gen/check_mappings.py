@@ -24,7 +24,7 @@ def check_mappings(spec: OpSpec, ops: set[str], names: NameChecker, findings: Fi
     """Checks all entries of an op but the rule and the kernel."""
     for rewrite in spec.rewrites:
         _rewrite(spec, rewrite, ops, names, findings)
-    for mapping in spec.onnx:
+    for mapping in (*spec.onnx, *spec.aten):
         check_mapping(spec, mapping, ops, findings)
     _reference(spec, findings)
     _view(spec, findings)

@@ -16,6 +16,14 @@ from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import walk, walk_all
 
+SEVERAL = ("promoted", "comparable", "lstm_layers", "gru_layers", "rnn_layers")
+"""Functions of ATen mappings that give a list of values"""
+ATEN_FUNCTIONS = (
+    *SEVERAL, "floating", "scaled", "expanded", "border", "last_axes", "each_of", "twice", "ones_of", "axes_of", "axes_but",
+    "along_channels", "size_along", "not_empty", "part_of", "numbered", "indexed", "put_at", "masked_scatter", "put_along", "put_slice",
+    "diagonal", "average_of_parts", "attended",
+)  # fmt: skip
+"""Functions of terms of ATen mappings alone"""
 ONNX_FUNCTIONS = ("len", "rank", "shape", "range", "dtype_of", "is_int", "is_float", "is_bool", "scalar", "vector",
                   "fold", "accumulate", "each", "positions", "min", "max", "einsum", "aligned", "strings", *LIST_FUNCTIONS)  # fmt: skip
 EVERYWHERE = {"outputs", *CONSTANTS, *DTYPES, *OTHER_DTYPES}
@@ -30,9 +38,9 @@ def check_terms(functions: Sequence[TermFunction], ops: set[str], findings: Find
             findings.add(
                 function.span, f"the function '{function.name}' is also defined at {above[function.name].span}"
             )
-        if function.name in ops or function.name in ONNX_FUNCTIONS:
+        if function.name in ops or function.name in (*ONNX_FUNCTIONS, *ATEN_FUNCTIONS):
             findings.add(function.span, f"'{function.name}' is already the name of an op or a function of terms")
-        checker = _Checker(ops, above, findings)
+        checker = _Checker(ops, above, findings, more=ATEN_FUNCTIONS)
         if checker.body(function.body, set(function.args)) is not None:
             findings.add(function.span, f"'{function.name}' must end in a `return` on every path")
         checker.unread(function.body)
@@ -49,17 +57,17 @@ def check_file_mapping(mapping: OnnxMapping, ops: set[str], findings: Findings) 
         return
     if mapping.term is None:
         findings.add(
-            mapping.span, "ONNX operators of a file are terms: `x -> f(x)`; of one op they stand in that op's `onnx:`"
+            mapping.span, "operators of a file are terms: `x -> f(x)`; of one op they stand in that op's own mappings"
         )
         return
-    _Checker(ops, {f.name: f for f in mapping.functions}, findings, mapping.known).mapping(mapping, mapping.term)
+    _checker(mapping, ops, findings).mapping(mapping, mapping.term)
 
 
 def check_mapping(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: Findings) -> None:
     """Checks a mapping of an op."""
     if mapping.removed:
         return
-    checker = _Checker(ops, {f.name: f for f in mapping.functions}, findings, mapping.known)
+    checker = _checker(mapping, ops, findings)
     bound = checker.mapping(mapping, mapping.term)
     if mapping.term is not None:
         return
@@ -79,6 +87,11 @@ def check_mapping(spec: OpSpec, mapping: OnnxMapping, ops: set[str], findings: F
         findings.add(mapping.span, f"the mapping does not give {' and '.join(missing)}")
 
 
+def _checker(mapping: OnnxMapping, ops: set[str], findings: Findings) -> _Checker:
+    functions = {f.name: f for f in mapping.functions}
+    return _Checker(ops, functions, findings, mapping.known, more=() if mapping.since else ATEN_FUNCTIONS)
+
+
 @dataclass(frozen=True)
 class _Checker:
     ops: set[str]
@@ -86,6 +99,8 @@ class _Checker:
     findings: Findings
     meant: Sequence[str] = ()
     """Names that are suggested for an unknown one"""
+    more: Sequence[str] = ()
+    """Functions beside those of ONNX mappings"""
 
     def mapping(self, mapping: OnnxMapping, term: Expr | None) -> set[str]:
         """Checks the arguments, the body and the term; returns the names that are bound after the body."""
@@ -175,7 +190,7 @@ class _Checker:
                 continue
             function = self.functions.get(call.func)
             if function is None:
-                known = {*ops, *ONNX_FUNCTIONS, *self.functions}
+                known = {*ops, *ONNX_FUNCTIONS, *self.more, *self.functions}
                 if call.func not in known:
                     self.findings.unknown(call.span, "op" if ops else "function", call.func, {*known, *self.meant})
                 continue

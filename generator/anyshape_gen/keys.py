@@ -23,10 +23,16 @@ FILE_KEYS = (
     Key("families", "Entries that ops take over with `family:`; an op's own entries win.", "families"),
     Key("ops", "The operators of this file, by name.", "ops"),
     Key("onnx", 'ONNX operators that are terms of several ops, or of lists: `{Op: {since: "x -> term"}}`.', "onnx"),
-    Key("terms", "Functions that the ONNX mappings of the file share: `def f(x): return term`.", "code"),
+    Key("aten", 'ATen operators that are terms of several ops: `{op.overload: "x -> term"}`.', "aten"),
+    Key("terms", "Functions that the ONNX and ATen mappings of the file share: `def f(x): return term`.", "code"),
     Key(
         "refused",
         "ONNX operators that have no mapping, each with the reason, which models are told: `{Op: reason}`.",
+        "names",
+    ),
+    Key(
+        "refused_aten",
+        "ATen operators that have no mapping, each with the reason, which models are told: `{op.overload: reason}`.",
         "names",
     ),
 )
@@ -70,6 +76,7 @@ OP_KEYS = (
     Key("rewrites", "`pattern [as y] >> term [if condition]`.", "texts"),
     Key("reference", "The independent oracle, an expression over np, scipy, inputs and params.", "code"),
     Key("onnx", '`{Op: {since: "x, p=attr"}}`.', "onnx"),
+    Key("aten", '`{op.overload: "x, p=attr"}`.', "aten"),
     Key("examples", "Inputs and params with the outputs or the error they give.", "examples"),
     Key("weak", "Laws that say too little of this op, each with the reason: `{7b: reason}`.", "weak"),
 )

@@ -55,7 +55,7 @@ from anyshape_gen.traverse import reachable
 from anyshape_gen.yaml_source import YMap, YNode, YScalar, YSeq, read_yaml
 
 T = TypeVar("T")
-MERGED = ("inputs", "params", "outputs", "dtypes", "onnx")
+MERGED = ("inputs", "params", "outputs", "dtypes", "onnx", "aten")
 """Entries that both an op and its family may have; the op's keys replace those of the family one by one"""
 
 
@@ -111,13 +111,15 @@ def load_file(path: str, content: str, findings: Findings, library: Mapping[str,
             if key.text.value not in used:
                 findings.add(key.span, f"no op of this file is of the family '{key.text.value}'")
     mappings = tuple(loader.mappings(root.get("onnx"), ()))
+    aten = tuple(loader.aten(root.get("aten"), ()))
+    refused, refused_aten = (tuple(loader.refusals(root.get(key))) for key in ("refused", "refused_aten"))
+    file = SpecFile(path, tuple(ops), mappings, terms, refused, aten, refused_aten)
     if len(ops) == len(read_ops):
-        called = {f.name for m in (*mappings, *(m for op in ops for m in op.onnx)) for f in m.functions}
+        called = {f.name for m in (*file.all_onnx, *file.all_aten) for f in m.functions}
         for name, term in loader.terms.items():
             if name not in called:
                 findings.add(term.span, f"the function '{name}' is never called")
-    refused = tuple(loader.refusals(root.get("refused")))
-    return SpecFile(path, tuple(ops), mappings, terms, refused)
+    return file
 
 
 @dataclass
@@ -258,6 +260,7 @@ class _Loader:
             reference=self.parsed(node.get("reference"), self.reference),
             onnx=tuple(self.mappings(node.get("onnx"), tuple(operand.name for operand in inputs))),
             examples=(),
+            aten=tuple(self.aten(node.get("aten"), tuple(operand.name for operand in inputs))),
             operator=self.sign(node.get("operator")),
             weak=tuple(self._weak(node.get("weak"))),
             bilinear=tuple(self._matrices(node.get("bilinear"))),
@@ -444,6 +447,15 @@ class _Loader:
                     yield OnnxMapping(op.text.value, opset, True, span=since.span)
                 else:
                     yield reader.parse(opset, text)
+
+    def aten(self, node: YNode | None, inputs: tuple[str, ...]) -> Iterator[OnnxMapping]:
+        """Parses the mappings of ATen operators, which have no versions."""
+        for op, value in self.entries(node):
+            text = self.text(value)
+            if text is None or not text.value:
+                self.findings.add(op.span, f"the mapping of '{op.text.value}' is missing")
+            else:
+                yield MappingReader(op.text.value, inputs, self.terms, self.findings).parse(0, text)
 
     def refusals(self, node: YNode | None) -> Iterator[OnnxRefusal]:
         for op, value in self.entries(node):

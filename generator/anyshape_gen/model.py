@@ -213,7 +213,7 @@ class TermFunction(Node):
 
 @dataclass(frozen=True)
 class OnnxMapping(Node):
-    """The meaning of one ONNX operator from one opset on, until the next entry."""
+    """The meaning of one ONNX operator from one opset on, until the next entry; or of an ATen operator, which has one meaning, since 0."""
 
     op: str
     since: int
@@ -234,7 +234,7 @@ class OnnxMapping(Node):
 
 @dataclass(frozen=True)
 class OnnxRefusal(Node):
-    """An ONNX operator that has no mapping, with a reason."""
+    """An ONNX or ATen operator that has no mapping, with a reason."""
 
     op: str
     reason: str
@@ -375,6 +375,7 @@ class OpSpec(Node):
     reference: Reference | None
     onnx: tuple[OnnxMapping, ...]
     examples: tuple[Example, ...]
+    aten: tuple[OnnxMapping, ...] = ()
     operator: str = ""
     """the sign that means this op in `compose:`"""
     python: tuple[Spelling, ...] = ()
@@ -419,10 +420,22 @@ class OpSpec(Node):
 
 @dataclass(frozen=True)
 class SpecFile:
-    """One spec file: its path as in messages, its ops in the order written, ONNX mappings that belong to no op, and refused operators."""
+    """One spec file: its path as in messages, its ops in the order written, mappings that belong to no op, and refused operators."""
 
     path: str
     ops: tuple[OpSpec, ...]
     onnx: tuple[OnnxMapping, ...] = ()
     terms: tuple[TermFunction, ...] = ()
     refused: tuple[OnnxRefusal, ...] = ()
+    aten: tuple[OnnxMapping, ...] = ()
+    refused_aten: tuple[OnnxRefusal, ...] = ()
+
+    @property
+    def all_onnx(self) -> tuple[OnnxMapping, ...]:
+        """The ONNX mappings of the file and of its ops."""
+        return (*self.onnx, *(m for op in self.ops for m in op.onnx))
+
+    @property
+    def all_aten(self) -> tuple[OnnxMapping, ...]:
+        """The ATen mappings of the file and of its ops."""
+        return (*self.aten, *(m for op in self.ops for m in op.aten))

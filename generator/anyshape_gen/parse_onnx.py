@@ -1,4 +1,5 @@
-"""Parses ONNX mappings, which say what operands and parameters of an op are in one operator from one opset on.
+"""Parses ONNX mappings, which say what operands and parameters of an op are in one operator from one opset on; and ATen mappings, in
+which the inputs are the tensors among an operator's arguments, and attributes all others.
 
 In: `Text` such as `x, newshape, allowzero=attr` or `x -> reshape(softmax(flatten(x)), shape_of(x))`, with statements on
 further lines, and the functions of a file's `terms:`. Out: `OnnxMapping`, `TermFunction`.
@@ -31,7 +32,7 @@ from anyshape_gen.source import Findings, Span
 from anyshape_gen.text import Text, split_top, top_level
 from anyshape_gen.traverse import reachable
 
-_STATEMENT = re.compile(r"\s*(assert |if .*:\s*(#.*)?$|[A-Za-z_]\w* += )", re.MULTILINE)
+_STATEMENT = re.compile(r"\s*(assert |if .*:\s*(#.*)?$|[A-Za-z_]\w*(, [A-Za-z_]\w*)* += )", re.MULTILINE)
 _PLAIN = re.compile(r"\*?[A-Za-z_]\w*\Z")
 _INTERLEAVED = re.compile(r"\*\(([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)+)\)\Z")
 _NAMED = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)\s*")

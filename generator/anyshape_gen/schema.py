@@ -57,6 +57,7 @@ def forms() -> dict[str, Schema]:
         "dtypes": _map_of({"anyOf": [dtype, computed, _list_of(dtype)]}),
         "traits": _list_of({"enum": list(TRAITS)}),
         "onnx": _map_of({"type": "object", "patternProperties": {"^[0-9]+$": {"type": ["string", "null"]}}}),
+        "aten": _map_of(_TEXT),
         "examples": _list_of({"type": "object"}),
         "spellings": _map_of({"type": ["object", "null"]}),
         "weak": _map_of(_TEXT) | {"propertyNames": {"enum": list(LAWS)}},

@@ -21,7 +21,7 @@ def clip_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], minimum(maximum(x[*i], low[()]), high[()]), "specs/activation.yaml:21")
 
 
-# specs/activation.yaml:32
+# specs/activation.yaml:35
 def leaky_relu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -29,19 +29,19 @@ def leaky_relu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         where(ge(x[*i], 0), lambda: x[*i], lambda: cast(alpha * cast(x[*i], eqs.dtypes["U"]), eqs.dtypes["T"])),
-        "specs/activation.yaml:37",
+        "specs/activation.yaml:40",
     )
 
 
-# specs/activation.yaml:45
+# specs/activation.yaml:49
 def prelu_kernel(eqs: Equations, bound: Bound) -> None:
     d, q = bound.d, bound.q
     x, slope, y = eqs.tensor("x"), eqs.tensor("slope"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(lt(x[*i], 0), lambda: x[*i] * slope[*fit(i, q)], lambda: x[*i]), "specs/activation.yaml:52")
+    eqs.define(y[*i], where(lt(x[*i], 0), lambda: x[*i] * slope[*fit(i, q)], lambda: x[*i]), "specs/activation.yaml:56")
 
 
-# specs/activation.yaml:63
+# specs/activation.yaml:67
 def elu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -49,11 +49,11 @@ def elu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         where(ge(x[*i], 0), lambda: x[*i], lambda: cast(alpha * expm1(cast(x[*i], eqs.dtypes["U"])), eqs.dtypes["T"])),
-        "specs/activation.yaml:68",
+        "specs/activation.yaml:72",
     )
 
 
-# specs/activation.yaml:76
+# specs/activation.yaml:86
 def celu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -65,11 +65,11 @@ def celu_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: x[*i],
             lambda: cast(alpha * expm1(cast(x[*i], eqs.dtypes["U"]) / alpha), eqs.dtypes["T"]),
         ),
-        "specs/activation.yaml:81",
+        "specs/activation.yaml:91",
     )
 
 
-# specs/activation.yaml:89
+# specs/activation.yaml:99
 def selu_kernel(eqs: Equations, bound: Bound) -> None:
     d, gamma, alpha = bound.d, bound.gamma, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -81,11 +81,11 @@ def selu_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: gamma * cast(x[*i], eqs.dtypes["U"]),
             lambda: gamma * (alpha * expm1(cast(x[*i], eqs.dtypes["U"]))),
         ),
-        "specs/activation.yaml:95",
+        "specs/activation.yaml:105",
     )
 
 
-# specs/activation.yaml:103
+# specs/activation.yaml:113
 def softplus_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -94,28 +94,28 @@ def softplus_kernel(eqs: Equations, bound: Bound) -> None:
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log1p_exp(cast(x[*i], eqs.dtypes["U"])), "specs/activation.yaml:106")
+    eqs.define(y[*i], log1p_exp(cast(x[*i], eqs.dtypes["U"])), "specs/activation.yaml:116")
 
 
-# specs/activation.yaml:114
+# specs/activation.yaml:124
 def softsign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], cast(x[*i], eqs.dtypes["U"]) / (1 + abs_(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:117"
+        y[*i], cast(x[*i], eqs.dtypes["U"]) / (1 + abs_(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:127"
     )
 
 
-# specs/activation.yaml:125
+# specs/activation.yaml:135
 def hard_sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha, beta = bound.d, bound.alpha, bound.beta
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], minimum(maximum(alpha * cast(x[*i], eqs.dtypes["U"]) + beta, 0), 1), "specs/activation.yaml:131")
+    eqs.define(y[*i], minimum(maximum(alpha * cast(x[*i], eqs.dtypes["U"]) + beta, 0), 1), "specs/activation.yaml:141")
 
 
-# specs/activation.yaml:139
+# specs/activation.yaml:149
 def hard_swish_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -123,11 +123,11 @@ def hard_swish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * minimum(maximum(cast(x[*i], eqs.dtypes["U"]) / 6 + 0.5, 0), 1),
-        "specs/activation.yaml:142",
+        "specs/activation.yaml:152",
     )
 
 
-# specs/activation.yaml:150
+# specs/activation.yaml:161
 def mish_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -139,11 +139,11 @@ def mish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * gate(exp(minimum(cast(x[*i], eqs.dtypes["U"]), 40))),
-        "specs/activation.yaml:157",
+        "specs/activation.yaml:168",
     )
 
 
-# specs/activation.yaml:165
+# specs/activation.yaml:177
 def swish_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -154,19 +154,19 @@ def swish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * logistic(alpha * cast(x[*i], eqs.dtypes["U"])),
-        "specs/activation.yaml:170",
+        "specs/activation.yaml:182",
     )
 
 
-# specs/activation.yaml:180
+# specs/activation.yaml:193
 def thresholded_relu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:185")
+    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:198")
 
 
-# specs/activation.yaml:193
+# specs/activation.yaml:206
 def shrink_kernel(eqs: Equations, bound: Bound) -> None:
     d, lambd, bias = bound.d, bound.lambd, bound.bias
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -186,7 +186,7 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:202",
+            "specs/activation.yaml:215",
         )
     else:
         i = eqs.indices("i", d)
@@ -202,5 +202,5 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:203",
+            "specs/activation.yaml:216",
         )

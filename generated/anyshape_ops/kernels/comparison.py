@@ -20,60 +20,60 @@ def equal_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], eq(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:26")
 
 
-# specs/comparison.yaml:39
+# specs/comparison.yaml:43
 def less_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], lt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:43")
+    eqs.define(y[*i], lt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:47")
 
 
-# specs/comparison.yaml:52
+# specs/comparison.yaml:60
 def less_equal_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], le(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:56")
+    eqs.define(y[*i], le(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:64")
 
 
-# specs/comparison.yaml:65
+# specs/comparison.yaml:77
 def greater_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], gt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:69")
+    eqs.define(y[*i], gt(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:81")
 
 
-# specs/comparison.yaml:88
+# specs/comparison.yaml:104
 def of_a_category_kernel(eqs: Equations, bound: Bound) -> None:
     d, n = bound.d, bound.n
     x, count, y = eqs.tensor("x"), eqs.tensor("count"), eqs.tensor("y")
     eqs.demand(
         reduce_("all", d, lambda *i: ge(count[*i], 1)),
         ("an element is of no category",),
-        "specs/comparison.yaml:92: all(count[*i] >= 1 for *i in d) does not hold",
+        "specs/comparison.yaml:108: all(count[*i] >= 1 for *i in d) does not hold",
     )
     i, k = eqs.indices("i", d), eqs.index("k", n)
-    eqs.define(y[*i, k], x[*i, k], "specs/comparison.yaml:93")
+    eqs.define(y[*i, k], x[*i, k], "specs/comparison.yaml:109")
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:117
 def greater_equal_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], ge(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:105")
+    eqs.define(y[*i], ge(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:121")
 
 
-# specs/comparison.yaml:114
+# specs/comparison.yaml:134
 def is_nan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ne(x[*i], x[*i]), "specs/comparison.yaml:117")
+    eqs.define(y[*i], ne(x[*i], x[*i]), "specs/comparison.yaml:137")
 
 
-# specs/comparison.yaml:124
+# specs/comparison.yaml:145
 def is_inf_kernel(eqs: Equations, bound: Bound) -> None:
     d, detect_positive, detect_negative = bound.d, bound.detect_positive, bound.detect_negative
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -81,37 +81,37 @@ def is_inf_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         or_(and_(eq(x[*i], inf), detect_positive), and_(eq(x[*i], -inf), detect_negative)),
-        "specs/comparison.yaml:130",
+        "specs/comparison.yaml:151",
     )
 
 
-# specs/comparison.yaml:136
+# specs/comparison.yaml:158
 def logical_and_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], and_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:141")
+    eqs.define(y[*i], and_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:163")
 
 
-# specs/comparison.yaml:148
+# specs/comparison.yaml:173
 def logical_or_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], or_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:153")
+    eqs.define(y[*i], or_(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:178")
 
 
-# specs/comparison.yaml:160
+# specs/comparison.yaml:188
 def logical_xor_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], ne(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:164")
+    eqs.define(y[*i], ne(a[*fit(i, p)], b[*fit(i, q)]), "specs/comparison.yaml:192")
 
 
-# specs/comparison.yaml:171
+# specs/comparison.yaml:200
 def logical_not_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], not_(x[*i]), "specs/comparison.yaml:178")
+    eqs.define(y[*i], not_(x[*i]), "specs/comparison.yaml:207")

@@ -22,7 +22,7 @@ def matmul_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/contraction.yaml:83
+# specs/contraction.yaml:87
 def gemm_kernel(eqs: Equations, bound: Bound) -> None:
     m = bound.m
     n = bound.n
@@ -38,11 +38,11 @@ def gemm_kernel(eqs: Equations, bound: Bound) -> None:
         y[i, j],
         alpha * reduce_("sum", [k], lambda l: (a[l, i] if trans_a else a[i, l]) * (b[j, l] if trans_b else b[l, j]))
         + beta * c[*fit((i, j), r)],
-        "specs/contraction.yaml:98",
+        "specs/contraction.yaml:102",
     )
 
 
-# specs/contraction.yaml:164
+# specs/contraction.yaml:169
 def contract_kernel(eqs: Equations, bound: Bound) -> None:
     s, t, at_, bt = bound.s, bound.t, bound.at, bound.bt
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
@@ -54,17 +54,17 @@ def contract_kernel(eqs: Equations, bound: Bound) -> None:
             t,
             lambda *j: checked(a)[*tuple((*i, *j)[p] for p in at_)] * checked(b)[*tuple((*i, *j)[p] for p in bt)],
         ),
-        "specs/contraction.yaml:186: y[*i] = sum(a[*[*i, *j][at]] * b[*[*i, *j][bt]] for *j in t)",
+        "specs/contraction.yaml:191: y[*i] = sum(a[*[*i, *j][at]] * b[*[*i, *j][bt]] for *j in t)",
     )
 
 
-# specs/contraction.yaml:218
+# specs/contraction.yaml:223
 def det_kernel(eqs: Equations, bound: Bound) -> None:
     n, b = bound.n, bound.b
     x, y = eqs.tensor("x"), eqs.tensor("y")
     left = eqs.scratch("left", parse_dtype("f64"), rules.Vec((n + 1, *b, n, n)))
     g, i, j = eqs.indices("g", b), eqs.index("i", n), eqs.index("j", n)
-    eqs.define(left[0, *g, i, j], cast(x[*g, i, j], parse_dtype("f64")), "specs/contraction.yaml:224")
+    eqs.define(left[0, *g, i, j], cast(x[*g, i, j], parse_dtype("f64")), "specs/contraction.yaml:229")
     top = eqs.scratch("top", parse_dtype("i64"), rules.Vec((n, *b)))
     now = eqs.scratch("now", parse_dtype("f64"), rules.Vec((n, *b, n, n)))
     s, g = eqs.index("s", n), eqs.indices("g", b)
@@ -72,7 +72,7 @@ def det_kernel(eqs: Equations, bound: Bound) -> None:
         top[s, *g],
         reduce_("argmax", [n], lambda i: where(ge(i, s), lambda: abs_(left[s, *g, i, s]), lambda: -1.0)),
         s,
-        source="specs/contraction.yaml:225",
+        source="specs/contraction.yaml:230",
     )
     s, g, i, j = eqs.index("s", n), eqs.indices("g", b), eqs.index("i", n), eqs.index("j", n)
     eqs.step(
@@ -84,7 +84,7 @@ def det_kernel(eqs: Equations, bound: Bound) -> None:
             j,
         ],
         s,
-        source="specs/contraction.yaml:226: left[s, *g, wrap(top[s, *g] if i == s else s if i "
+        source="specs/contraction.yaml:231: left[s, *g, wrap(top[s, *g] if i == s else s if i "
         "== top[s, *g] else i, n), j]",
     )
     s, g, i, j = eqs.index("s", n), eqs.indices("g", b), eqs.index("i", n), eqs.index("j", n)
@@ -96,7 +96,7 @@ def det_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0.0,
         ),
         s,
-        source="specs/contraction.yaml:227",
+        source="specs/contraction.yaml:232",
     )
     g = eqs.indices("g", b)
     eqs.define(
@@ -105,5 +105,5 @@ def det_kernel(eqs: Equations, bound: Bound) -> None:
             reduce_("prod", [n], lambda i: left[n, *g, i, i] * where(eq(top[i, *g], i), lambda: 1.0, lambda: -1.0)),
             eqs.dtypes["F"],
         ),
-        "specs/contraction.yaml:229",
+        "specs/contraction.yaml:234",
     )

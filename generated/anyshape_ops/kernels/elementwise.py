@@ -46,35 +46,35 @@ def add_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], a[*fit(i, p)] + b[*fit(i, q)], "specs/elementwise.yaml:42")
 
 
-# specs/elementwise.yaml:54
+# specs/elementwise.yaml:56
 def sub_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] - b[*fit(i, q)], "specs/elementwise.yaml:58")
+    eqs.define(y[*i], a[*fit(i, p)] - b[*fit(i, q)], "specs/elementwise.yaml:60")
 
 
-# specs/elementwise.yaml:67
+# specs/elementwise.yaml:77
 def mul_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] * b[*fit(i, q)], "specs/elementwise.yaml:72")
+    eqs.define(y[*i], a[*fit(i, p)] * b[*fit(i, q)], "specs/elementwise.yaml:82")
 
 
-# specs/elementwise.yaml:86
+# specs/elementwise.yaml:98
 def div_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if eqs.dtypes["T"].is_integer:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], trunc_div(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:92")
+        eqs.define(y[*i], trunc_div(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:104")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] / b[*fit(i, q)], "specs/elementwise.yaml:93")
+        eqs.define(y[*i], a[*fit(i, p)] / b[*fit(i, q)], "specs/elementwise.yaml:105")
 
 
-# specs/elementwise.yaml:103
+# specs/elementwise.yaml:117
 def pow_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, q, p = bound.i_extents, bound.q, bound.p
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
@@ -93,114 +93,114 @@ def pow_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["T"],
                 ),
             ),
-            "specs/elementwise.yaml:113",
+            "specs/elementwise.yaml:127",
         )
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:114")
+        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:128")
 
 
-# specs/elementwise.yaml:131
+# specs/elementwise.yaml:150
 def mod_kernel(eqs: Equations, bound: Bound) -> None:
     truncated, i_extents, p, q = bound.truncated, bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if truncated:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:138")
+        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:157")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:139")
+        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:158")
 
 
-# specs/elementwise.yaml:147
+# specs/elementwise.yaml:176
 def maximum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:151")
+    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:180")
 
 
-# specs/elementwise.yaml:160
+# specs/elementwise.yaml:192
 def minimum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:164")
+    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:196")
 
 
-# specs/elementwise.yaml:173
+# specs/elementwise.yaml:208
 def neg_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:179")
+    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:214")
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:228
 def abs_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:196")
+    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:234")
 
 
-# specs/elementwise.yaml:207
+# specs/elementwise.yaml:246
 def exp_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:210")
+    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:249")
 
 
-# specs/elementwise.yaml:218
+# specs/elementwise.yaml:258
 def log_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:221")
+    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:261")
 
 
-# specs/elementwise.yaml:229
+# specs/elementwise.yaml:270
 def expm1_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], expm1(x[*i]), "specs/elementwise.yaml:232")
+    eqs.define(y[*i], expm1(x[*i]), "specs/elementwise.yaml:273")
 
 
-# specs/elementwise.yaml:239
+# specs/elementwise.yaml:281
 def log1p_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log1p(x[*i]), "specs/elementwise.yaml:242")
+    eqs.define(y[*i], log1p(x[*i]), "specs/elementwise.yaml:284")
 
 
-# specs/elementwise.yaml:249
+# specs/elementwise.yaml:292
 def floor_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:253")
+    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:296")
 
 
-# specs/elementwise.yaml:261
+# specs/elementwise.yaml:305
 def ceil_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:265")
+    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:309")
 
 
-# specs/elementwise.yaml:273
+# specs/elementwise.yaml:318
 def round_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:278")
+    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:323")
 
 
-# specs/elementwise.yaml:286
+# specs/elementwise.yaml:332
 def sign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -209,42 +209,42 @@ def sign_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*i],
             where(gt(x[*i], 0), lambda: 1, lambda: where(lt(x[*i], 0), lambda: -1, lambda: x[*i])),
-            "specs/elementwise.yaml:292",
+            "specs/elementwise.yaml:338",
         )
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             cast(gt(x[*i], 0), eqs.dtypes["T"]) - cast(lt(x[*i], 0), eqs.dtypes["T"]),
-            "specs/elementwise.yaml:293",
+            "specs/elementwise.yaml:339",
         )
 
 
-# specs/elementwise.yaml:303
+# specs/elementwise.yaml:350
 def sqrt_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:306")
+    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:353")
 
 
-# specs/elementwise.yaml:314
+# specs/elementwise.yaml:362
 def reciprocal_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:317")
+    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:365")
 
 
-# specs/elementwise.yaml:325
+# specs/elementwise.yaml:374
 def tanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:328")
+    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:377")
 
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:386
 def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -253,56 +253,56 @@ def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
         return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:340")
+    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:390")
 
 
-# specs/elementwise.yaml:348
+# specs/elementwise.yaml:399
 def erf_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:351")
+    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:402")
 
 
-# specs/elementwise.yaml:359
+# specs/elementwise.yaml:411
 def relu_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:364")
+    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:416")
 
 
-# specs/elementwise.yaml:375
+# specs/elementwise.yaml:428
 def gelu_kernel(eqs: Equations, bound: Bound) -> None:
     approximate, d = bound.approximate, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if approximate == "none":
         i = eqs.indices("i", d)
-        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:381")
+        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:434")
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             0.5 * x[*i] * (1 + tanh(0.7978845608028654 * (x[*i] + 0.044715 * x[*i] * x[*i] * x[*i]))),
-            "specs/elementwise.yaml:382",
+            "specs/elementwise.yaml:435",
         )
 
 
-# specs/elementwise.yaml:411
+# specs/elementwise.yaml:473
 def cast_kernel(eqs: Equations, bound: Bound) -> None:
     saturate_, d, to = bound.saturate, bound.d, bound.to
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if eqs.dtypes["param:to"].is_narrow_float and saturate_:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:421")
+        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:483")
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:422")
+        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:484")
 
 
-# specs/elementwise.yaml:457
+# specs/elementwise.yaml:523
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:462")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:528")

@@ -61,31 +61,31 @@ def pad_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/indexing.yaml:64
+# specs/indexing.yaml:72
 def tile_kernel(eqs: Equations, bound: Bound) -> None:
     repeats, extra, d, times = bound.repeats, bound.extra, bound.d, bound.times
     x, y = eqs.tensor("x"), eqs.tensor("y")
     j, i = eqs.indices("j", repeats[:extra]), eqs.indices("i", d * times)
-    eqs.define(y[*j, *i], x[*(remainder(i_, d_) for i_, d_ in zip(i, d))], "specs/indexing.yaml:74")
+    eqs.define(y[*j, *i], x[*(remainder(i_, d_) for i_, d_ in zip(i, d))], "specs/indexing.yaml:82")
 
 
-# specs/indexing.yaml:91
+# specs/indexing.yaml:100
 def repeat_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, repeats, i = bound.o, bound.n, bound.repeats, bound.i
     x, y = eqs.tensor("x"), eqs.tensor("y")
     a, k, b = eqs.indices("a", o), eqs.index("k", n * repeats), eqs.indices("b", i)
-    eqs.define(y[*a, k, *b], x[*a, quotient(k, repeats), *b], "specs/indexing.yaml:101")
+    eqs.define(y[*a, k, *b], x[*a, quotient(k, repeats), *b], "specs/indexing.yaml:110")
 
 
-# specs/indexing.yaml:109
+# specs/indexing.yaml:118
 def flip_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes = bound.o, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, j = eqs.indices("i", o), eqs.indices("j", r)
-    eqs.define(y[*at(i, j, axes)], x[*at(i, (r_ - 1 - j_ for r_, j_ in zip(r, j)), axes)], "specs/indexing.yaml:115")
+    eqs.define(y[*at(i, j, axes)], x[*at(i, (r_ - 1 - j_ for r_, j_ in zip(r, j)), axes)], "specs/indexing.yaml:124")
 
 
-# specs/indexing.yaml:121
+# specs/indexing.yaml:131
 def roll_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes, shift = bound.o, bound.r, bound.axes, bound.shift
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -93,11 +93,11 @@ def roll_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*at(i, j, axes)],
         x[*at(i, (remainder(j_ - remainder(shift_, r_), r_) for j_, shift_, r_ in zip(j, shift, r)), axes)],
-        "specs/indexing.yaml:128",
+        "specs/indexing.yaml:138",
     )
 
 
-# specs/indexing.yaml:135
+# specs/indexing.yaml:145
 def gather_elements_kernel(eqs: Equations, bound: Bound) -> None:
     u, m, v, o, n, i = bound.u, bound.m, bound.v, bound.o, bound.n, bound.i
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
@@ -105,11 +105,11 @@ def gather_elements_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*a, k, *b],
         x[*fit(a, o), wrap(index[*a, k, *b], n), *fit(b, i)],
-        "specs/indexing.yaml:144: y[*a, k, *b] = x[*a, wrap(index[*a, k, *b], n), *b]",
+        "specs/indexing.yaml:154: y[*a, k, *b] = x[*a, wrap(index[*a, k, *b], n), *b]",
     )
 
 
-# specs/indexing.yaml:157
+# specs/indexing.yaml:168
 def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     b, j, r, q, n = bound.b, bound.j, bound.r, bound.q, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
@@ -117,11 +117,11 @@ def gather_nd_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*a, *u, *c],
         x[*a, *(wrap(p0, n_) for p0, n_ in zip((widened(index[*a, *u, l]) for l in range(q)), n)), *c],
-        "specs/indexing.yaml:166: y[*a, *u, *c] = x[*a, *wrap([index[*a, *u, l] for l in q], n), *c]",
+        "specs/indexing.yaml:177: y[*a, *u, *c] = x[*a, *wrap([index[*a, *u, l] for l in q], n), *c]",
     )
 
 
-# specs/indexing.yaml:182
+# specs/indexing.yaml:193
 def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
     mode, b, c, h, size, w = bound.mode, bound.b, bound.c, bound.h, bound.size, bound.w
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -132,7 +132,7 @@ def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
         u = eqs.index("u", size)
         j = eqs.index("j", w)
         v = eqs.index("v", size)
-        eqs.define(y[n, k, i * size + u, j * size + v], x[n, (u * size + v) * c + k, i, j], "specs/indexing.yaml:193")
+        eqs.define(y[n, k, i * size + u, j * size + v], x[n, (u * size + v) * c + k, i, j], "specs/indexing.yaml:204")
     else:
         n = eqs.index("n", b)
         k = eqs.index("k", c)
@@ -141,11 +141,11 @@ def depth_to_space_kernel(eqs: Equations, bound: Bound) -> None:
         j = eqs.index("j", w)
         v = eqs.index("v", size)
         eqs.define(
-            y[n, k, i * size + u, j * size + v], x[n, (k * size + u) * size + v, i, j], "specs/indexing.yaml:194"
+            y[n, k, i * size + u, j * size + v], x[n, (k * size + u) * size + v, i, j], "specs/indexing.yaml:205"
         )
 
 
-# specs/indexing.yaml:209
+# specs/indexing.yaml:220
 def space_to_depth_kernel(eqs: Equations, bound: Bound) -> None:
     mode, b, c, size, h, w = bound.mode, bound.b, bound.c, bound.size, bound.h, bound.w
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -154,7 +154,7 @@ def space_to_depth_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[n, k, i, j],
             x[n, remainder(k, c), i * size + quotient(k, c * size), j * size + remainder(quotient(k, c), size)],
-            "specs/indexing.yaml:219",
+            "specs/indexing.yaml:230",
         )
     else:
         n, k, i, j = eqs.index("n", b), eqs.index("k", c * size * size), eqs.index("i", h), eqs.index("j", w)
@@ -166,11 +166,11 @@ def space_to_depth_kernel(eqs: Equations, bound: Bound) -> None:
                 i * size + remainder(quotient(k, size), size),
                 j * size + remainder(k, size),
             ],
-            "specs/indexing.yaml:220",
+            "specs/indexing.yaml:231",
         )
 
 
-# specs/indexing.yaml:236
+# specs/indexing.yaml:247
 def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
     o, depth, i = bound.o, bound.depth, bound.i
     index, values, y = eqs.tensor("index"), eqs.tensor("values"), eqs.tensor("y")
@@ -182,11 +182,11 @@ def one_hot_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: values[1],
             lambda: values[0],
         ),
-        "specs/indexing.yaml:245",
+        "specs/indexing.yaml:256",
     )
 
 
-# specs/indexing.yaml:266
+# specs/indexing.yaml:277
 def dilate_kernel(eqs: Equations, bound: Bound) -> None:
     s, strides = bound.s, bound.strides
     x, value, y = eqs.tensor("x"), eqs.tensor("value"), eqs.tensor("y")
@@ -198,19 +198,19 @@ def dilate_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: x[*(quotient(i_, strides_) for i_, strides_ in zip(i, strides))],
             lambda: value[()],
         ),
-        "specs/indexing.yaml:275",
+        "specs/indexing.yaml:286",
     )
 
 
-# specs/indexing.yaml:284
+# specs/indexing.yaml:295
 def center_crop_pad_kernel(eqs: Equations, bound: Bound) -> None:
     s, shift = bound.s, bound.shift
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:295")
+    eqs.define(y[*i], pad(x, 0)[*(i_ + shift_ for i_, shift_ in zip(i, shift))], "specs/indexing.yaml:306")
 
 
-# specs/indexing.yaml:308
+# specs/indexing.yaml:319
 def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
     time_axis, m, n, b, i = bound.time_axis, bound.m, bound.n, bound.b, bound.i
     x, lens, y = eqs.tensor("x"), eqs.tensor("lens"), eqs.tensor("y")
@@ -222,7 +222,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
             lambda k: and_(le(0, lens[k]), le(lens[k], rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n))),
         ),
         ("a length is not within 0..", rule.where(rules.eq(time_axis, 0), lambda: m, lambda: n)),
-        "specs/indexing.yaml:320: all(0 <= lens[k] <= (m if time_axis == 0 else n) for k " "in b) does not hold",
+        "specs/indexing.yaml:331: all(0 <= lens[k] <= (m if time_axis == 0 else n) for k " "in b) does not hold",
     )
     if rules.eq(time_axis, 0):
         k, g, j = eqs.index("k", m), eqs.index("g", n), eqs.indices("j", i)
@@ -237,7 +237,7 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 g,
                 *j,
             ],
-            "specs/indexing.yaml:322: y[k, g, *j] = x[i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, g, *j]",
+            "specs/indexing.yaml:333: y[k, g, *j] = x[i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, g, *j]",
         )
     if rules.eq(time_axis, 1):
         g, k, j = eqs.index("g", m), eqs.index("k", n), eqs.indices("j", i)
@@ -252,5 +252,5 @@ def reverse_sequence_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 *j,
             ],
-            "specs/indexing.yaml:323: y[g, k, *j] = x[g, i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, *j]",
+            "specs/indexing.yaml:334: y[g, k, *j] = x[g, i64(lens[g]) - 1 - k if k < i64(lens[g]) else k, *j]",
         )

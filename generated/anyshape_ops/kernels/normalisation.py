@@ -156,7 +156,7 @@ def rms_norm_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(inv_rms[*i, *z], inv[*i], "specs/normalisation.yaml:131")
 
 
-# specs/normalisation.yaml:163
+# specs/normalisation.yaml:164
 def mean_variance_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes = bound.o, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -165,7 +165,7 @@ def mean_variance_norm_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         mu[*i],
         reduce_("sum", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"])) / rules.prod(r),
-        "specs/normalisation.yaml:171",
+        "specs/normalisation.yaml:172",
     )
     spread = eqs.scratch("spread", eqs.dtypes["U"], o)
     i = eqs.indices("i", o)
@@ -173,17 +173,17 @@ def mean_variance_norm_kernel(eqs: Equations, bound: Bound) -> None:
         spread[*i],
         sqrt(reduce_("sum", r, lambda *j: (cast(x[*at(i, j, axes)], eqs.dtypes["U"]) - mu[*i]) ** 2) / rules.prod(r))
         + 1e-09,
-        "specs/normalisation.yaml:172",
+        "specs/normalisation.yaml:173",
     )
     i, j = eqs.indices("i", o), eqs.indices("j", r)
     eqs.define(
         y[*at(i, j, axes)],
         (cast(x[*at(i, j, axes)], eqs.dtypes["U"]) - mu[*i]) / spread[*i],
-        "specs/normalisation.yaml:173",
+        "specs/normalisation.yaml:174",
     )
 
 
-# specs/normalisation.yaml:180
+# specs/normalisation.yaml:181
 def lp_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, i, n, p = bound.o, bound.i, bound.n, bound.p
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -200,24 +200,24 @@ def lp_norm_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(x[*a, k, *b], eqs.dtypes["U"]) ** 2,
             ),
         ),
-        "specs/normalisation.yaml:191",
+        "specs/normalisation.yaml:192",
     )
     length = eqs.scratch("length", eqs.dtypes["U"], rules.Vec((*o, *i)))
     a, b = eqs.indices("a", o), eqs.indices("b", i)
     eqs.define(
         length[*a, *b],
         where(rules.eq(p, 1), lambda: total[*a, *b], lambda: sqrt(total[*a, *b])),
-        "specs/normalisation.yaml:192",
+        "specs/normalisation.yaml:193",
     )
     a, k, b = eqs.indices("a", o), eqs.index("k", n), eqs.indices("b", i)
     eqs.define(
         y[*a, k, *b],
         where(eq(length[*a, *b], 0), lambda: 0, lambda: cast(x[*a, k, *b], eqs.dtypes["U"]) / length[*a, *b]),
-        "specs/normalisation.yaml:193",
+        "specs/normalisation.yaml:194",
     )
 
 
-# specs/normalisation.yaml:214
+# specs/normalisation.yaml:215
 def lrn_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -233,7 +233,7 @@ def lrn_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         total[n, h, *i],
         reduce_("sum", [size], lambda q: cast(pad(x, 0)[n, h + q - before, *i], eqs.dtypes["U"]) ** 2),
-        "specs/normalisation.yaml:228",
+        "specs/normalisation.yaml:229",
     )
     n, h, i = eqs.index("n", b), eqs.index("h", c), eqs.indices("i", d)
     eqs.define(
@@ -241,27 +241,27 @@ def lrn_kernel(eqs: Equations, bound: Bound) -> None:
         cast(x[n, h, *i], eqs.dtypes["U"]) / (
             (bias + as_expr(alpha) / size * total[n, h, *i]) ** cast(beta, eqs.dtypes["U"])
         ),
-        "specs/normalisation.yaml:229",
+        "specs/normalisation.yaml:230",
     )
 
 
-# specs/normalisation.yaml:240
+# specs/normalisation.yaml:241
 def global_average_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d = bound.b, bound.c, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     n, h, z = eqs.index("n", b), eqs.index("h", c), eqs.indices("z", rules.fill(len(d), 1))
-    eqs.define(y[n, h, *z], reduce_("sum", d, lambda *j: x[n, h, *j]) / rules.prod(d), "specs/normalisation.yaml:244")
+    eqs.define(y[n, h, *z], reduce_("sum", d, lambda *j: x[n, h, *j]) / rules.prod(d), "specs/normalisation.yaml:245")
 
 
-# specs/normalisation.yaml:252
+# specs/normalisation.yaml:253
 def global_max_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d = bound.b, bound.c, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     n, h, z = eqs.index("n", b), eqs.index("h", c), eqs.indices("z", rules.fill(len(d), 1))
-    eqs.define(y[n, h, *z], reduce_("max", d, lambda *j: x[n, h, *j]), "specs/normalisation.yaml:256")
+    eqs.define(y[n, h, *z], reduce_("max", d, lambda *j: x[n, h, *j]), "specs/normalisation.yaml:257")
 
 
-# specs/normalisation.yaml:265
+# specs/normalisation.yaml:266
 def global_lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, d, p = bound.b, bound.c, bound.d, bound.p
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -271,5 +271,5 @@ def global_lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_(
             "sum", d, lambda *j: abs_(cast(x[n, h, *j], eqs.dtypes["U"])) ** cast(p, eqs.dtypes["U"])
         ) ** cast(as_expr(1) / p, eqs.dtypes["U"]),
-        "specs/normalisation.yaml:273",
+        "specs/normalisation.yaml:274",
     )

@@ -22,7 +22,7 @@ def sum_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*at(i, z, kept)], reduce_("sum", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:52")
 
 
-# specs/reduction.yaml:68
+# specs/reduction.yaml:71
 def mean_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -31,7 +31,7 @@ def mean_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*at(i, z, kept)],
             reduce_("sum", r, lambda *j: x[*at(i, j, axes)]) / rules.prod(r),
-            "specs/reduction.yaml:73",
+            "specs/reduction.yaml:76",
         )
     else:
         total = eqs.scratch("total", parse_dtype("i64"), o)
@@ -39,50 +39,50 @@ def mean_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             total[*i],
             reduce_("sum", r, lambda *j: cast(x[*at(i, j, axes)], parse_dtype("i64"))),
-            "specs/reduction.yaml:75",
+            "specs/reduction.yaml:78",
         )
         i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
         eqs.define(
             y[*at(i, z, kept)],
             trunc_div(cast(total[*i], eqs.dtypes["T"]), cast(rules.prod(r), eqs.dtypes["T"]))
             if (highest(eqs.dtypes["T"]) > 4294967295) else cast(trunc_div(total[*i], rules.prod(r)), eqs.dtypes["T"]),
-            "specs/reduction.yaml:76",
+            "specs/reduction.yaml:79",
         )
 
 
-# specs/reduction.yaml:96
+# specs/reduction.yaml:102
 def prod_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("prod", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:100")
+    eqs.define(y[*at(i, z, kept)], reduce_("prod", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:106")
 
 
-# specs/reduction.yaml:115
+# specs/reduction.yaml:124
 def max_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("max", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:119")
+    eqs.define(y[*at(i, z, kept)], reduce_("max", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:128")
 
 
-# specs/reduction.yaml:137
+# specs/reduction.yaml:152
 def min_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("min", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:141")
+    eqs.define(y[*at(i, z, kept)], reduce_("min", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:156")
 
 
-# specs/reduction.yaml:159
+# specs/reduction.yaml:180
 def l1_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("sum", r, lambda *j: abs_(x[*at(i, j, axes)])), "specs/reduction.yaml:163")
+    eqs.define(y[*at(i, z, kept)], reduce_("sum", r, lambda *j: abs_(x[*at(i, j, axes)])), "specs/reduction.yaml:184")
 
 
-# specs/reduction.yaml:178
+# specs/reduction.yaml:199
 def l2_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -96,11 +96,11 @@ def l2_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"]) * cast(x[*at(i, j, axes)], eqs.dtypes["U"]),
             )
         ),
-        "specs/reduction.yaml:182",
+        "specs/reduction.yaml:203",
     )
 
 
-# specs/reduction.yaml:196
+# specs/reduction.yaml:217
 def sum_square_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -108,11 +108,11 @@ def sum_square_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*at(i, z, kept)],
         reduce_("sum", r, lambda *j: x[*at(i, j, axes)] * x[*at(i, j, axes)]),
-        "specs/reduction.yaml:200",
+        "specs/reduction.yaml:221",
     )
 
 
-# specs/reduction.yaml:215
+# specs/reduction.yaml:236
 def log_sum_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -120,47 +120,47 @@ def log_sum_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*at(i, z, kept)],
         log(reduce_("sum", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"]))),
-        "specs/reduction.yaml:219",
+        "specs/reduction.yaml:240",
     )
 
 
-# specs/reduction.yaml:233
+# specs/reduction.yaml:254
 def log_sum_exp_kernel(eqs: Equations, bound: Bound) -> None:
     o, r, axes, kept = bound.o, bound.r, bound.axes, bound.kept
     x, y = eqs.tensor("x"), eqs.tensor("y")
     peak = eqs.scratch("peak", eqs.dtypes["U"], o)
     i = eqs.indices("i", o)
     eqs.define(
-        peak[*i], reduce_("max", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"])), "specs/reduction.yaml:238"
+        peak[*i], reduce_("max", r, lambda *j: cast(x[*at(i, j, axes)], eqs.dtypes["U"])), "specs/reduction.yaml:259"
     )
     base = eqs.scratch("base", eqs.dtypes["U"], o)
     i = eqs.indices("i", o)
-    eqs.define(base[*i], where(lt(abs_(peak[*i]), inf), lambda: peak[*i], lambda: 0), "specs/reduction.yaml:239")
+    eqs.define(base[*i], where(lt(abs_(peak[*i]), inf), lambda: peak[*i], lambda: 0), "specs/reduction.yaml:260")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
     eqs.define(
         y[*at(i, z, kept)],
         log(reduce_("sum", r, lambda *j: exp(cast(x[*at(i, j, axes)], eqs.dtypes["U"]) - base[*i]))) + base[*i],
-        "specs/reduction.yaml:240",
+        "specs/reduction.yaml:261",
     )
 
 
-# specs/reduction.yaml:254
+# specs/reduction.yaml:275
 def any_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("any", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:259")
+    eqs.define(y[*at(i, z, kept)], reduce_("any", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:280")
 
 
-# specs/reduction.yaml:270
+# specs/reduction.yaml:297
 def all_kernel(eqs: Equations, bound: Bound) -> None:
     o, kept, r, axes = bound.o, bound.kept, bound.r, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(kept), 1))
-    eqs.define(y[*at(i, z, kept)], reduce_("all", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:275")
+    eqs.define(y[*at(i, z, kept)], reduce_("all", r, lambda *j: x[*at(i, j, axes)]), "specs/reduction.yaml:302")
 
 
-# specs/reduction.yaml:286
+# specs/reduction.yaml:316
 def argmax_kernel(eqs: Equations, bound: Bound) -> None:
     select_last_index, o, i, kept, n = bound.select_last_index, bound.o, bound.i, bound.kept, bound.n
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -169,16 +169,16 @@ def argmax_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*at((*a, *b), z, kept)],
             n - 1 - reduce_("argmax", [n], lambda k: x[*a, n - 1 - k, *b]),
-            "specs/reduction.yaml:291",
+            "specs/reduction.yaml:321",
         )
     else:
         a, b, z = eqs.indices("a", o), eqs.indices("b", i), eqs.indices("z", rules.fill(len(kept), 1))
         eqs.define(
-            y[*at((*a, *b), z, kept)], reduce_("argmax", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:292"
+            y[*at((*a, *b), z, kept)], reduce_("argmax", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:322"
         )
 
 
-# specs/reduction.yaml:299
+# specs/reduction.yaml:334
 def argmin_kernel(eqs: Equations, bound: Bound) -> None:
     select_last_index, o, i, kept, n = bound.select_last_index, bound.o, bound.i, bound.kept, bound.n
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -187,10 +187,10 @@ def argmin_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*at((*a, *b), z, kept)],
             n - 1 - reduce_("argmin", [n], lambda k: x[*a, n - 1 - k, *b]),
-            "specs/reduction.yaml:304",
+            "specs/reduction.yaml:339",
         )
     else:
         a, b, z = eqs.indices("a", o), eqs.indices("b", i), eqs.indices("z", rules.fill(len(kept), 1))
         eqs.define(
-            y[*at((*a, *b), z, kept)], reduce_("argmin", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:305"
+            y[*at((*a, *b), z, kept)], reduce_("argmin", [n], lambda k: x[*a, k, *b]), "specs/reduction.yaml:340"
         )

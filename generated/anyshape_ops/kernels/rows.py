@@ -24,32 +24,32 @@ def softmax_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*a, k, *b], exp(x[*a, k, *b] - peak[*a, *b]) / total[*a, *b], "specs/rows.yaml:21")
 
 
-# specs/rows.yaml:32
+# specs/rows.yaml:35
 def log_softmax_kernel(eqs: Equations, bound: Bound) -> None:
     o, i, n = bound.o, bound.i, bound.n
     x, y = eqs.tensor("x"), eqs.tensor("y")
     peak = eqs.scratch("peak", eqs.dtypes["F"], rules.Vec((*o, *i)))
     a, b = eqs.indices("a", o), eqs.indices("b", i)
-    eqs.define(peak[*a, *b], reduce_("max", [n], lambda k: x[*a, k, *b]), "specs/rows.yaml:36")
+    eqs.define(peak[*a, *b], reduce_("max", [n], lambda k: x[*a, k, *b]), "specs/rows.yaml:39")
     total = eqs.scratch("total", eqs.dtypes["F"], rules.Vec((*o, *i)))
     a, b = eqs.indices("a", o), eqs.indices("b", i)
-    eqs.define(total[*a, *b], reduce_("sum", [n], lambda k: exp(x[*a, k, *b] - peak[*a, *b])), "specs/rows.yaml:37")
+    eqs.define(total[*a, *b], reduce_("sum", [n], lambda k: exp(x[*a, k, *b] - peak[*a, *b])), "specs/rows.yaml:40")
     a, k, b = eqs.indices("a", o), eqs.index("k", n), eqs.indices("b", i)
-    eqs.define(y[*a, k, *b], x[*a, k, *b] - peak[*a, *b] - log(total[*a, *b]), "specs/rows.yaml:38")
+    eqs.define(y[*a, k, *b], x[*a, k, *b] - peak[*a, *b] - log(total[*a, *b]), "specs/rows.yaml:41")
 
 
-# specs/rows.yaml:52
+# specs/rows.yaml:56
 def hardmax_kernel(eqs: Equations, bound: Bound) -> None:
     o, i, n = bound.o, bound.i, bound.n
     x, y = eqs.tensor("x"), eqs.tensor("y")
     best = eqs.scratch("best", parse_dtype("i64"), rules.Vec((*o, *i)))
     a, b = eqs.indices("a", o), eqs.indices("b", i)
-    eqs.define(best[*a, *b], reduce_("argmax", [n], lambda k: x[*a, k, *b]), "specs/rows.yaml:56")
+    eqs.define(best[*a, *b], reduce_("argmax", [n], lambda k: x[*a, k, *b]), "specs/rows.yaml:60")
     a, k, b = eqs.indices("a", o), eqs.index("k", n), eqs.indices("b", i)
-    eqs.define(y[*a, k, *b], where(eq(best[*a, *b], k), lambda: 1, lambda: 0), "specs/rows.yaml:57")
+    eqs.define(y[*a, k, *b], where(eq(best[*a, *b], k), lambda: 1, lambda: 0), "specs/rows.yaml:61")
 
 
-# specs/rows.yaml:70
+# specs/rows.yaml:74
 def layer_norm_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, epsilon, u, v = bound.o, bound.n, bound.epsilon, bound.u, bound.v
     x = eqs.tensor("x")
@@ -60,21 +60,21 @@ def layer_norm_kernel(eqs: Equations, bound: Bound) -> None:
     inv_std = eqs.tensor("inv_std")
     mu = eqs.scratch("mu", eqs.dtypes["F"], o)
     i = eqs.indices("i", o)
-    eqs.define(mu[*i], reduce_("sum", n, lambda *j: x[*i, *j]) / rules.prod(n), "specs/rows.yaml:82")
+    eqs.define(mu[*i], reduce_("sum", n, lambda *j: x[*i, *j]) / rules.prod(n), "specs/rows.yaml:86")
     inv = eqs.scratch("inv", eqs.dtypes["F"], o)
     i = eqs.indices("i", o)
     eqs.define(
         inv[*i],
         1 / sqrt(reduce_("sum", n, lambda *j: (x[*i, *j] - mu[*i]) * (x[*i, *j] - mu[*i])) / rules.prod(n) + epsilon),
-        "specs/rows.yaml:83",
+        "specs/rows.yaml:87",
     )
     i, j = eqs.indices("i", o), eqs.indices("j", n)
     eqs.define(
         y[*i, *j],
         (x[*i, *j] - mu[*i]) * inv[*i] * scale[*fit((*i, *j), u)] + bias[*fit((*i, *j), v)],
-        "specs/rows.yaml:84",
+        "specs/rows.yaml:88",
     )
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))
-    eqs.define(mean[*i, *z], mu[*i], "specs/rows.yaml:85")
+    eqs.define(mean[*i, *z], mu[*i], "specs/rows.yaml:89")
     i, z = eqs.indices("i", o), eqs.indices("z", rules.fill(len(n), 1))
-    eqs.define(inv_std[*i, *z], inv[*i], "specs/rows.yaml:86")
+    eqs.define(inv_std[*i, *z], inv[*i], "specs/rows.yaml:90")

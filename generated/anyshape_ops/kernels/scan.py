@@ -28,7 +28,7 @@ def cumsum_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/scan.yaml:33
+# specs/scan.yaml:34
 def cumprod_kernel(eqs: Equations, bound: Bound) -> None:
     reverse, o, n, i, exclusive = bound.reverse, bound.o, bound.n, bound.i, bound.exclusive
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -37,12 +37,12 @@ def cumprod_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*a, k, *b],
             reduce_("prod", [n], lambda j: x[*a, j, *b], where=lambda j: gt(j, k) if exclusive else ge(j, k)),
-            "specs/scan.yaml:38",
+            "specs/scan.yaml:39",
         )
     else:
         a, k, b = eqs.indices("a", o), eqs.index("k", n), eqs.indices("b", i)
         eqs.define(
             y[*a, k, *b],
             reduce_("prod", [n], lambda j: x[*a, j, *b], where=lambda j: lt(j, k) if exclusive else le(j, k)),
-            "specs/scan.yaml:39",
+            "specs/scan.yaml:40",
         )

@@ -106,19 +106,19 @@ def scatter_elements_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/scatter.yaml:78
+# specs/scatter.yaml:95
 def tensor_scatter_kernel(eqs: Equations, bound: Bound) -> None:
     m, n, mode, b, o, i = bound.m, bound.n, bound.mode, bound.b, bound.o, bound.i
     x, update, index, y = eqs.tensor("x"), eqs.tensor("update"), eqs.tensor("index"), eqs.tensor("y")
     eqs.demand(
         or_(mode == "circular", reduce_("all", [b], lambda g: and_(le(0, index[g]), le(index[g], n - m)))),
         ("a block of ", m, " entries leaves the ", n, " that there are"),
-        "specs/scatter.yaml:88: mode == \"circular\" or all(0 <= index[g] and index[g] "
+        "specs/scatter.yaml:105: mode == \"circular\" or all(0 <= index[g] and index[g] "
         "<= n - m for g in b) does not hold",
     )
     at_ = eqs.scratch("at", parse_dtype("i64"), rules.Vec((b, n)))
     g, k = eqs.index("g", b), eqs.index("k", n)
-    eqs.define(at_[g, k], k - index[g] if mode == "linear" else (k - index[g] % n) % n, "specs/scatter.yaml:91")
+    eqs.define(at_[g, k], k - index[g] if mode == "linear" else (k - index[g] % n) % n, "specs/scatter.yaml:108")
     g, a, k, c = eqs.index("g", b), eqs.indices("a", o), eqs.index("k", n), eqs.indices("c", i)
     eqs.define(
         y[g, *a, k, *c],
@@ -127,20 +127,20 @@ def tensor_scatter_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: update[g, *a, clamp(at_[g, k], 0, m - 1), *c],
             lambda: x[g, *a, k, *c],
         ),
-        "specs/scatter.yaml:92: update[g, *a, clamp(at[g, k], 0, m - 1), *c]",
+        "specs/scatter.yaml:109: update[g, *a, clamp(at[g, k], 0, m - 1), *c]",
     )
 
 
-# specs/scatter.yaml:111
+# specs/scatter.yaml:128
 def sparse_to_dense_kernel(eqs: Equations, bound: Bound) -> None:
     shape, k, q = bound.shape, bound.k, bound.q
     index, values, value, y = eqs.tensor("index"), eqs.tensor("values"), eqs.tensor("value"), eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], value[()], "specs/scatter.yaml:120")
+    eqs.define(y[*i], value[()], "specs/scatter.yaml:137")
     j = eqs.index("j", k)
     eqs.update(
         y[*(wrap(p0, shape_) for p0, shape_ in zip((widened(index[j, l]) for l in rules.range_(q)), shape))],
         "set",
         values[j],
-        "specs/scatter.yaml:121: y[*wrap([index[j, l] for l in range(q)], shape)] = values[j]",
+        "specs/scatter.yaml:138: y[*wrap([index[j, l] for l in range(q)], shape)] = values[j]",
     )

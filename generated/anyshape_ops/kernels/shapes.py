@@ -18,86 +18,86 @@ def shape_of_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[i], item(part, i), "specs/shapes.yaml:24")
 
 
-# specs/shapes.yaml:32
+# specs/shapes.yaml:35
 def axis_positions_kernel(eqs: Equations, bound: Bound) -> None:
     r, axes, rank = bound.r, bound.axes, bound.rank
     y = eqs.tensor("y")
     i = eqs.index("i", r)
     eqs.define(
-        y[i], where(lt(item(axes, i), 0), lambda: item(axes, i) + rank, lambda: item(axes, i)), "specs/shapes.yaml:45"
+        y[i], where(lt(item(axes, i), 0), lambda: item(axes, i) + rank, lambda: item(axes, i)), "specs/shapes.yaml:48"
     )
 
 
-# specs/shapes.yaml:56
+# specs/shapes.yaml:59
 def size_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     y = eqs.tensor("y")
-    eqs.define(y[()], rules.prod(d), "specs/shapes.yaml:61")
+    eqs.define(y[()], rules.prod(d), "specs/shapes.yaml:64")
 
 
-# specs/shapes.yaml:68
+# specs/shapes.yaml:71
 def arange_kernel(eqs: Equations, bound: Bound) -> None:
     n, start, step = bound.n, bound.start, bound.step
     y = eqs.tensor("y")
     i = eqs.index("i", n)
-    eqs.define(y[i], cast(start + i * step, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:80")
+    eqs.define(y[i], cast(start + i * step, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:83")
 
 
-# specs/shapes.yaml:94
+# specs/shapes.yaml:97
 def range_length_kernel(eqs: Equations, bound: Bound) -> None:
     start, stop, step, y = eqs.tensor("start"), eqs.tensor("stop"), eqs.tensor("step"), eqs.tensor("y")
     eqs.demand(
         eq(start[()], start[()]),
         ("start must be a number",),
-        "specs/shapes.yaml:100: start[()] == start[()] does not hold",
+        "specs/shapes.yaml:103: start[()] == start[()] does not hold",
     )
     eqs.demand(
-        eq(stop[()], stop[()]), ("stop must be a number",), "specs/shapes.yaml:101: stop[()] == stop[()] does not hold"
+        eq(stop[()], stop[()]), ("stop must be a number",), "specs/shapes.yaml:104: stop[()] == stop[()] does not hold"
     )
     eqs.demand(
         and_(eq(step[()], step[()]), ne(step[()], 0)),
         ("step must be a number other than 0",),
-        "specs/shapes.yaml:102: step[()] == step[()] and step[()] != 0 does not hold",
+        "specs/shapes.yaml:105: step[()] == step[()] and step[()] != 0 does not hold",
     )
     eqs.demand(
         lt((stop[()] - start[()]) / step[()], 9e+18),
         ("a range must have less than 9e18 numbers",),
-        "specs/shapes.yaml:103: (stop[()] - start[()]) / step[()] < 9e+18 does not hold",
+        "specs/shapes.yaml:106: (stop[()] - start[()]) / step[()] < 9e+18 does not hold",
     )
     eqs.define(
-        y[()], maximum(cast(ceil((stop[()] - start[()]) / step[()]), parse_dtype("i64")), 0), "specs/shapes.yaml:104"
+        y[()], maximum(cast(ceil((stop[()] - start[()]) / step[()]), parse_dtype("i64")), 0), "specs/shapes.yaml:107"
     )
 
 
-# specs/shapes.yaml:118
+# specs/shapes.yaml:121
 def full_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     value, y = eqs.tensor("value"), eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], value[()], "specs/shapes.yaml:127")
+    eqs.define(y[*i], value[()], "specs/shapes.yaml:130")
 
 
-# specs/shapes.yaml:135
+# specs/shapes.yaml:143
 def zeros_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:138")
+    eqs.define(y[*i], cast(0, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:146")
 
 
-# specs/shapes.yaml:146
+# specs/shapes.yaml:157
 def ones_kernel(eqs: Equations, bound: Bound) -> None:
     shape = bound.shape
     y = eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:149")
+    eqs.define(y[*i], cast(1, eqs.dtypes["param:dtype"]), "specs/shapes.yaml:160")
 
 
-# specs/shapes.yaml:157
+# specs/shapes.yaml:168
 def eye_like_kernel(eqs: Equations, bound: Bound) -> None:
     m, n, k = bound.m, bound.n, bound.k
     y = eqs.tensor("y")
     i, j = eqs.index("i", m), eqs.index("j", n)
     eqs.define(
-        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:165"
+        y[i, j], cast(where(eq(j, i + k), lambda: 1, lambda: 0), eqs.dtypes["param:dtype"]), "specs/shapes.yaml:176"
     )

@@ -31,24 +31,24 @@ def sort_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/sorting.yaml:59
+# specs/sorting.yaml:62
 def topk_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, i, largest, k = bound.o, bound.n, bound.i, bound.largest, bound.k
     x, values, indices = eqs.tensor("x"), eqs.tensor("values"), eqs.tensor("indices")
     order = eqs.scratch("order", parse_dtype("i64"), rules.Vec((*o, n, *i)))
     a, b = eqs.indices("a", o), eqs.indices("b", i)
-    eqs.argsort(order[*a, :, *b], [n], lambda j: x[*a, j, *b], descending=largest, source="specs/sorting.yaml:70")
+    eqs.argsort(order[*a, :, *b], [n], lambda j: x[*a, j, *b], descending=largest, source="specs/sorting.yaml:73")
     a, r, b = eqs.indices("a", o), eqs.index("r", k), eqs.indices("b", i)
-    eqs.define(indices[*a, r, *b], order[*a, r, *b], "specs/sorting.yaml:71")
+    eqs.define(indices[*a, r, *b], order[*a, r, *b], "specs/sorting.yaml:74")
     a, r, b = eqs.indices("a", o), eqs.index("r", k), eqs.indices("b", i)
     eqs.define(
         values[*a, r, *b],
         x[*a, order[*a, r, *b], *b],
-        "specs/sorting.yaml:72: values[*a, r, *b] = x[*a, order[*a, r, *b], *b]",
+        "specs/sorting.yaml:75: values[*a, r, *b] = x[*a, order[*a, r, *b], *b]",
     )
 
 
-# specs/sorting.yaml:91
+# specs/sorting.yaml:96
 def unique_kernel(eqs: Equations, bound: Bound) -> None:
     n, sorted, k = bound.n, bound.sorted, bound.k
     x = eqs.tensor("x")
@@ -57,7 +57,7 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
     inverse = eqs.tensor("inverse")
     counts = eqs.tensor("counts")
     order = eqs.scratch("order", parse_dtype("i64"), rules.Vec((n,)))
-    eqs.argsort(order[:], [n], lambda i: x[i], source="specs/sorting.yaml:98")
+    eqs.argsort(order[:], [n], lambda i: x[i], source="specs/sorting.yaml:103")
     fresh = eqs.scratch("fresh", parse_dtype("bool"), rules.Vec((n,)))
     j = eqs.index("j", n)
     eqs.define(
@@ -69,7 +69,7 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
                 eq(x[order[maximum(j - 1, 0)]], x[order[maximum(j - 1, 0)]]),
             ),
         ),
-        "specs/sorting.yaml:99: x[order[j]], x[order[max(j - 1, 0)]]",
+        "specs/sorting.yaml:104: x[order[j]], x[order[max(j - 1, 0)]]",
     )
     group = eqs.scratch("group", parse_dtype("i64"), rules.Vec((n,)))
     j = eqs.index("j", n)
@@ -77,17 +77,17 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
         group[j],
         where(gt(j, 0), lambda: group[j - 1], lambda: -1) + where(fresh[j], lambda: 1, lambda: 0),
         j,
-        source="specs/sorting.yaml:101",
+        source="specs/sorting.yaml:106",
     )
     least = eqs.scratch("least", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.compact(least[:], [n], lambda j: order[j], where=lambda j: fresh[j], source="specs/sorting.yaml:102")
+    eqs.compact(least[:], [n], lambda j: order[j], where=lambda j: fresh[j], source="specs/sorting.yaml:107")
     rank = eqs.scratch("rank", parse_dtype("i64"), rules.Vec((k,)))
     if not sorted:
         is_first = eqs.scratch("is_first", parse_dtype("i64"), rules.Vec((n,)))
         i = eqs.index("i", n)
-        eqs.define(is_first[i], 0, "specs/sorting.yaml:103")
+        eqs.define(is_first[i], 0, "specs/sorting.yaml:108")
         u = eqs.index("u", k)
-        eqs.update(is_first[least[u]], "set", 1, "specs/sorting.yaml:104: is_first[least[u]] = 1")
+        eqs.update(is_first[least[u]], "set", 1, "specs/sorting.yaml:109: is_first[least[u]] = 1")
         before = eqs.scratch("before", parse_dtype("i64"), rules.Vec((n,)))
         i = eqs.index("i", n)
         eqs.step(
@@ -95,34 +95,34 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
             where(gt(i, 0), lambda: before[i - 1], lambda: -1) + is_first[i],
             i,
             cycle=1,
-            source="specs/sorting.yaml:105",
+            source="specs/sorting.yaml:110",
         )
     place = eqs.scratch("place", parse_dtype("i64"), rules.Vec((k,)))
     u = eqs.index("u", k)
     eqs.define(
         place[u],
         u if sorted else before[least[u]],
-        "specs/sorting.yaml:106: place[u] = u if sorted else before[least[u]]",
+        "specs/sorting.yaml:111: place[u] = u if sorted else before[least[u]]",
     )
     u = eqs.index("u", k)
-    eqs.define(rank[u], u, "specs/sorting.yaml:107")
+    eqs.define(rank[u], u, "specs/sorting.yaml:112")
     if not sorted:
         u = eqs.index("u", k)
-        eqs.update(rank[place[u]], "set", u, "specs/sorting.yaml:108: rank[place[u]] = u")
+        eqs.update(rank[place[u]], "set", u, "specs/sorting.yaml:113: rank[place[u]] = u")
     u = eqs.index("u", k)
-    eqs.define(first[u], least[rank[u]], "specs/sorting.yaml:109: first[u] = least[rank[u]]")
+    eqs.define(first[u], least[rank[u]], "specs/sorting.yaml:114: first[u] = least[rank[u]]")
     u = eqs.index("u", k)
-    eqs.define(y[u], x[least[rank[u]]], "specs/sorting.yaml:110: y[u] = x[least[rank[u]]]")
+    eqs.define(y[u], x[least[rank[u]]], "specs/sorting.yaml:115: y[u] = x[least[rank[u]]]")
     j = eqs.index("j", n)
-    eqs.update(inverse[order[j]], "set", place[group[j]], "specs/sorting.yaml:111: inverse[order[j]] = place[group[j]]")
+    eqs.update(inverse[order[j]], "set", place[group[j]], "specs/sorting.yaml:116: inverse[order[j]] = place[group[j]]")
     u = eqs.index("u", k)
-    eqs.define(counts[u], 0, "specs/sorting.yaml:112")
+    eqs.define(counts[u], 0, "specs/sorting.yaml:117")
     j = eqs.index("j", n)
-    eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:113: counts[place[group[j]]] += 1")
-    eqs.born(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:100")
+    eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:118: counts[place[group[j]]] += 1")
+    eqs.born(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:105")
 
 
-# specs/sorting.yaml:135
+# specs/sorting.yaml:140
 def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
     n, o, i, sorted = bound.n, bound.o, bound.i, bound.sorted
     x = eqs.tensor("x")
@@ -196,10 +196,10 @@ def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
         with procedure.loop("u", k[()]) as u:
             with procedure.loops_over("b", i) as b:
                 procedure.set(checked(y)[*a, u, *b], checked(x)[*a, checked(first)[u], *b])
-    procedure.end({bound.k: k}, source="specs/sorting.yaml:145")
+    procedure.end({bound.k: k}, source="specs/sorting.yaml:150")
 
 
-# specs/sorting.yaml:192
+# specs/sorting.yaml:197
 def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     p, m, n, o, right = bound.p, bound.m, bound.n, bound.o, bound.right
     x, v, y = eqs.tensor("x"), eqs.tensor("v"), eqs.tensor("y")
@@ -207,5 +207,5 @@ def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i, k],
         reduce_("count", [n], lambda j: le(x[*fit(i, o), j], v[*i, k]) if right else lt(x[*fit(i, o), j], v[*i, k])),
-        "specs/sorting.yaml:202",
+        "specs/sorting.yaml:207",
     )

@@ -28,24 +28,24 @@ def argwhere_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.born(k, reduce_("count", d, lambda *i: ne(x[*i], 0)), "specs/sparse.yaml:33")
 
 
-# specs/sparse.yaml:39
+# specs/sparse.yaml:40
 def compress_kernel(eqs: Equations, bound: Bound) -> None:
     o, i, m, k = bound.o, bound.i, bound.m, bound.k
     x, condition, y = eqs.tensor("x"), eqs.tensor("condition"), eqs.tensor("y")
     a, b = eqs.indices("a", o), eqs.indices("b", i)
-    eqs.compact(y[*a, :, *b], [m], lambda j: x[*a, j, *b], where=lambda j: condition[j], source="specs/sparse.yaml:50")
-    eqs.born(k, reduce_("count", [m], lambda j: condition[j]), "specs/sparse.yaml:49")
+    eqs.compact(y[*a, :, *b], [m], lambda j: x[*a, j, *b], where=lambda j: condition[j], source="specs/sparse.yaml:51")
+    eqs.born(k, reduce_("count", [m], lambda j: condition[j]), "specs/sparse.yaml:50")
 
 
-# specs/sparse.yaml:62
+# specs/sparse.yaml:63
 def select_kernel(eqs: Equations, bound: Bound) -> None:
     d, k = bound.d, bound.k
     x, mask, y = eqs.tensor("x"), eqs.tensor("mask"), eqs.tensor("y")
-    eqs.compact(y[:], d, lambda *i: x[*i], where=lambda *i: mask[*i], source="specs/sparse.yaml:68")
-    eqs.born(k, reduce_("count", d, lambda *i: mask[*i]), "specs/sparse.yaml:67")
+    eqs.compact(y[:], d, lambda *i: x[*i], where=lambda *i: mask[*i], source="specs/sparse.yaml:69")
+    eqs.born(k, reduce_("count", d, lambda *i: mask[*i]), "specs/sparse.yaml:68")
 
 
-# specs/sparse.yaml:73
+# specs/sparse.yaml:74
 def sparse_fill_empty_rows_kernel(eqs: Equations, bound: Bound) -> None:
     shape, n, q, k = bound.shape, bound.n, bound.q, bound.k
     index = eqs.tensor("index")
@@ -55,36 +55,36 @@ def sparse_fill_empty_rows_kernel(eqs: Equations, bound: Bound) -> None:
     filled = eqs.tensor("filled")
     empty = eqs.tensor("empty")
     r = eqs.index("r", rules.prod(shape[:1]))
-    eqs.define(empty[r], ge(r, 0), "specs/sparse.yaml:84")
+    eqs.define(empty[r], ge(r, 0), "specs/sparse.yaml:85")
     j = eqs.index("j", n)
     eqs.update(
         empty[wrap(index[j, 0], rules.prod(shape[:1]))],
         "set",
         lt(j, 0),
-        "specs/sparse.yaml:85: empty[wrap(index[j, 0], prod(shape[:1]))] = j < 0",
+        "specs/sparse.yaml:86: empty[wrap(index[j, 0], prod(shape[:1]))] = j < 0",
     )
     gap = eqs.scratch("gap", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.compact(gap[:], [rules.prod(shape[:1])], lambda r: r, where=lambda r: empty[r], source="specs/sparse.yaml:87")
+    eqs.compact(gap[:], [rules.prod(shape[:1])], lambda r: r, where=lambda r: empty[r], source="specs/sparse.yaml:88")
     row = eqs.scratch("row", parse_dtype("i64"), rules.Vec((n + k,)))
     t = eqs.index("t", n + k)
     eqs.define(
         row[t],
         where(lt(t, n), lambda: wrap(index[t, 0], rules.prod(shape[:1])), lambda: gap[t - n]),
-        "specs/sparse.yaml:88",
+        "specs/sparse.yaml:89",
     )
     order = eqs.scratch("order", parse_dtype("i64"), rules.Vec((n + k,)))
-    eqs.argsort(order[:], [n + k], lambda t: row[t], source="specs/sparse.yaml:89")
+    eqs.argsort(order[:], [n + k], lambda t: row[t], source="specs/sparse.yaml:90")
     t, c = eqs.index("t", n + k), eqs.index("c", q)
     eqs.define(
         places[t, c],
         where(eq(c, 0), lambda: row[order[t]], lambda: where(lt(order[t], n), lambda: index[order[t], c], lambda: 0)),
-        "specs/sparse.yaml:90: places[t, c] = row[order[t]] if c == 0 else "
+        "specs/sparse.yaml:91: places[t, c] = row[order[t]] if c == 0 else "
         "index[order[t], c] if order[t] < n else 0",
     )
     t = eqs.index("t", n + k)
     eqs.define(
         filled[t],
         where(lt(order[t], n), lambda: values[order[t]], lambda: value[()]),
-        "specs/sparse.yaml:91: filled[t] = values[order[t]] if order[t] < n else value[()]",
+        "specs/sparse.yaml:92: filled[t] = values[order[t]] if order[t] < n else value[()]",
     )
-    eqs.born(k, reduce_("count", [rules.prod(shape[:1])], lambda r: empty[r]), "specs/sparse.yaml:86")
+    eqs.born(k, reduce_("count", [rules.prod(shape[:1])], lambda r: empty[r]), "specs/sparse.yaml:87")

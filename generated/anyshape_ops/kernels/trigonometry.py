@@ -18,25 +18,25 @@ def sin_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*i], sin(x[*i]), "specs/trigonometry.yaml:24")
 
 
-# specs/trigonometry.yaml:32
+# specs/trigonometry.yaml:33
 def cos_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], cos(x[*i]), "specs/trigonometry.yaml:35")
+    eqs.define(y[*i], cos(x[*i]), "specs/trigonometry.yaml:36")
 
 
-# specs/trigonometry.yaml:43
+# specs/trigonometry.yaml:45
 def tan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], sin(cast(x[*i], eqs.dtypes["U"])) / cos(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:46"
+        y[*i], sin(cast(x[*i], eqs.dtypes["U"])) / cos(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:48"
     )
 
 
-# specs/trigonometry.yaml:54
+# specs/trigonometry.yaml:57
 def asin_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -65,10 +65,10 @@ def asin_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], asin(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:57")
+    eqs.define(y[*i], asin(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:60")
 
 
-# specs/trigonometry.yaml:65
+# specs/trigonometry.yaml:69
 def acos_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -97,10 +97,10 @@ def acos_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], acos(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:68")
+    eqs.define(y[*i], acos(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:72")
 
 
-# specs/trigonometry.yaml:76
+# specs/trigonometry.yaml:81
 def atan_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -126,10 +126,10 @@ def atan_kernel(eqs: Equations, bound: Bound) -> None:
         return where(eq(v, 0), lambda: v, lambda: where(lt(v, 0), lambda: -r, lambda: r))
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], atan(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:79")
+    eqs.define(y[*i], atan(cast(x[*i], eqs.dtypes["U"])), "specs/trigonometry.yaml:84")
 
 
-# specs/trigonometry.yaml:87
+# specs/trigonometry.yaml:93
 def sinh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -147,11 +147,11 @@ def sinh_kernel(eqs: Equations, bound: Bound) -> None:
         where(
             lt(x[*i], 0), lambda: -sinh_of(-cast(x[*i], eqs.dtypes["U"])), lambda: sinh_of(cast(x[*i], eqs.dtypes["U"]))
         ),
-        "specs/trigonometry.yaml:90",
+        "specs/trigonometry.yaml:96",
     )
 
 
-# specs/trigonometry.yaml:99
+# specs/trigonometry.yaml:106
 def cosh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -167,11 +167,11 @@ def cosh_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: half_exp(abs_(cast(x[*i], eqs.dtypes["U"]))),
             lambda: 0.5 * (exp(cast(x[*i], eqs.dtypes["U"])) + exp(-cast(x[*i], eqs.dtypes["U"]))),
         ),
-        "specs/trigonometry.yaml:102",
+        "specs/trigonometry.yaml:109",
     )
 
 
-# specs/trigonometry.yaml:109
+# specs/trigonometry.yaml:117
 def asinh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -186,11 +186,11 @@ def asinh_kernel(eqs: Equations, bound: Bound) -> None:
         where(
             lt(x[*i], 0), lambda: -arcsinh(-cast(x[*i], eqs.dtypes["U"])), lambda: arcsinh(cast(x[*i], eqs.dtypes["U"]))
         ),
-        "specs/trigonometry.yaml:112",
+        "specs/trigonometry.yaml:120",
     )
 
 
-# specs/trigonometry.yaml:120
+# specs/trigonometry.yaml:129
 def acosh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -205,11 +205,11 @@ def acosh_kernel(eqs: Equations, bound: Bound) -> None:
                 + sqrt(cast(x[*i], eqs.dtypes["U"]) - 1) * sqrt(cast(x[*i], eqs.dtypes["U"]) + 1)
             ),
         ),
-        "specs/trigonometry.yaml:124",
+        "specs/trigonometry.yaml:133",
     )
 
 
-# specs/trigonometry.yaml:133
+# specs/trigonometry.yaml:143
 def atanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -224,5 +224,5 @@ def atanh_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: -half_log(-cast(x[*i], eqs.dtypes["U"])),
             lambda: half_log(cast(x[*i], eqs.dtypes["U"])),
         ),
-        "specs/trigonometry.yaml:139",
+        "specs/trigonometry.yaml:149",
     )

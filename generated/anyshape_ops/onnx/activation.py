@@ -37,78 +37,78 @@ def clip_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/activation.yaml:39
+# specs/activation.yaml:42
 def leaky_relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.leaky_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:54
+# specs/activation.yaml:58
 def prelu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.prelu(n.input(0), aligned(n, n.input(1), n.input(0), 1), source=n.source)]
 
 
-# specs/activation.yaml:54
+# specs/activation.yaml:58
 def prelu_7(n: OnnxNode) -> Sequence[Value]:
     return [api.prelu(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/activation.yaml:70
+# specs/activation.yaml:74
 def elu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.elu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:83
+# specs/activation.yaml:93
 def celu_12(n: OnnxNode) -> Sequence[Value]:
     return [api.celu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:97
+# specs/activation.yaml:107
 def selu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.selu(n.input(0), alpha=n.attr("alpha"), gamma=n.attr("gamma"), source=n.source)]
 
 
-# specs/activation.yaml:108
+# specs/activation.yaml:118
 def softplus_1(n: OnnxNode) -> Sequence[Value]:
     return [api.softplus(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:119
+# specs/activation.yaml:129
 def softsign_1(n: OnnxNode) -> Sequence[Value]:
     return [api.softsign(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:133
+# specs/activation.yaml:143
 def hard_sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.hard_sigmoid(n.input(0), alpha=n.attr("alpha"), beta=n.attr("beta"), source=n.source)]
 
 
-# specs/activation.yaml:144
+# specs/activation.yaml:154
 def hard_swish_14(n: OnnxNode) -> Sequence[Value]:
     return [api.hard_swish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:159
+# specs/activation.yaml:170
 def mish_18(n: OnnxNode) -> Sequence[Value]:
     return [api.mish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:173
+# specs/activation.yaml:185
 def swish_24(n: OnnxNode) -> Sequence[Value]:
     return [api.swish(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:174
+# specs/activation.yaml:186
 def com_microsoft_quick_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [api.swish(n.input(0), alpha=n.attr("alpha", 1.702), source=n.source)]
 
 
-# specs/activation.yaml:187
+# specs/activation.yaml:200
 def thresholded_relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.thresholded_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:208
+# specs/activation.yaml:221
 def shrink_9(n: OnnxNode) -> Sequence[Value]:
     return [api.shrink(n.input(0), bias=n.attr("bias"), lambd=n.attr("lambd"), source=n.source)]
 

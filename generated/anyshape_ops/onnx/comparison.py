@@ -32,32 +32,32 @@ def equal_19(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/comparison.yaml:45
+# specs/comparison.yaml:49
 def less_1(n: OnnxNode) -> Sequence[Value]:
     return [api.less(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:45
+# specs/comparison.yaml:49
 def less_7(n: OnnxNode) -> Sequence[Value]:
     return [api.less(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:58
+# specs/comparison.yaml:66
 def less_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.less_equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:72
+# specs/comparison.yaml:84
 def greater_1(n: OnnxNode) -> Sequence[Value]:
     return [api.greater(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:72
+# specs/comparison.yaml:84
 def greater_7(n: OnnxNode) -> Sequence[Value]:
     return [api.greater(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:75
+# specs/comparison.yaml:87
 def ai_onnx_ml_one_hot_encoder_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     category_: Any
@@ -82,7 +82,7 @@ def ai_onnx_ml_one_hot_encoder_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(is_category_, to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/comparison.yaml:81
+# specs/comparison.yaml:93
 def ai_onnx_ml_binarizer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [
@@ -98,17 +98,17 @@ def ai_onnx_ml_binarizer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:107
+# specs/comparison.yaml:123
 def greater_or_equal_12(n: OnnxNode) -> Sequence[Value]:
     return [api.greater_equal(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:119
+# specs/comparison.yaml:139
 def is_na_n_9(n: OnnxNode) -> Sequence[Value]:
     return [api.is_nan(n.input(0), source=n.source)]
 
 
-# specs/comparison.yaml:132
+# specs/comparison.yaml:153
 def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.is_inf(
@@ -120,37 +120,37 @@ def is_inf_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/comparison.yaml:143
+# specs/comparison.yaml:165
 def and_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:143
+# specs/comparison.yaml:165
 def and_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_and(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:155
+# specs/comparison.yaml:180
 def or_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:155
+# specs/comparison.yaml:180
 def or_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_or(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:166
+# specs/comparison.yaml:194
 def xor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/comparison.yaml:166
+# specs/comparison.yaml:194
 def xor_7(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_xor(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/comparison.yaml:181
+# specs/comparison.yaml:210
 def not_1(n: OnnxNode) -> Sequence[Value]:
     return [api.logical_not(n.input(0), source=n.source)]
 

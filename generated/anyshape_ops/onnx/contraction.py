@@ -63,7 +63,7 @@ def mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     return [api.matmul(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/contraction.yaml:112
+# specs/contraction.yaml:116
 def gemm_1(n: OnnxNode) -> Sequence[Value]:
     y_: Any
     if not (dtype_of(n, n.input(0)).is_float or ((n.attr("alpha", 1.0) == 1) and (n.attr("beta", 1.0) == 1))):
@@ -88,7 +88,7 @@ def gemm_1(n: OnnxNode) -> Sequence[Value]:
     return [needed(n, y_, "y")]
 
 
-# specs/contraction.yaml:122
+# specs/contraction.yaml:126
 def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if rank_of(n, n.input(0)) != 2:
@@ -107,7 +107,7 @@ def ai_onnx_ml_linear_regressor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:128
+# specs/contraction.yaml:132
 def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     place_: Any
@@ -183,12 +183,12 @@ def ai_onnx_ml_linear_classifier_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(labels_, place_, axis=0, source=n.source), shown_]
 
 
-# specs/contraction.yaml:191
+# specs/contraction.yaml:196
 def einsum_12(n: OnnxNode) -> Sequence[Value]:
     return [einsum(n, n.inputs(), n.attr("equation"))]
 
 
-# specs/contraction.yaml:194
+# specs/contraction.yaml:199
 def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     product_: Any
@@ -212,7 +212,7 @@ def com_microsoft_fused_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:205
+# specs/contraction.yaml:210
 def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     if not ((n.attr("transA", 0) >= 0) and (n.attr("transB", 0) >= 0)):
@@ -226,7 +226,7 @@ def com_microsoft_transpose_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/contraction.yaml:231
+# specs/contraction.yaml:236
 def det_11(n: OnnxNode) -> Sequence[Value]:
     return [api.det(n.input(0), source=n.source)]
 

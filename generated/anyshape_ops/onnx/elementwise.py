@@ -55,27 +55,27 @@ def mean_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:60
+# specs/elementwise.yaml:62
 def sub_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:60
+# specs/elementwise.yaml:62
 def sub_7(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:75
+# specs/elementwise.yaml:85
 def mul_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:75
+# specs/elementwise.yaml:85
 def mul_7(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:78
+# specs/elementwise.yaml:88
 def ai_onnx_ml_scaler_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not ((n.attr("offset") is not None) and (n.attr("scale") is not None)):
@@ -91,123 +91,123 @@ def ai_onnx_ml_scaler_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:95
+# specs/elementwise.yaml:107
 def div_1(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:95
+# specs/elementwise.yaml:107
 def div_7(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:119
+# specs/elementwise.yaml:133
 def pow_1(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:119
+# specs/elementwise.yaml:133
 def pow_7(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:141
+# specs/elementwise.yaml:160
 def mod_10(n: OnnxNode) -> Sequence[Value]:
     return [api.mod(n.input(0), n.input(1), truncated=n.attr("fmod"), source=n.source)]
 
 
-# specs/elementwise.yaml:153
+# specs/elementwise.yaml:182
 def max_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.maximum, n.inputs())]
 
 
-# specs/elementwise.yaml:166
+# specs/elementwise.yaml:198
 def min_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.minimum, n.inputs())]
 
 
-# specs/elementwise.yaml:182
+# specs/elementwise.yaml:217
 def neg_1(n: OnnxNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:199
+# specs/elementwise.yaml:237
 def abs_1(n: OnnxNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:212
+# specs/elementwise.yaml:251
 def exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.exp(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:223
+# specs/elementwise.yaml:263
 def log_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:255
+# specs/elementwise.yaml:298
 def floor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.floor(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:267
+# specs/elementwise.yaml:311
 def ceil_1(n: OnnxNode) -> Sequence[Value]:
     return [api.ceil(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:280
+# specs/elementwise.yaml:325
 def round_11(n: OnnxNode) -> Sequence[Value]:
     return [api.round(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:341
 def sign_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sign(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:308
+# specs/elementwise.yaml:355
 def sqrt_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sqrt(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:319
+# specs/elementwise.yaml:367
 def reciprocal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reciprocal(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:330
+# specs/elementwise.yaml:379
 def tanh_1(n: OnnxNode) -> Sequence[Value]:
     return [api.tanh(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:342
+# specs/elementwise.yaml:392
 def sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sigmoid(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:353
+# specs/elementwise.yaml:404
 def erf_9(n: OnnxNode) -> Sequence[Value]:
     return [api.erf(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:367
+# specs/elementwise.yaml:419
 def relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:387
+# specs/elementwise.yaml:440
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=choice(n.attr("approximate")), source=n.source)]
 
 
-# specs/elementwise.yaml:388
+# specs/elementwise.yaml:441
 def com_microsoft_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [api.gelu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:389
+# specs/elementwise.yaml:442
 def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -219,18 +219,18 @@ def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:390
+# specs/elementwise.yaml:443
 def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [api.gelu(api.add(n.input(0), n.input(1), source=n.source), source=n.source)]
 
 
-# specs/elementwise.yaml:405
+# specs/elementwise.yaml:459
 def identity_1(n: OnnxNode) -> Sequence[Value]:
     return ([needed(n, n.input(0), "x")] if is_list(n, n.input(0)) else [api.identity(n.input(0), source=n.source)])
 
 
-# specs/elementwise.yaml:432
+# specs/elementwise.yaml:494
 def cast_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("to") == "STRING":
         n.refuse(
@@ -239,7 +239,7 @@ def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:436
+# specs/elementwise.yaml:498
 def cast_6(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -257,7 +257,7 @@ def cast_6(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:442
+# specs/elementwise.yaml:504
 def cast_19(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -279,7 +279,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:464
+# specs/elementwise.yaml:530
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 

@@ -63,7 +63,7 @@ def pad_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:79
+# specs/indexing.yaml:87
 def tile_1(n: OnnxNode) -> Sequence[Value]:
     once_ = api.full(
         scalar(1), api.shape_of(api.shape_of(n.input(0), source=n.source), source=n.source), source=n.source
@@ -92,7 +92,7 @@ def tile_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:82
+# specs/indexing.yaml:90
 def tile_6(n: OnnxNode) -> Sequence[Value]:
     return [
         api.tile(
@@ -105,37 +105,37 @@ def tile_6(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/indexing.yaml:146
+# specs/indexing.yaml:156
 def gather_elements_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_elements(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/indexing.yaml:170
+# specs/indexing.yaml:181
 def gather_nd_11(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/indexing.yaml:170
+# specs/indexing.yaml:181
 def gather_nd_12(n: OnnxNode) -> Sequence[Value]:
     return [api.gather_nd(n.input(0), n.input(1), batch_dims=n.attr("batch_dims"), source=n.source)]
 
 
-# specs/indexing.yaml:198
+# specs/indexing.yaml:209
 def depth_to_space_1(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), source=n.source)]
 
 
-# specs/indexing.yaml:198
+# specs/indexing.yaml:209
 def depth_to_space_11(n: OnnxNode) -> Sequence[Value]:
     return [api.depth_to_space(n.input(0), size=n.attr("blocksize"), mode=choice(n.attr("mode")), source=n.source)]
 
 
-# specs/indexing.yaml:225
+# specs/indexing.yaml:236
 def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
     return [api.space_to_depth(n.input(0), size=n.attr("blocksize"), mode=choice(n.attr("mode")), source=n.source)]
 
 
-# specs/indexing.yaml:252
+# specs/indexing.yaml:263
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     places_: Any
     count_ = api.cast(api.reshape(n.input(1), (), source=n.source), to=parse_dtype("i64"), source=n.source)
@@ -150,12 +150,12 @@ def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     return [api.one_hot(places_, n.input(2), needed(n, count_, "depth"), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/indexing.yaml:300
+# specs/indexing.yaml:311
 def center_crop_pad_18(n: OnnxNode) -> Sequence[Value]:
     return [api.center_crop_pad(n.input(0), axes=n.attr("axes"), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/indexing.yaml:328
+# specs/indexing.yaml:339
 def reverse_sequence_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reverse_sequence(

@@ -32,52 +32,52 @@ def reshape_14(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:49
+# specs/movement.yaml:53
 def transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [api.transpose(n.input(0), axes=n.attr("perm"), source=n.source)]
 
 
-# specs/movement.yaml:68
+# specs/movement.yaml:73
 def squeeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:68
+# specs/movement.yaml:73
 def squeeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.input(1), source=n.source)]
 
 
-# specs/movement.yaml:85
+# specs/movement.yaml:93
 def unsqueeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:85
+# specs/movement.yaml:93
 def unsqueeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=needed(n, n.input(1), "axes"), source=n.source)]
 
 
-# specs/movement.yaml:103
+# specs/movement.yaml:112
 def flatten_1(n: OnnxNode) -> Sequence[Value]:
     return [api.flatten(n.input(0), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:124
+# specs/movement.yaml:133
 def expand_8(n: OnnxNode) -> Sequence[Value]:
     return [api.broadcast_to(n.input(0), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/movement.yaml:141
+# specs/movement.yaml:151
 def concat_1(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis", 1), source=n.source)]
 
 
-# specs/movement.yaml:141
+# specs/movement.yaml:151
 def concat_4(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:142
+# specs/movement.yaml:152
 def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
     return (
         [api.stack(needed(n, n.input(0), "xs"), axis=n.attr("axis"), source=n.source)]
@@ -87,7 +87,7 @@ def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:143
+# specs/movement.yaml:153
 def ai_onnx_ml_feature_vectorizer_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.cast(
@@ -107,7 +107,7 @@ def ai_onnx_ml_feature_vectorizer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:182
+# specs/movement.yaml:194
 def split_1(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -119,7 +119,7 @@ def split_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:183
+# specs/movement.yaml:195
 def split_2(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -131,19 +131,19 @@ def split_2(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:184
+# specs/movement.yaml:196
 def split_13(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0), axis=n.attr("axis"), parts=n.output_count, sizes=n.input(1), outputs=n.output_count, source=n.source
     )
 
 
-# specs/movement.yaml:217
+# specs/movement.yaml:230
 def slice_1(n: OnnxNode) -> Sequence[Value]:
     return [api.slice(n.input(0), starts=n.attr("starts"), ends=n.attr("ends"), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:217
+# specs/movement.yaml:230
 def slice_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.slice(
@@ -157,12 +157,12 @@ def slice_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:238
+# specs/movement.yaml:254
 def gather_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:239
+# specs/movement.yaml:255
 def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -175,7 +175,7 @@ def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:255
+# specs/movement.yaml:275
 def trilu_14(n: OnnxNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.input(1), upper=n.attr("upper"), source=n.source)]
 

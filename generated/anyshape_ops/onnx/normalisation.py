@@ -152,17 +152,17 @@ def com_microsoft_skip_simplified_layer_normalization_1(n: OnnxNode) -> Sequence
     ]
 
 
-# specs/normalisation.yaml:175
+# specs/normalisation.yaml:176
 def mean_variance_normalization_9(n: OnnxNode) -> Sequence[Value]:
     return [api.mean_variance_norm(n.input(0), axes=n.attr("axes", (0, 2, 3)), source=n.source)]
 
 
-# specs/normalisation.yaml:197
+# specs/normalisation.yaml:198
 def lp_normalization_1(n: OnnxNode) -> Sequence[Value]:
     return [api.lp_norm(n.input(0), axis=n.attr("axis", -1), p=n.attr("p", 2), source=n.source)]
 
 
-# specs/normalisation.yaml:200
+# specs/normalisation.yaml:201
 def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     v_ = api.cast(n.input(0), to=parse_dtype("f32"), source=n.source)
@@ -189,7 +189,7 @@ def ai_onnx_ml_normalizer_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/normalisation.yaml:234
+# specs/normalisation.yaml:235
 def lrn_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lrn(
@@ -203,17 +203,17 @@ def lrn_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/normalisation.yaml:246
+# specs/normalisation.yaml:247
 def global_average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_average_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:258
+# specs/normalisation.yaml:259
 def global_max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_max_pool(n.input(0), source=n.source)]
 
 
-# specs/normalisation.yaml:275
+# specs/normalisation.yaml:276
 def global_lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [api.global_lp_pool(n.input(0), p=n.attr("p"), source=n.source)]
 

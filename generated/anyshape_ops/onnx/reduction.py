@@ -36,12 +36,12 @@ def reduce_sum_13(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:81
+# specs/reduction.yaml:84
 def reduce_mean_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mean(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:82
+# specs/reduction.yaml:85
 def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mean(
@@ -54,12 +54,12 @@ def reduce_mean_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:104
+# specs/reduction.yaml:110
 def reduce_prod_1(n: OnnxNode) -> Sequence[Value]:
     return [api.prod(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:105
+# specs/reduction.yaml:111
 def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.prod(
@@ -72,12 +72,12 @@ def reduce_prod_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:126
+# specs/reduction.yaml:135
 def reduce_max_1(n: OnnxNode) -> Sequence[Value]:
     return [api.max(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:127
+# specs/reduction.yaml:136
 def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max(
@@ -90,12 +90,12 @@ def reduce_max_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:148
+# specs/reduction.yaml:163
 def reduce_min_1(n: OnnxNode) -> Sequence[Value]:
     return [api.min(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:149
+# specs/reduction.yaml:164
 def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.min(
@@ -108,12 +108,12 @@ def reduce_min_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:167
+# specs/reduction.yaml:188
 def reduce_l1_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l1(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:168
+# specs/reduction.yaml:189
 def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l1(
@@ -126,12 +126,12 @@ def reduce_l1_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:186
+# specs/reduction.yaml:207
 def reduce_l2_1(n: OnnxNode) -> Sequence[Value]:
     return [api.l2(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:187
+# specs/reduction.yaml:208
 def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.l2(
@@ -144,12 +144,12 @@ def reduce_l2_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:204
+# specs/reduction.yaml:225
 def reduce_sum_square_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sum_square(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:205
+# specs/reduction.yaml:226
 def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.sum_square(
@@ -162,12 +162,12 @@ def reduce_sum_square_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:223
+# specs/reduction.yaml:244
 def reduce_log_sum_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:224
+# specs/reduction.yaml:245
 def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum(
@@ -180,12 +180,12 @@ def reduce_log_sum_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:244
+# specs/reduction.yaml:265
 def reduce_log_sum_exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log_sum_exp(n.input(0), axes=n.attr("axes"), keepdims=n.attr("keepdims", 1), source=n.source)]
 
 
-# specs/reduction.yaml:245
+# specs/reduction.yaml:266
 def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.log_sum_exp(
@@ -198,7 +198,7 @@ def reduce_log_sum_exp_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:297
+# specs/reduction.yaml:327
 def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmax(
@@ -211,7 +211,7 @@ def arg_max_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/reduction.yaml:310
+# specs/reduction.yaml:345
 def arg_min_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.argmin(

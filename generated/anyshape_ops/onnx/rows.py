@@ -29,7 +29,7 @@ def softmax_13(n: OnnxNode) -> Sequence[Value]:
     return [api.softmax(n.input(0), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/rows.yaml:44
+# specs/rows.yaml:47
 def log_softmax_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reshape(
@@ -41,12 +41,12 @@ def log_softmax_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/rows.yaml:45
+# specs/rows.yaml:48
 def log_softmax_13(n: OnnxNode) -> Sequence[Value]:
     return [api.log_softmax(n.input(0), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/rows.yaml:63
+# specs/rows.yaml:67
 def hardmax_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reshape(
@@ -58,12 +58,12 @@ def hardmax_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/rows.yaml:64
+# specs/rows.yaml:68
 def hardmax_13(n: OnnxNode) -> Sequence[Value]:
     return [api.hardmax(n.input(0), axis=n.attr("axis", -1), source=n.source)]
 
 
-# specs/rows.yaml:94
+# specs/rows.yaml:98
 def layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     normal_ = api.layer_norm(
         n.input(0), n.input(1), n.input(2), axis=n.attr("axis", -1), epsilon=n.attr("epsilon", 1e-05), source=n.source
@@ -77,7 +77,7 @@ def layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/rows.yaml:99
+# specs/rows.yaml:103
 def com_microsoft_skip_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(5)
     total_ = (
@@ -93,7 +93,7 @@ def com_microsoft_skip_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/rows.yaml:104
+# specs/rows.yaml:108
 def com_microsoft_embed_layer_normalization_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
     total_: Any

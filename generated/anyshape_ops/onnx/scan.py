@@ -23,7 +23,7 @@ def cum_sum_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/scan.yaml:43
+# specs/scan.yaml:44
 def cum_prod_26(n: OnnxNode) -> Sequence[Value]:
     return [
         api.cumprod(

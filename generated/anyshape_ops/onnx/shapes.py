@@ -22,12 +22,12 @@ def shape_15(n: OnnxNode) -> Sequence[Value]:
     return [api.shape_of(n.input(0), start=n.attr("start"), end=n.attr("end"), source=n.source)]
 
 
-# specs/shapes.yaml:63
+# specs/shapes.yaml:66
 def size_1(n: OnnxNode) -> Sequence[Value]:
     return [api.size(n.input(0), source=n.source)]
 
 
-# specs/shapes.yaml:85
+# specs/shapes.yaml:88
 def range_11(n: OnnxNode) -> Sequence[Value]:
     return (
         [
@@ -59,12 +59,12 @@ def range_11(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/shapes.yaml:129
+# specs/shapes.yaml:132
 def constant_of_shape_9(n: OnnxNode) -> Sequence[Value]:
     return [api.full(scalar(n.attr("value", 0.0)), needed(n, n.input(0), "shape"), source=n.source)]
 
 
-# specs/shapes.yaml:167
+# specs/shapes.yaml:178
 def eye_like_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.eye_like(

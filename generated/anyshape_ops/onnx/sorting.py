@@ -12,24 +12,24 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/sorting.yaml:78
+# specs/sorting.yaml:81
 def top_k_1(n: OnnxNode) -> Sequence[Value]:
     return api.topk(n.input(0), k=n.attr("k"), axis=n.attr("axis"), source=n.source)
 
 
-# specs/sorting.yaml:79
+# specs/sorting.yaml:82
 def top_k_10(n: OnnxNode) -> Sequence[Value]:
     return api.topk(n.input(0), k=needed(n, n.input(1), "k"), axis=n.attr("axis"), source=n.source)
 
 
-# specs/sorting.yaml:80
+# specs/sorting.yaml:83
 def top_k_11(n: OnnxNode) -> Sequence[Value]:
     return api.topk(
         n.input(0), k=needed(n, n.input(1), "k"), axis=n.attr("axis"), largest=n.attr("largest"), source=n.source
     )
 
 
-# specs/sorting.yaml:121
+# specs/sorting.yaml:126
 def unique_11(n: OnnxNode) -> Sequence[Value]:
     parts_: Any
     items_ = (api.reshape(n.input(0), (-1,), source=n.source) if n.attr("axis") is None else n.input(0))

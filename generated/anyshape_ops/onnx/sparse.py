@@ -24,7 +24,7 @@ def non_zero_9(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/sparse.yaml:54
+# specs/sparse.yaml:55
 def compress_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.compress(

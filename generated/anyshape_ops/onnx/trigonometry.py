@@ -15,52 +15,52 @@ def sin_7(n: OnnxNode) -> Sequence[Value]:
     return [api.sin(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:37
+# specs/trigonometry.yaml:38
 def cos_7(n: OnnxNode) -> Sequence[Value]:
     return [api.cos(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:48
+# specs/trigonometry.yaml:50
 def tan_7(n: OnnxNode) -> Sequence[Value]:
     return [api.tan(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:59
+# specs/trigonometry.yaml:62
 def asin_7(n: OnnxNode) -> Sequence[Value]:
     return [api.asin(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:70
+# specs/trigonometry.yaml:74
 def acos_7(n: OnnxNode) -> Sequence[Value]:
     return [api.acos(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:81
+# specs/trigonometry.yaml:86
 def atan_7(n: OnnxNode) -> Sequence[Value]:
     return [api.atan(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:92
+# specs/trigonometry.yaml:98
 def sinh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sinh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:104
+# specs/trigonometry.yaml:111
 def cosh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.cosh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:114
+# specs/trigonometry.yaml:122
 def asinh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.asinh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:127
+# specs/trigonometry.yaml:136
 def acosh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.acosh(n.input(0), source=n.source)]
 
 
-# specs/trigonometry.yaml:141
+# specs/trigonometry.yaml:151
 def atanh_9(n: OnnxNode) -> Sequence[Value]:
     return [api.atanh(n.input(0), source=n.source)]
 

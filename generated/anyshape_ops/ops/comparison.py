@@ -29,7 +29,7 @@ EQUAL = OpDef(
     traits=("commutative",),
 )
 
-# specs/comparison.yaml:39
+# specs/comparison.yaml:43
 # less: no dyn variant, it has no parameters
 LESS = OpDef(
     name="less",
@@ -44,10 +44,10 @@ LESS = OpDef(
     relation=relations.less_relation,
     kernel=kernels.less_kernel,
     summary="Whether elements of a are less than those of b.",
-    source="specs/comparison.yaml:39",
+    source="specs/comparison.yaml:43",
 )
 
-# specs/comparison.yaml:52
+# specs/comparison.yaml:60
 # less_equal: no dyn variant, it has no parameters
 LESS_EQUAL = OpDef(
     name="less_equal",
@@ -62,10 +62,10 @@ LESS_EQUAL = OpDef(
     relation=relations.less_equal_relation,
     kernel=kernels.less_equal_kernel,
     summary="Whether elements of a are less than or equal to those of b.",
-    source="specs/comparison.yaml:52",
+    source="specs/comparison.yaml:60",
 )
 
-# specs/comparison.yaml:65
+# specs/comparison.yaml:77
 # greater: no dyn variant, it has no parameters
 GREATER = OpDef(
     name="greater",
@@ -80,10 +80,10 @@ GREATER = OpDef(
     relation=relations.greater_relation,
     kernel=kernels.greater_kernel,
     summary="Whether elements of a are greater than those of b.",
-    source="specs/comparison.yaml:65",
+    source="specs/comparison.yaml:77",
 )
 
-# specs/comparison.yaml:88
+# specs/comparison.yaml:104
 # of_a_category: no dyn variant, it has no parameters
 OF_A_CATEGORY = OpDef(
     name="of_a_category",
@@ -98,10 +98,10 @@ OF_A_CATEGORY = OpDef(
     relation=relations.of_a_category_relation,
     kernel=kernels.of_a_category_kernel,
     summary="Which of some categories each element is of, as it is given, where each is of at least one.",
-    source="specs/comparison.yaml:88",
+    source="specs/comparison.yaml:104",
 )
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:117
 # greater_equal: no dyn variant, it has no parameters
 GREATER_EQUAL = OpDef(
     name="greater_equal",
@@ -116,10 +116,10 @@ GREATER_EQUAL = OpDef(
     relation=relations.greater_equal_relation,
     kernel=kernels.greater_equal_kernel,
     summary="Whether elements of a are greater than or equal to those of b.",
-    source="specs/comparison.yaml:101",
+    source="specs/comparison.yaml:117",
 )
 
-# specs/comparison.yaml:114
+# specs/comparison.yaml:134
 # is_nan: no dyn variant, it has no parameters
 IS_NAN = OpDef(
     name="is_nan",
@@ -131,10 +131,10 @@ IS_NAN = OpDef(
     relation=relations.is_nan_relation,
     kernel=kernels.is_nan_kernel,
     summary="Whether an element is not a number.",
-    source="specs/comparison.yaml:114",
+    source="specs/comparison.yaml:134",
 )
 
-# specs/comparison.yaml:124
+# specs/comparison.yaml:145
 # is_inf: no dyn variant, it has no parameters that are operands
 IS_INF = OpDef(
     name="is_inf",
@@ -149,10 +149,10 @@ IS_INF = OpDef(
     relation=relations.is_inf_relation,
     kernel=kernels.is_inf_kernel,
     summary="Whether an element is infinite, with a sign that counts.",
-    source="specs/comparison.yaml:124",
+    source="specs/comparison.yaml:145",
 )
 
-# specs/comparison.yaml:136
+# specs/comparison.yaml:158
 # logical_and: no dyn variant, it has no parameters
 LOGICAL_AND = OpDef(
     name="logical_and",
@@ -167,11 +167,11 @@ LOGICAL_AND = OpDef(
     relation=relations.logical_and_relation,
     kernel=kernels.logical_and_kernel,
     summary="Whether both elements are true.",
-    source="specs/comparison.yaml:136",
+    source="specs/comparison.yaml:158",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:148
+# specs/comparison.yaml:173
 # logical_or: no dyn variant, it has no parameters
 LOGICAL_OR = OpDef(
     name="logical_or",
@@ -186,11 +186,11 @@ LOGICAL_OR = OpDef(
     relation=relations.logical_or_relation,
     kernel=kernels.logical_or_kernel,
     summary="Whether at least one of two elements is true.",
-    source="specs/comparison.yaml:148",
+    source="specs/comparison.yaml:173",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:160
+# specs/comparison.yaml:188
 # logical_xor: no dyn variant, it has no parameters
 LOGICAL_XOR = OpDef(
     name="logical_xor",
@@ -205,11 +205,11 @@ LOGICAL_XOR = OpDef(
     relation=relations.logical_xor_relation,
     kernel=kernels.logical_xor_kernel,
     summary="Whether exactly one of two elements is true.",
-    source="specs/comparison.yaml:160",
+    source="specs/comparison.yaml:188",
     traits=("commutative", "associative"),
 )
 
-# specs/comparison.yaml:171
+# specs/comparison.yaml:200
 # logical_not: no dyn variant, it has no parameters
 LOGICAL_NOT = OpDef(
     name="logical_not",
@@ -221,7 +221,7 @@ LOGICAL_NOT = OpDef(
     relation=relations.logical_not_relation,
     kernel=kernels.logical_not_kernel,
     summary="Whether an element is false.",
-    source="specs/comparison.yaml:171",
+    source="specs/comparison.yaml:200",
     traits=("involution",),
     rewrites=rewrites.LOGICAL_NOT,
 )

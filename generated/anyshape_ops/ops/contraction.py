@@ -30,7 +30,7 @@ MATMUL = OpDef(
     rewrites=rewrites.MATMUL,
 )
 
-# specs/contraction.yaml:83
+# specs/contraction.yaml:87
 # gemm: no dyn variant, it has no parameters that are operands
 GEMM = OpDef(
     name="gemm",
@@ -51,11 +51,11 @@ GEMM = OpDef(
     relation=relations.gemm_relation,
     kernel=kernels.gemm_kernel,
     summary="alpha times the product of two matrices, each transposed on demand, plus beta times c.",
-    source="specs/contraction.yaml:83",
+    source="specs/contraction.yaml:87",
     rewrites=rewrites.GEMM,
 )
 
-# specs/contraction.yaml:164
+# specs/contraction.yaml:169
 # contract: no dyn variant, it has no parameters that are operands
 CONTRACT = OpDef(
     name="contract",
@@ -76,10 +76,10 @@ CONTRACT = OpDef(
     summary=(
         "The product of two tensors whose dims have labels, summed over the labels that the result does not " "have."
     ),
-    source="specs/contraction.yaml:164",
+    source="specs/contraction.yaml:169",
 )
 
-# specs/contraction.yaml:218
+# specs/contraction.yaml:223
 # det: no dyn variant, it has no parameters
 DET = OpDef(
     name="det",
@@ -91,5 +91,5 @@ DET = OpDef(
     relation=relations.det_relation,
     kernel=kernels.det_kernel,
     summary="The determinants of square matrices, by elimination with the largest pivot of each column.",
-    source="specs/contraction.yaml:218",
+    source="specs/contraction.yaml:223",
 )

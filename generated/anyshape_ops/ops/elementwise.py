@@ -29,7 +29,7 @@ ADD = OpDef(
     traits=("commutative", "associative"),
 )
 
-# specs/elementwise.yaml:54
+# specs/elementwise.yaml:56
 # sub: no dyn variant, it has no parameters
 SUB = OpDef(
     name="sub",
@@ -44,10 +44,10 @@ SUB = OpDef(
     relation=relations.sub_relation,
     kernel=kernels.sub_kernel,
     summary="The difference of two tensors, element by element.",
-    source="specs/elementwise.yaml:54",
+    source="specs/elementwise.yaml:56",
 )
 
-# specs/elementwise.yaml:67
+# specs/elementwise.yaml:77
 # mul: no dyn variant, it has no parameters
 MUL = OpDef(
     name="mul",
@@ -62,11 +62,11 @@ MUL = OpDef(
     relation=relations.mul_relation,
     kernel=kernels.mul_kernel,
     summary="The product of two tensors, element by element.",
-    source="specs/elementwise.yaml:67",
+    source="specs/elementwise.yaml:77",
     traits=("commutative", "associative"),
 )
 
-# specs/elementwise.yaml:86
+# specs/elementwise.yaml:98
 # div: no dyn variant, it has no parameters
 DIV = OpDef(
     name="div",
@@ -81,10 +81,10 @@ DIV = OpDef(
     relation=relations.div_relation,
     kernel=kernels.div_kernel,
     summary="The quotient of two tensors, element by element; of integers it is cut towards zero.",
-    source="specs/elementwise.yaml:86",
+    source="specs/elementwise.yaml:98",
 )
 
-# specs/elementwise.yaml:103
+# specs/elementwise.yaml:117
 # pow: no dyn variant, it has no parameters
 POW = OpDef(
     name="pow",
@@ -105,11 +105,11 @@ POW = OpDef(
         "The first tensor raised to the power of the second, in the dtype of the first; an integer is cut, if"
         " rounding is not why."
     ),
-    source="specs/elementwise.yaml:103",
+    source="specs/elementwise.yaml:117",
     rewrites=rewrites.POW,
 )
 
-# specs/elementwise.yaml:131
+# specs/elementwise.yaml:150
 # mod: no dyn variant, it has no parameters that are operands
 MOD = OpDef(
     name="mod",
@@ -126,10 +126,10 @@ MOD = OpDef(
     summary=(
         "What a division rounded down leaves, with the sign of b; with `truncated` the division is cut " "towards zero."
     ),
-    source="specs/elementwise.yaml:131",
+    source="specs/elementwise.yaml:150",
 )
 
-# specs/elementwise.yaml:147
+# specs/elementwise.yaml:176
 # maximum: no dyn variant, it has no parameters
 MAXIMUM = OpDef(
     name="maximum",
@@ -144,11 +144,11 @@ MAXIMUM = OpDef(
     relation=relations.maximum_relation,
     kernel=kernels.maximum_kernel,
     summary="The larger of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:147",
+    source="specs/elementwise.yaml:176",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:160
+# specs/elementwise.yaml:192
 # minimum: no dyn variant, it has no parameters
 MINIMUM = OpDef(
     name="minimum",
@@ -163,11 +163,11 @@ MINIMUM = OpDef(
     relation=relations.minimum_relation,
     kernel=kernels.minimum_kernel,
     summary="The smaller of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:160",
+    source="specs/elementwise.yaml:192",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:173
+# specs/elementwise.yaml:208
 # neg: no dyn variant, it has no parameters
 NEG = OpDef(
     name="neg",
@@ -179,12 +179,12 @@ NEG = OpDef(
     relation=relations.neg_relation,
     kernel=kernels.neg_kernel,
     summary="The negative of every element.",
-    source="specs/elementwise.yaml:173",
+    source="specs/elementwise.yaml:208",
     traits=("involution",),
     rewrites=rewrites.NEG,
 )
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:228
 # abs: no dyn variant, it has no parameters
 ABS = OpDef(
     name="abs",
@@ -196,12 +196,12 @@ ABS = OpDef(
     relation=relations.abs_relation,
     kernel=kernels.abs_kernel,
     summary="The absolute value of every element.",
-    source="specs/elementwise.yaml:190",
+    source="specs/elementwise.yaml:228",
     traits=("idempotent",),
     rewrites=rewrites.ABS,
 )
 
-# specs/elementwise.yaml:207
+# specs/elementwise.yaml:246
 # exp: no dyn variant, it has no parameters
 EXP = OpDef(
     name="exp",
@@ -213,10 +213,10 @@ EXP = OpDef(
     relation=relations.exp_relation,
     kernel=kernels.exp_kernel,
     summary="e to the power of every element.",
-    source="specs/elementwise.yaml:207",
+    source="specs/elementwise.yaml:246",
 )
 
-# specs/elementwise.yaml:218
+# specs/elementwise.yaml:258
 # log: no dyn variant, it has no parameters
 LOG = OpDef(
     name="log",
@@ -228,10 +228,10 @@ LOG = OpDef(
     relation=relations.log_relation,
     kernel=kernels.log_kernel,
     summary="The natural logarithm of every element.",
-    source="specs/elementwise.yaml:218",
+    source="specs/elementwise.yaml:258",
 )
 
-# specs/elementwise.yaml:229
+# specs/elementwise.yaml:270
 # expm1: no dyn variant, it has no parameters
 EXPM1 = OpDef(
     name="expm1",
@@ -243,10 +243,10 @@ EXPM1 = OpDef(
     relation=relations.expm1_relation,
     kernel=kernels.expm1_kernel,
     summary="e to the power of every element, less one, without losing the digits of an element near zero.",
-    source="specs/elementwise.yaml:229",
+    source="specs/elementwise.yaml:270",
 )
 
-# specs/elementwise.yaml:239
+# specs/elementwise.yaml:281
 # log1p: no dyn variant, it has no parameters
 LOG1P = OpDef(
     name="log1p",
@@ -258,10 +258,10 @@ LOG1P = OpDef(
     relation=relations.log1p_relation,
     kernel=kernels.log1p_kernel,
     summary="The natural logarithm of one plus every element, without losing the digits of an element near zero.",
-    source="specs/elementwise.yaml:239",
+    source="specs/elementwise.yaml:281",
 )
 
-# specs/elementwise.yaml:249
+# specs/elementwise.yaml:292
 # floor: no dyn variant, it has no parameters
 FLOOR = OpDef(
     name="floor",
@@ -273,11 +273,11 @@ FLOOR = OpDef(
     relation=relations.floor_relation,
     kernel=kernels.floor_kernel,
     summary="The largest integer that is not above an element.",
-    source="specs/elementwise.yaml:249",
+    source="specs/elementwise.yaml:292",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:261
+# specs/elementwise.yaml:305
 # ceil: no dyn variant, it has no parameters
 CEIL = OpDef(
     name="ceil",
@@ -289,11 +289,11 @@ CEIL = OpDef(
     relation=relations.ceil_relation,
     kernel=kernels.ceil_kernel,
     summary="The smallest integer that is not below an element.",
-    source="specs/elementwise.yaml:261",
+    source="specs/elementwise.yaml:305",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:273
+# specs/elementwise.yaml:318
 # round: no dyn variant, it has no parameters
 ROUND = OpDef(
     name="round",
@@ -305,11 +305,11 @@ ROUND = OpDef(
     relation=relations.round_relation,
     kernel=kernels.round_kernel,
     summary="The nearest integer, the even one of two.",
-    source="specs/elementwise.yaml:273",
+    source="specs/elementwise.yaml:318",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:286
+# specs/elementwise.yaml:332
 # sign: no dyn variant, it has no parameters
 SIGN = OpDef(
     name="sign",
@@ -321,11 +321,11 @@ SIGN = OpDef(
     relation=relations.sign_relation,
     kernel=kernels.sign_kernel,
     summary="1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.",
-    source="specs/elementwise.yaml:286",
+    source="specs/elementwise.yaml:332",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:303
+# specs/elementwise.yaml:350
 # sqrt: no dyn variant, it has no parameters
 SQRT = OpDef(
     name="sqrt",
@@ -337,10 +337,10 @@ SQRT = OpDef(
     relation=relations.sqrt_relation,
     kernel=kernels.sqrt_kernel,
     summary="The square root of every element.",
-    source="specs/elementwise.yaml:303",
+    source="specs/elementwise.yaml:350",
 )
 
-# specs/elementwise.yaml:314
+# specs/elementwise.yaml:362
 # reciprocal: no dyn variant, it has no parameters
 RECIPROCAL = OpDef(
     name="reciprocal",
@@ -352,10 +352,10 @@ RECIPROCAL = OpDef(
     relation=relations.reciprocal_relation,
     kernel=kernels.reciprocal_kernel,
     summary="One divided by every element.",
-    source="specs/elementwise.yaml:314",
+    source="specs/elementwise.yaml:362",
 )
 
-# specs/elementwise.yaml:325
+# specs/elementwise.yaml:374
 # tanh: no dyn variant, it has no parameters
 TANH = OpDef(
     name="tanh",
@@ -367,10 +367,10 @@ TANH = OpDef(
     relation=relations.tanh_relation,
     kernel=kernels.tanh_kernel,
     summary="The hyperbolic tangent of every element.",
-    source="specs/elementwise.yaml:325",
+    source="specs/elementwise.yaml:374",
 )
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:386
 # sigmoid: no dyn variant, it has no parameters
 SIGMOID = OpDef(
     name="sigmoid",
@@ -383,10 +383,10 @@ SIGMOID = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.sigmoid_kernel,
     summary="The logistic function of every element.",
-    source="specs/elementwise.yaml:336",
+    source="specs/elementwise.yaml:386",
 )
 
-# specs/elementwise.yaml:348
+# specs/elementwise.yaml:399
 # erf: no dyn variant, it has no parameters
 ERF = OpDef(
     name="erf",
@@ -398,10 +398,10 @@ ERF = OpDef(
     relation=relations.erf_relation,
     kernel=kernels.erf_kernel,
     summary="The error function of every element.",
-    source="specs/elementwise.yaml:348",
+    source="specs/elementwise.yaml:399",
 )
 
-# specs/elementwise.yaml:359
+# specs/elementwise.yaml:411
 # relu: no dyn variant, it has no parameters
 RELU = OpDef(
     name="relu",
@@ -413,12 +413,12 @@ RELU = OpDef(
     relation=relations.relu_relation,
     kernel=kernels.relu_kernel,
     summary="Every element, but nothing below zero.",
-    source="specs/elementwise.yaml:359",
+    source="specs/elementwise.yaml:411",
     traits=("idempotent",),
     rewrites=rewrites.RELU,
 )
 
-# specs/elementwise.yaml:375
+# specs/elementwise.yaml:428
 # gelu: no dyn variant, it has no parameters that are operands
 GELU = OpDef(
     name="gelu",
@@ -430,10 +430,10 @@ GELU = OpDef(
     relation=relations.gelu_relation,
     kernel=kernels.gelu_kernel,
     summary="Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.",
-    source="specs/elementwise.yaml:375",
+    source="specs/elementwise.yaml:428",
 )
 
-# specs/elementwise.yaml:397
+# specs/elementwise.yaml:451
 # identity: no dyn variant, it has no parameters
 IDENTITY = OpDef(
     name="identity",
@@ -471,12 +471,12 @@ IDENTITY = OpDef(
     relation=relations.identity_relation,
     view={"y": "x"},
     summary="The same tensor.",
-    source="specs/elementwise.yaml:397",
+    source="specs/elementwise.yaml:451",
     moves=("T",),
     rewrites=rewrites.IDENTITY,
 )
 
-# specs/elementwise.yaml:411
+# specs/elementwise.yaml:473
 # cast: no dyn variant, it has no parameters that are operands
 CAST = OpDef(
     name="cast",
@@ -519,10 +519,10 @@ CAST = OpDef(
     summary=(
         "Every element as another dtype; floats become integers by cutting towards zero, bool is anything but" " zero."
     ),
-    source="specs/elementwise.yaml:411",
+    source="specs/elementwise.yaml:473",
 )
 
-# specs/elementwise.yaml:457
+# specs/elementwise.yaml:523
 # where: no dyn variant, it has no parameters
 WHERE = OpDef(
     name="where",
@@ -538,6 +538,6 @@ WHERE = OpDef(
     relation=relations.where_relation,
     kernel=kernels.where_kernel,
     summary="Elements of a where the condition holds, elsewhere those of b.",
-    source="specs/elementwise.yaml:457",
+    source="specs/elementwise.yaml:523",
     moves=("T",),
 )

@@ -57,7 +57,7 @@ DYN_PAD = OpDef(
     moves=("T",),
 )
 
-# specs/indexing.yaml:64
+# specs/indexing.yaml:72
 STATIC_TILE = OpDef(
     name="tile",
     variant="static",
@@ -71,7 +71,7 @@ STATIC_TILE = OpDef(
         "A tensor side by side with itself, as many times along each of the last axes as `repeats` says; more"
         " of these make new axes."
     ),
-    source="specs/indexing.yaml:64",
+    source="specs/indexing.yaml:72",
     moves=("T",),
 )
 DYN_TILE = OpDef(
@@ -87,12 +87,12 @@ DYN_TILE = OpDef(
         "A tensor side by side with itself, as many times along each of the last axes as `repeats` says; more"
         " of these make new axes."
     ),
-    source="specs/indexing.yaml:64",
+    source="specs/indexing.yaml:72",
     shaping=("repeats",),
     moves=("T",),
 )
 
-# specs/indexing.yaml:91
+# specs/indexing.yaml:100
 STATIC_REPEAT = OpDef(
     name="repeat",
     variant="static",
@@ -106,7 +106,7 @@ STATIC_REPEAT = OpDef(
     relation=relations.repeat_relation,
     kernel=kernels.repeat_kernel,
     summary="Every entry along an axis, as many times in a row as `repeats` says.",
-    source="specs/indexing.yaml:91",
+    source="specs/indexing.yaml:100",
     moves=("T",),
 )
 DYN_REPEAT = OpDef(
@@ -122,11 +122,11 @@ DYN_REPEAT = OpDef(
     relation=relations.repeat_relation,
     kernel=kernels.repeat_kernel,
     summary="Every entry along an axis, as many times in a row as `repeats` says.",
-    source="specs/indexing.yaml:91",
+    source="specs/indexing.yaml:100",
     moves=("T",),
 )
 
-# specs/indexing.yaml:109
+# specs/indexing.yaml:118
 STATIC_FLIP = OpDef(
     name="flip",
     variant="static",
@@ -137,7 +137,7 @@ STATIC_FLIP = OpDef(
     relation=relations.flip_relation,
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
-    source="specs/indexing.yaml:109",
+    source="specs/indexing.yaml:118",
     moves=("T",),
 )
 DYN_FLIP = OpDef(
@@ -150,11 +150,11 @@ DYN_FLIP = OpDef(
     relation=relations.flip_relation,
     kernel=kernels.flip_kernel,
     summary="A tensor with the order of entries along some axes reversed, by default along all.",
-    source="specs/indexing.yaml:109",
+    source="specs/indexing.yaml:118",
     moves=("T",),
 )
 
-# specs/indexing.yaml:121
+# specs/indexing.yaml:131
 STATIC_ROLL = OpDef(
     name="roll",
     variant="static",
@@ -168,7 +168,7 @@ STATIC_ROLL = OpDef(
     relation=relations.roll_relation,
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
-    source="specs/indexing.yaml:121",
+    source="specs/indexing.yaml:131",
     moves=("T",),
 )
 DYN_ROLL = OpDef(
@@ -184,11 +184,11 @@ DYN_ROLL = OpDef(
     relation=relations.roll_relation,
     kernel=kernels.roll_kernel,
     summary="A tensor whose entries moved on along some axes; what leaves at one end comes back at the other.",
-    source="specs/indexing.yaml:121",
+    source="specs/indexing.yaml:131",
     moves=("T",),
 )
 
-# specs/indexing.yaml:135
+# specs/indexing.yaml:145
 # gather_elements: no dyn variant, it has no parameters that are operands
 GATHER_ELEMENTS = OpDef(
     name="gather_elements",
@@ -209,11 +209,11 @@ GATHER_ELEMENTS = OpDef(
         "For every place of the index tensor the element of x at that place, but along one axis where the "
         "index says."
     ),
-    source="specs/indexing.yaml:135",
+    source="specs/indexing.yaml:145",
     moves=("T",),
 )
 
-# specs/indexing.yaml:157
+# specs/indexing.yaml:168
 # gather_nd: no dyn variant, it has no parameters that are operands
 GATHER_ND = OpDef(
     name="gather_nd",
@@ -231,11 +231,11 @@ GATHER_ND = OpDef(
     relation=relations.gather_nd_relation,
     kernel=kernels.gather_nd_kernel,
     summary="Slices of x that the rows of an index tensor name; negative indices count from the end.",
-    source="specs/indexing.yaml:157",
+    source="specs/indexing.yaml:168",
     moves=("T",),
 )
 
-# specs/indexing.yaml:182
+# specs/indexing.yaml:193
 STATIC_DEPTH_TO_SPACE = OpDef(
     name="depth_to_space",
     variant="static",
@@ -249,7 +249,7 @@ STATIC_DEPTH_TO_SPACE = OpDef(
     relation=relations.depth_to_space_relation,
     kernel=kernels.depth_to_space_kernel,
     summary="Channels of an image rearranged as blocks of pixels.",
-    source="specs/indexing.yaml:182",
+    source="specs/indexing.yaml:193",
     moves=("T",),
 )
 DYN_DEPTH_TO_SPACE = OpDef(
@@ -265,11 +265,11 @@ DYN_DEPTH_TO_SPACE = OpDef(
     relation=relations.depth_to_space_relation,
     kernel=kernels.depth_to_space_kernel,
     summary="Channels of an image rearranged as blocks of pixels.",
-    source="specs/indexing.yaml:182",
+    source="specs/indexing.yaml:193",
     moves=("T",),
 )
 
-# specs/indexing.yaml:209
+# specs/indexing.yaml:220
 STATIC_SPACE_TO_DEPTH = OpDef(
     name="space_to_depth",
     variant="static",
@@ -283,7 +283,7 @@ STATIC_SPACE_TO_DEPTH = OpDef(
     relation=relations.space_to_depth_relation,
     kernel=kernels.space_to_depth_kernel,
     summary="Blocks of pixels of an image rearranged as channels.",
-    source="specs/indexing.yaml:209",
+    source="specs/indexing.yaml:220",
     moves=("T",),
 )
 DYN_SPACE_TO_DEPTH = OpDef(
@@ -299,11 +299,11 @@ DYN_SPACE_TO_DEPTH = OpDef(
     relation=relations.space_to_depth_relation,
     kernel=kernels.space_to_depth_kernel,
     summary="Blocks of pixels of an image rearranged as channels.",
-    source="specs/indexing.yaml:209",
+    source="specs/indexing.yaml:220",
     moves=("T",),
 )
 
-# specs/indexing.yaml:236
+# specs/indexing.yaml:247
 STATIC_ONE_HOT = OpDef(
     name="one_hot",
     variant="static",
@@ -326,7 +326,7 @@ STATIC_ONE_HOT = OpDef(
         "Along a new axis the second of two values where an index says, the first elsewhere; negative indices"
         " count from the end."
     ),
-    source="specs/indexing.yaml:236",
+    source="specs/indexing.yaml:247",
     moves=("T",),
 )
 DYN_ONE_HOT = OpDef(
@@ -351,11 +351,11 @@ DYN_ONE_HOT = OpDef(
         "Along a new axis the second of two values where an index says, the first elsewhere; negative indices"
         " count from the end."
     ),
-    source="specs/indexing.yaml:236",
+    source="specs/indexing.yaml:247",
     moves=("T",),
 )
 
-# specs/indexing.yaml:266
+# specs/indexing.yaml:277
 STATIC_DILATE = OpDef(
     name="dilate",
     variant="static",
@@ -369,7 +369,7 @@ STATIC_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:266",
+    source="specs/indexing.yaml:277",
     moves=("T",),
 )
 DYN_DILATE = OpDef(
@@ -385,11 +385,11 @@ DYN_DILATE = OpDef(
     relation=relations.dilate_relation,
     kernel=kernels.dilate_kernel,
     summary="Elements moved apart along every axis, `strides` from one to the next, with a value between them.",
-    source="specs/indexing.yaml:266",
+    source="specs/indexing.yaml:277",
     moves=("T",),
 )
 
-# specs/indexing.yaml:284
+# specs/indexing.yaml:295
 STATIC_CENTER_CROP_PAD = OpDef(
     name="center_crop_pad",
     variant="static",
@@ -406,7 +406,7 @@ STATIC_CENTER_CROP_PAD = OpDef(
         "The middle of a tensor, of the given size along some axes; where that is larger than the tensor, "
         "zeros around it."
     ),
-    source="specs/indexing.yaml:284",
+    source="specs/indexing.yaml:295",
     moves=("T",),
 )
 DYN_CENTER_CROP_PAD = OpDef(
@@ -425,11 +425,11 @@ DYN_CENTER_CROP_PAD = OpDef(
         "The middle of a tensor, of the given size along some axes; where that is larger than the tensor, "
         "zeros around it."
     ),
-    source="specs/indexing.yaml:284",
+    source="specs/indexing.yaml:295",
     moves=("T",),
 )
 
-# specs/indexing.yaml:308
+# specs/indexing.yaml:319
 # reverse_sequence: no dyn variant, it has no parameters that are operands
 REVERSE_SEQUENCE = OpDef(
     name="reverse_sequence",
@@ -477,6 +477,6 @@ REVERSE_SEQUENCE = OpDef(
         "The first elements of each sequence of a batch in reverse order, as many as its length says; the "
         "others stay."
     ),
-    source="specs/indexing.yaml:308",
+    source="specs/indexing.yaml:319",
     moves=("T",),
 )

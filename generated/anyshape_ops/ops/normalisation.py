@@ -160,7 +160,7 @@ RMS_NORM = OpDef(
     source="specs/normalisation.yaml:118",
 )
 
-# specs/normalisation.yaml:163
+# specs/normalisation.yaml:164
 # mean_variance_norm: no dyn variant, it has no parameters that are operands
 MEAN_VARIANCE_NORM = OpDef(
     name="mean_variance_norm",
@@ -176,10 +176,10 @@ MEAN_VARIANCE_NORM = OpDef(
         "Elements over some axes, shifted to mean 0 and divided by their deviation and 1e-9, so that equal "
         "ones are 0."
     ),
-    source="specs/normalisation.yaml:163",
+    source="specs/normalisation.yaml:164",
 )
 
-# specs/normalisation.yaml:180
+# specs/normalisation.yaml:181
 # lp_norm: no dyn variant, it has no parameters that are operands
 LP_NORM = OpDef(
     name="lp_norm",
@@ -197,10 +197,10 @@ LP_NORM = OpDef(
     summary=(
         "Vectors along an axis divided by their length, the sum of magnitudes (p = 1) or the Euclidean one (p" " = 2)."
     ),
-    source="specs/normalisation.yaml:180",
+    source="specs/normalisation.yaml:181",
 )
 
-# specs/normalisation.yaml:214
+# specs/normalisation.yaml:215
 STATIC_LRN = OpDef(
     name="lrn",
     variant="static",
@@ -217,7 +217,7 @@ STATIC_LRN = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lrn_kernel,
     summary="Every element divided by a power of the mean square of its neighbours in `size` channels.",
-    source="specs/normalisation.yaml:214",
+    source="specs/normalisation.yaml:215",
 )
 DYN_LRN = OpDef(
     name="lrn",
@@ -235,10 +235,10 @@ DYN_LRN = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.lrn_kernel,
     summary="Every element divided by a power of the mean square of its neighbours in `size` channels.",
-    source="specs/normalisation.yaml:214",
+    source="specs/normalisation.yaml:215",
 )
 
-# specs/normalisation.yaml:240
+# specs/normalisation.yaml:241
 # global_average_pool: no dyn variant, it has no parameters
 GLOBAL_AVERAGE_POOL = OpDef(
     name="global_average_pool",
@@ -250,10 +250,10 @@ GLOBAL_AVERAGE_POOL = OpDef(
     relation=relations.global_average_pool_relation,
     kernel=kernels.global_average_pool_kernel,
     summary="The mean of every channel of every image.",
-    source="specs/normalisation.yaml:240",
+    source="specs/normalisation.yaml:241",
 )
 
-# specs/normalisation.yaml:252
+# specs/normalisation.yaml:253
 # global_max_pool: no dyn variant, it has no parameters
 GLOBAL_MAX_POOL = OpDef(
     name="global_max_pool",
@@ -265,10 +265,10 @@ GLOBAL_MAX_POOL = OpDef(
     relation=relations.global_max_pool_relation,
     kernel=kernels.global_max_pool_kernel,
     summary="The largest element of every channel of every image.",
-    source="specs/normalisation.yaml:252",
+    source="specs/normalisation.yaml:253",
 )
 
-# specs/normalisation.yaml:265
+# specs/normalisation.yaml:266
 # global_lp_pool: no dyn variant, it has no parameters that are operands
 GLOBAL_LP_POOL = OpDef(
     name="global_lp_pool",
@@ -281,5 +281,5 @@ GLOBAL_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.global_lp_pool_kernel,
     summary="The p-norm of every channel of every image.",
-    source="specs/normalisation.yaml:265",
+    source="specs/normalisation.yaml:266",
 )

@@ -41,7 +41,7 @@ DYN_SUM = OpDef(
     source="specs/reduction.yaml:48",
 )
 
-# specs/reduction.yaml:68
+# specs/reduction.yaml:71
 STATIC_MEAN = OpDef(
     name="mean",
     variant="static",
@@ -56,7 +56,7 @@ STATIC_MEAN = OpDef(
     relation=relations.mean_relation,
     kernel=kernels.mean_kernel,
     summary="The mean over some axes, by default over all; of integers cut towards zero.",
-    source="specs/reduction.yaml:68",
+    source="specs/reduction.yaml:71",
 )
 DYN_MEAN = OpDef(
     name="mean",
@@ -72,10 +72,10 @@ DYN_MEAN = OpDef(
     relation=relations.mean_relation,
     kernel=kernels.mean_kernel,
     summary="The mean over some axes, by default over all; of integers cut towards zero.",
-    source="specs/reduction.yaml:68",
+    source="specs/reduction.yaml:71",
 )
 
-# specs/reduction.yaml:96
+# specs/reduction.yaml:102
 STATIC_PROD = OpDef(
     name="prod",
     variant="static",
@@ -90,7 +90,7 @@ STATIC_PROD = OpDef(
     relation=relations.prod_relation,
     kernel=kernels.prod_kernel,
     summary="The product over some axes, by default over all.",
-    source="specs/reduction.yaml:96",
+    source="specs/reduction.yaml:102",
 )
 DYN_PROD = OpDef(
     name="prod",
@@ -106,10 +106,10 @@ DYN_PROD = OpDef(
     relation=relations.prod_relation,
     kernel=kernels.prod_kernel,
     summary="The product over some axes, by default over all.",
-    source="specs/reduction.yaml:96",
+    source="specs/reduction.yaml:102",
 )
 
-# specs/reduction.yaml:115
+# specs/reduction.yaml:124
 STATIC_MAX = OpDef(
     name="max",
     variant="static",
@@ -127,7 +127,7 @@ STATIC_MAX = OpDef(
         "The largest element over some axes, by default over all; NaN if one of them is, and the lowest value"
         " there is of none."
     ),
-    source="specs/reduction.yaml:115",
+    source="specs/reduction.yaml:124",
 )
 DYN_MAX = OpDef(
     name="max",
@@ -146,10 +146,10 @@ DYN_MAX = OpDef(
         "The largest element over some axes, by default over all; NaN if one of them is, and the lowest value"
         " there is of none."
     ),
-    source="specs/reduction.yaml:115",
+    source="specs/reduction.yaml:124",
 )
 
-# specs/reduction.yaml:137
+# specs/reduction.yaml:152
 STATIC_MIN = OpDef(
     name="min",
     variant="static",
@@ -167,7 +167,7 @@ STATIC_MIN = OpDef(
         "The smallest element over some axes, by default over all; NaN if one of them is, and the highest "
         "value there is of none."
     ),
-    source="specs/reduction.yaml:137",
+    source="specs/reduction.yaml:152",
 )
 DYN_MIN = OpDef(
     name="min",
@@ -186,10 +186,10 @@ DYN_MIN = OpDef(
         "The smallest element over some axes, by default over all; NaN if one of them is, and the highest "
         "value there is of none."
     ),
-    source="specs/reduction.yaml:137",
+    source="specs/reduction.yaml:152",
 )
 
-# specs/reduction.yaml:159
+# specs/reduction.yaml:180
 STATIC_L1 = OpDef(
     name="l1",
     variant="static",
@@ -204,7 +204,7 @@ STATIC_L1 = OpDef(
     relation=relations.l1_relation,
     kernel=kernels.l1_kernel,
     summary="The sum of magnitudes over some axes, by default over all.",
-    source="specs/reduction.yaml:159",
+    source="specs/reduction.yaml:180",
 )
 DYN_L1 = OpDef(
     name="l1",
@@ -220,10 +220,10 @@ DYN_L1 = OpDef(
     relation=relations.l1_relation,
     kernel=kernels.l1_kernel,
     summary="The sum of magnitudes over some axes, by default over all.",
-    source="specs/reduction.yaml:159",
+    source="specs/reduction.yaml:180",
 )
 
-# specs/reduction.yaml:178
+# specs/reduction.yaml:199
 STATIC_L2 = OpDef(
     name="l2",
     variant="static",
@@ -239,7 +239,7 @@ STATIC_L2 = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.l2_kernel,
     summary="The square root of the sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:178",
+    source="specs/reduction.yaml:199",
 )
 DYN_L2 = OpDef(
     name="l2",
@@ -256,10 +256,10 @@ DYN_L2 = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.l2_kernel,
     summary="The square root of the sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:178",
+    source="specs/reduction.yaml:199",
 )
 
-# specs/reduction.yaml:196
+# specs/reduction.yaml:217
 STATIC_SUM_SQUARE = OpDef(
     name="sum_square",
     variant="static",
@@ -274,7 +274,7 @@ STATIC_SUM_SQUARE = OpDef(
     relation=relations.sum_square_relation,
     kernel=kernels.sum_square_kernel,
     summary="The sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:196",
+    source="specs/reduction.yaml:217",
 )
 DYN_SUM_SQUARE = OpDef(
     name="sum_square",
@@ -290,10 +290,10 @@ DYN_SUM_SQUARE = OpDef(
     relation=relations.sum_square_relation,
     kernel=kernels.sum_square_kernel,
     summary="The sum of squares over some axes, by default over all.",
-    source="specs/reduction.yaml:196",
+    source="specs/reduction.yaml:217",
 )
 
-# specs/reduction.yaml:215
+# specs/reduction.yaml:236
 STATIC_LOG_SUM = OpDef(
     name="log_sum",
     variant="static",
@@ -309,7 +309,7 @@ STATIC_LOG_SUM = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_kernel,
     summary="The logarithm of the sum over some axes, by default over all.",
-    source="specs/reduction.yaml:215",
+    source="specs/reduction.yaml:236",
 )
 DYN_LOG_SUM = OpDef(
     name="log_sum",
@@ -326,10 +326,10 @@ DYN_LOG_SUM = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_kernel,
     summary="The logarithm of the sum over some axes, by default over all.",
-    source="specs/reduction.yaml:215",
+    source="specs/reduction.yaml:236",
 )
 
-# specs/reduction.yaml:233
+# specs/reduction.yaml:254
 STATIC_LOG_SUM_EXP = OpDef(
     name="log_sum_exp",
     variant="static",
@@ -345,7 +345,7 @@ STATIC_LOG_SUM_EXP = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_exp_kernel,
     summary="The logarithm of the sum of exponentials over some axes, by default over all.",
-    source="specs/reduction.yaml:233",
+    source="specs/reduction.yaml:254",
 )
 DYN_LOG_SUM_EXP = OpDef(
     name="log_sum_exp",
@@ -362,10 +362,10 @@ DYN_LOG_SUM_EXP = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.log_sum_exp_kernel,
     summary="The logarithm of the sum of exponentials over some axes, by default over all.",
-    source="specs/reduction.yaml:233",
+    source="specs/reduction.yaml:254",
 )
 
-# specs/reduction.yaml:254
+# specs/reduction.yaml:275
 STATIC_ANY = OpDef(
     name="any",
     variant="static",
@@ -380,7 +380,7 @@ STATIC_ANY = OpDef(
     relation=relations.any_relation,
     kernel=kernels.any_kernel,
     summary="Whether at least one element over some axes is true, by default over all.",
-    source="specs/reduction.yaml:254",
+    source="specs/reduction.yaml:275",
 )
 DYN_ANY = OpDef(
     name="any",
@@ -396,10 +396,10 @@ DYN_ANY = OpDef(
     relation=relations.any_relation,
     kernel=kernels.any_kernel,
     summary="Whether at least one element over some axes is true, by default over all.",
-    source="specs/reduction.yaml:254",
+    source="specs/reduction.yaml:275",
 )
 
-# specs/reduction.yaml:270
+# specs/reduction.yaml:297
 STATIC_ALL = OpDef(
     name="all",
     variant="static",
@@ -414,7 +414,7 @@ STATIC_ALL = OpDef(
     relation=relations.all_relation,
     kernel=kernels.all_kernel,
     summary="Whether all elements over some axes are true, by default over all.",
-    source="specs/reduction.yaml:270",
+    source="specs/reduction.yaml:297",
 )
 DYN_ALL = OpDef(
     name="all",
@@ -430,10 +430,10 @@ DYN_ALL = OpDef(
     relation=relations.all_relation,
     kernel=kernels.all_kernel,
     summary="Whether all elements over some axes are true, by default over all.",
-    source="specs/reduction.yaml:270",
+    source="specs/reduction.yaml:297",
 )
 
-# specs/reduction.yaml:286
+# specs/reduction.yaml:316
 # argmax: no dyn variant, it has no parameters that are operands
 ARGMAX = OpDef(
     name="argmax",
@@ -452,10 +452,10 @@ ARGMAX = OpDef(
         "Where the largest element along an axis stands, the first or the last of equal ones; NaN counts as "
         "the largest."
     ),
-    source="specs/reduction.yaml:286",
+    source="specs/reduction.yaml:316",
 )
 
-# specs/reduction.yaml:299
+# specs/reduction.yaml:334
 # argmin: no dyn variant, it has no parameters that are operands
 ARGMIN = OpDef(
     name="argmin",
@@ -474,5 +474,5 @@ ARGMIN = OpDef(
         "Where the smallest element along an axis stands, the first or the last of equal ones; NaN counts as "
         "the smallest."
     ),
-    source="specs/reduction.yaml:299",
+    source="specs/reduction.yaml:334",
 )

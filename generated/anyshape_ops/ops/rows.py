@@ -22,7 +22,7 @@ SOFTMAX = OpDef(
     source="specs/rows.yaml:15",
 )
 
-# specs/rows.yaml:32
+# specs/rows.yaml:35
 # log_softmax: no dyn variant, it has no parameters that are operands
 LOG_SOFTMAX = OpDef(
     name="log_softmax",
@@ -34,10 +34,10 @@ LOG_SOFTMAX = OpDef(
     relation=relations.log_softmax_relation,
     kernel=kernels.log_softmax_kernel,
     summary="The logarithm of softmax along one axis.",
-    source="specs/rows.yaml:32",
+    source="specs/rows.yaml:35",
 )
 
-# specs/rows.yaml:52
+# specs/rows.yaml:56
 # hardmax: no dyn variant, it has no parameters that are operands
 HARDMAX = OpDef(
     name="hardmax",
@@ -49,10 +49,10 @@ HARDMAX = OpDef(
     relation=relations.hardmax_relation,
     kernel=kernels.hardmax_kernel,
     summary="One where the largest element along an axis stands, the first of equal ones, and zero elsewhere.",
-    source="specs/rows.yaml:52",
+    source="specs/rows.yaml:56",
 )
 
-# specs/rows.yaml:70
+# specs/rows.yaml:74
 # layer_norm: no dyn variant, it has no parameters that are operands
 LAYER_NORM = OpDef(
     name="layer_norm",
@@ -79,5 +79,5 @@ LAYER_NORM = OpDef(
         "Every slice from `axis` on, shifted to mean 0 and scaled to variance 1, then scaled and shifted "
         "elementwise."
     ),
-    source="specs/rows.yaml:70",
+    source="specs/rows.yaml:74",
 )

@@ -45,7 +45,7 @@ DYN_CUMSUM = OpDef(
     source="specs/scan.yaml:21",
 )
 
-# specs/scan.yaml:33
+# specs/scan.yaml:34
 STATIC_CUMPROD = OpDef(
     name="cumprod",
     variant="static",
@@ -63,7 +63,7 @@ STATIC_CUMPROD = OpDef(
         "The product of an element and all before it along an axis; without it (exclusive), or from the end "
         "(reverse)."
     ),
-    source="specs/scan.yaml:33",
+    source="specs/scan.yaml:34",
 )
 DYN_CUMPROD = OpDef(
     name="cumprod",
@@ -82,5 +82,5 @@ DYN_CUMPROD = OpDef(
         "The product of an element and all before it along an axis; without it (exclusive), or from the end "
         "(reverse)."
     ),
-    source="specs/scan.yaml:33",
+    source="specs/scan.yaml:34",
 )

@@ -66,7 +66,7 @@ SCATTER_ELEMENTS = OpDef(
     moves_where={"reduction": ("none",)},
 )
 
-# specs/scatter.yaml:78
+# specs/scatter.yaml:95
 # tensor_scatter: no dyn variant, it has no parameters that are operands
 TENSOR_SCATTER = OpDef(
     name="tensor_scatter",
@@ -88,11 +88,11 @@ TENSOR_SCATTER = OpDef(
         "x with a block of entries replaced along one axis, in every batch from where an index says; "
         "circular, from the start again."
     ),
-    source="specs/scatter.yaml:78",
+    source="specs/scatter.yaml:95",
     moves=("T",),
 )
 
-# specs/scatter.yaml:111
+# specs/scatter.yaml:128
 STATIC_SPARSE_TO_DENSE = OpDef(
     name="sparse_to_dense",
     variant="static",
@@ -110,7 +110,7 @@ STATIC_SPARSE_TO_DENSE = OpDef(
     relation=relations.sparse_to_dense_relation,
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
-    source="specs/scatter.yaml:111",
+    source="specs/scatter.yaml:128",
     moves=("T",),
 )
 DYN_SPARSE_TO_DENSE = OpDef(
@@ -130,6 +130,6 @@ DYN_SPARSE_TO_DENSE = OpDef(
     relation=relations.sparse_to_dense_relation,
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
-    source="specs/scatter.yaml:111",
+    source="specs/scatter.yaml:128",
     moves=("T",),
 )

@@ -53,7 +53,7 @@ SHAPE_OF = OpDef(
     moves=("T",),
 )
 
-# specs/shapes.yaml:32
+# specs/shapes.yaml:35
 STATIC_AXIS_POSITIONS = OpDef(
     name="axis_positions",
     variant="static",
@@ -68,7 +68,7 @@ STATIC_AXIS_POSITIONS = OpDef(
     relation=relations.axis_positions_relation,
     kernel=kernels.axis_positions_kernel,
     summary="Axes of a tensor of some rank as positions, negative ones counted from the end.",
-    source="specs/shapes.yaml:32",
+    source="specs/shapes.yaml:35",
 )
 DYN_AXIS_POSITIONS = OpDef(
     name="axis_positions",
@@ -84,10 +84,10 @@ DYN_AXIS_POSITIONS = OpDef(
     relation=relations.axis_positions_relation,
     kernel=kernels.axis_positions_kernel,
     summary="Axes of a tensor of some rank as positions, negative ones counted from the end.",
-    source="specs/shapes.yaml:32",
+    source="specs/shapes.yaml:35",
 )
 
-# specs/shapes.yaml:56
+# specs/shapes.yaml:59
 # size: no dyn variant, it has no parameters
 SIZE = OpDef(
     name="size",
@@ -125,11 +125,11 @@ SIZE = OpDef(
     relation=relations.size_relation,
     kernel=kernels.size_kernel,
     summary="The number of elements of a tensor.",
-    source="specs/shapes.yaml:56",
+    source="specs/shapes.yaml:59",
     moves=("T",),
 )
 
-# specs/shapes.yaml:68
+# specs/shapes.yaml:71
 STATIC_ARANGE = OpDef(
     name="arange",
     variant="static",
@@ -145,7 +145,7 @@ STATIC_ARANGE = OpDef(
     relation=relations.arange_relation,
     kernel=kernels.arange_kernel,
     summary="Numbers from start to before stop in equal steps.",
-    source="specs/shapes.yaml:68",
+    source="specs/shapes.yaml:71",
 )
 DYN_ARANGE = OpDef(
     name="arange",
@@ -162,11 +162,11 @@ DYN_ARANGE = OpDef(
     relation=relations.arange_relation,
     kernel=kernels.arange_kernel,
     summary="Numbers from start to before stop in equal steps.",
-    source="specs/shapes.yaml:68",
+    source="specs/shapes.yaml:71",
     shaping=("stop",),
 )
 
-# specs/shapes.yaml:94
+# specs/shapes.yaml:97
 # range_length: no dyn variant, it has no parameters
 RANGE_LENGTH = OpDef(
     name="range_length",
@@ -184,10 +184,10 @@ RANGE_LENGTH = OpDef(
     summary=(
         "How many numbers there are from start to before stop in equal steps, none of which need be an " "integer."
     ),
-    source="specs/shapes.yaml:94",
+    source="specs/shapes.yaml:97",
 )
 
-# specs/shapes.yaml:118
+# specs/shapes.yaml:121
 STATIC_FULL = OpDef(
     name="full",
     variant="static",
@@ -224,7 +224,7 @@ STATIC_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:118",
+    source="specs/shapes.yaml:121",
     moves=("T",),
 )
 DYN_FULL = OpDef(
@@ -263,12 +263,12 @@ DYN_FULL = OpDef(
     relation=relations.full_relation,
     kernel=kernels.full_kernel,
     summary="A tensor of a given shape with one value everywhere.",
-    source="specs/shapes.yaml:118",
+    source="specs/shapes.yaml:121",
     shaping=("shape",),
     moves=("T",),
 )
 
-# specs/shapes.yaml:135
+# specs/shapes.yaml:143
 STATIC_ZEROS = OpDef(
     name="zeros",
     variant="static",
@@ -282,7 +282,7 @@ STATIC_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:135",
+    source="specs/shapes.yaml:143",
 )
 DYN_ZEROS = OpDef(
     name="zeros",
@@ -297,11 +297,11 @@ DYN_ZEROS = OpDef(
     relation=relations.zeros_relation,
     kernel=kernels.zeros_kernel,
     summary="A tensor of zeros.",
-    source="specs/shapes.yaml:135",
+    source="specs/shapes.yaml:143",
     shaping=("shape",),
 )
 
-# specs/shapes.yaml:146
+# specs/shapes.yaml:157
 STATIC_ONES = OpDef(
     name="ones",
     variant="static",
@@ -315,7 +315,7 @@ STATIC_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:146",
+    source="specs/shapes.yaml:157",
 )
 DYN_ONES = OpDef(
     name="ones",
@@ -330,11 +330,11 @@ DYN_ONES = OpDef(
     relation=relations.ones_relation,
     kernel=kernels.ones_kernel,
     summary="A tensor of ones.",
-    source="specs/shapes.yaml:146",
+    source="specs/shapes.yaml:157",
     shaping=("shape",),
 )
 
-# specs/shapes.yaml:157
+# specs/shapes.yaml:168
 # eye_like: no dyn variant, it has no parameters that are operands
 EYE_LIKE = OpDef(
     name="eye_like",
@@ -349,6 +349,6 @@ EYE_LIKE = OpDef(
     relation=relations.eye_like_relation,
     kernel=kernels.eye_like_kernel,
     summary="A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.",
-    source="specs/shapes.yaml:157",
+    source="specs/shapes.yaml:168",
     moves=("V",),
 )

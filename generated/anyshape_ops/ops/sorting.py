@@ -46,7 +46,7 @@ SORT = OpDef(
     source="specs/sorting.yaml:43",
 )
 
-# specs/sorting.yaml:59
+# specs/sorting.yaml:62
 STATIC_TOPK = OpDef(
     name="topk",
     variant="static",
@@ -67,7 +67,7 @@ STATIC_TOPK = OpDef(
         "The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the "
         "first, NaN on top."
     ),
-    source="specs/sorting.yaml:59",
+    source="specs/sorting.yaml:62",
 )
 DYN_TOPK = OpDef(
     name="topk",
@@ -89,11 +89,11 @@ DYN_TOPK = OpDef(
         "The k greatest (or least) elements along one axis, in order, and where they are; of equal ones the "
         "first, NaN on top."
     ),
-    source="specs/sorting.yaml:59",
+    source="specs/sorting.yaml:62",
     shaping=("k",),
 )
 
-# specs/sorting.yaml:91
+# specs/sorting.yaml:96
 # unique: no dyn variant, it has no parameters that are operands
 UNIQUE = OpDef(
     name="unique",
@@ -113,10 +113,10 @@ UNIQUE = OpDef(
         "The different elements of a vector, sorted or as they come; where each is first, which one every "
         "element is, how often."
     ),
-    source="specs/sorting.yaml:91",
+    source="specs/sorting.yaml:96",
 )
 
-# specs/sorting.yaml:135
+# specs/sorting.yaml:140
 # unique_slices: no dyn variant, it has no parameters that are operands
 UNIQUE_SLICES = OpDef(
     name="unique_slices",
@@ -139,10 +139,10 @@ UNIQUE_SLICES = OpDef(
         "The different slices along one axis, sorted or as they come; where each is first, which one every "
         "slice is, how often."
     ),
-    source="specs/sorting.yaml:135",
+    source="specs/sorting.yaml:140",
 )
 
-# specs/sorting.yaml:192
+# specs/sorting.yaml:197
 # searchsorted: no dyn variant, it has no parameters that are operands
 SEARCHSORTED = OpDef(
     name="searchsorted",
@@ -160,5 +160,5 @@ SEARCHSORTED = OpDef(
         "How many elements of sorted rows are less than a value, or not greater; the place where it would go "
         "among them."
     ),
-    source="specs/sorting.yaml:192",
+    source="specs/sorting.yaml:197",
 )

@@ -37,7 +37,7 @@ ARGWHERE = OpDef(
     source="specs/sparse.yaml:28",
 )
 
-# specs/sparse.yaml:39
+# specs/sparse.yaml:40
 # compress: no dyn variant, it has no parameters that are operands
 COMPRESS = OpDef(
     name="compress",
@@ -54,11 +54,11 @@ COMPRESS = OpDef(
     summary=(
         "The entries along one axis for which a condition holds; what is beyond the condition's length is " "left out."
     ),
-    source="specs/sparse.yaml:39",
+    source="specs/sparse.yaml:40",
     moves=("T",),
 )
 
-# specs/sparse.yaml:62
+# specs/sparse.yaml:63
 # select: no dyn variant, it has no parameters
 SELECT = OpDef(
     name="select",
@@ -73,11 +73,11 @@ SELECT = OpDef(
     relation=relations.select_relation,
     kernel=kernels.select_kernel,
     summary="The elements for which a mask of the same shape holds, in row-major order.",
-    source="specs/sparse.yaml:62",
+    source="specs/sparse.yaml:63",
     moves=("T",),
 )
 
-# specs/sparse.yaml:73
+# specs/sparse.yaml:74
 STATIC_SPARSE_FILL_EMPTY_ROWS = OpDef(
     name="sparse_fill_empty_rows",
     variant="static",
@@ -98,7 +98,7 @@ STATIC_SPARSE_FILL_EMPTY_ROWS = OpDef(
     summary=(
         "The places and values of a sparse tensor by rows, a value where a row had none, and which rows those" " are."
     ),
-    source="specs/sparse.yaml:73",
+    source="specs/sparse.yaml:74",
     moves=("T",),
 )
 DYN_SPARSE_FILL_EMPTY_ROWS = OpDef(
@@ -121,6 +121,6 @@ DYN_SPARSE_FILL_EMPTY_ROWS = OpDef(
     summary=(
         "The places and values of a sparse tensor by rows, a value where a row had none, and which rows those" " are."
     ),
-    source="specs/sparse.yaml:73",
+    source="specs/sparse.yaml:74",
     moves=("T",),
 )

@@ -23,7 +23,7 @@ SIN = OpDef(
     source="specs/trigonometry.yaml:21",
 )
 
-# specs/trigonometry.yaml:32
+# specs/trigonometry.yaml:33
 # cos: no dyn variant, it has no parameters
 COS = OpDef(
     name="cos",
@@ -36,10 +36,10 @@ COS = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.cos_kernel,
     summary="The cosine of every element.",
-    source="specs/trigonometry.yaml:32",
+    source="specs/trigonometry.yaml:33",
 )
 
-# specs/trigonometry.yaml:43
+# specs/trigonometry.yaml:45
 # tan: no dyn variant, it has no parameters
 TAN = OpDef(
     name="tan",
@@ -52,10 +52,10 @@ TAN = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.tan_kernel,
     summary="The tangent of every element.",
-    source="specs/trigonometry.yaml:43",
+    source="specs/trigonometry.yaml:45",
 )
 
-# specs/trigonometry.yaml:54
+# specs/trigonometry.yaml:57
 # asin: no dyn variant, it has no parameters
 ASIN = OpDef(
     name="asin",
@@ -68,10 +68,10 @@ ASIN = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.asin_kernel,
     summary="The angle within -pi/2 and pi/2 whose sine an element is; NaN beyond -1 and 1.",
-    source="specs/trigonometry.yaml:54",
+    source="specs/trigonometry.yaml:57",
 )
 
-# specs/trigonometry.yaml:65
+# specs/trigonometry.yaml:69
 # acos: no dyn variant, it has no parameters
 ACOS = OpDef(
     name="acos",
@@ -84,10 +84,10 @@ ACOS = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.acos_kernel,
     summary="The angle within 0 and pi whose cosine an element is; NaN beyond -1 and 1.",
-    source="specs/trigonometry.yaml:65",
+    source="specs/trigonometry.yaml:69",
 )
 
-# specs/trigonometry.yaml:76
+# specs/trigonometry.yaml:81
 # atan: no dyn variant, it has no parameters
 ATAN = OpDef(
     name="atan",
@@ -100,10 +100,10 @@ ATAN = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.atan_kernel,
     summary="The angle within -pi/2 and pi/2 whose tangent an element is.",
-    source="specs/trigonometry.yaml:76",
+    source="specs/trigonometry.yaml:81",
 )
 
-# specs/trigonometry.yaml:87
+# specs/trigonometry.yaml:93
 # sinh: no dyn variant, it has no parameters
 SINH = OpDef(
     name="sinh",
@@ -116,10 +116,10 @@ SINH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.sinh_kernel,
     summary="The hyperbolic sine of every element.",
-    source="specs/trigonometry.yaml:87",
+    source="specs/trigonometry.yaml:93",
 )
 
-# specs/trigonometry.yaml:99
+# specs/trigonometry.yaml:106
 # cosh: no dyn variant, it has no parameters
 COSH = OpDef(
     name="cosh",
@@ -132,10 +132,10 @@ COSH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.cosh_kernel,
     summary="The hyperbolic cosine of every element.",
-    source="specs/trigonometry.yaml:99",
+    source="specs/trigonometry.yaml:106",
 )
 
-# specs/trigonometry.yaml:109
+# specs/trigonometry.yaml:117
 # asinh: no dyn variant, it has no parameters
 ASINH = OpDef(
     name="asinh",
@@ -148,10 +148,10 @@ ASINH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.asinh_kernel,
     summary="The inverse of the hyperbolic sine.",
-    source="specs/trigonometry.yaml:109",
+    source="specs/trigonometry.yaml:117",
 )
 
-# specs/trigonometry.yaml:120
+# specs/trigonometry.yaml:129
 # acosh: no dyn variant, it has no parameters
 ACOSH = OpDef(
     name="acosh",
@@ -164,10 +164,10 @@ ACOSH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.acosh_kernel,
     summary="The inverse of the hyperbolic cosine from 1 on; NaN below.",
-    source="specs/trigonometry.yaml:120",
+    source="specs/trigonometry.yaml:129",
 )
 
-# specs/trigonometry.yaml:133
+# specs/trigonometry.yaml:143
 # atanh: no dyn variant, it has no parameters
 ATANH = OpDef(
     name="atanh",
@@ -180,5 +180,5 @@ ATANH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.atanh_kernel,
     summary="The inverse of the hyperbolic tangent; NaN beyond -1 and 1.",
-    source="specs/trigonometry.yaml:133",
+    source="specs/trigonometry.yaml:143",
 )

@@ -20,13 +20,13 @@ def clip_relation(rule: Rule, *, x: Vec, low: Vec | None, high: Vec | None) -> B
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:32
+# specs/activation.yaml:35
 def leaky_relu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:45
+# specs/activation.yaml:49
 def prelu_relation(rule: Rule, *, x: Vec, slope: Vec) -> Bound:
     d = x
     q = slope
@@ -34,67 +34,67 @@ def prelu_relation(rule: Rule, *, x: Vec, slope: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, d=d, q=q)
 
 
-# specs/activation.yaml:63
+# specs/activation.yaml:67
 def elu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:76
+# specs/activation.yaml:86
 def celu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:89
+# specs/activation.yaml:99
 def selu_relation(rule: Rule, *, x: Vec, alpha: Any, gamma: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, gamma=gamma, alpha=alpha)
 
 
-# specs/activation.yaml:103
+# specs/activation.yaml:113
 def softplus_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:114
+# specs/activation.yaml:124
 def softsign_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:125
+# specs/activation.yaml:135
 def hard_sigmoid_relation(rule: Rule, *, x: Vec, alpha: Any, beta: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha, beta=beta)
 
 
-# specs/activation.yaml:139
+# specs/activation.yaml:149
 def hard_swish_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:150
+# specs/activation.yaml:161
 def mish_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:165
+# specs/activation.yaml:177
 def swish_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:180
+# specs/activation.yaml:193
 def thresholded_relu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:193
+# specs/activation.yaml:206
 def shrink_relation(rule: Rule, *, x: Vec, bias: Any, lambd: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, lambd=lambd, bias=bias)

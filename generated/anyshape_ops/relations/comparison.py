@@ -16,7 +16,7 @@ def equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:39
+# specs/comparison.yaml:43
 def less_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -24,7 +24,7 @@ def less_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:52
+# specs/comparison.yaml:60
 def less_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -32,7 +32,7 @@ def less_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:65
+# specs/comparison.yaml:77
 def greater_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -40,7 +40,7 @@ def greater_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:88
+# specs/comparison.yaml:104
 def of_a_category_relation(rule: Rule, *, x: Vec, count: Vec) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     d = x[:-1]
@@ -49,7 +49,7 @@ def of_a_category_relation(rule: Rule, *, x: Vec, count: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, d=d, n=n)
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:117
 def greater_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -57,19 +57,19 @@ def greater_equal_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:114
+# specs/comparison.yaml:134
 def is_nan_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/comparison.yaml:124
+# specs/comparison.yaml:145
 def is_inf_relation(rule: Rule, *, x: Vec, detect_negative: bool, detect_positive: bool) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, detect_positive=detect_positive, detect_negative=detect_negative)
 
 
-# specs/comparison.yaml:136
+# specs/comparison.yaml:158
 def logical_and_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -77,7 +77,7 @@ def logical_and_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:148
+# specs/comparison.yaml:173
 def logical_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -85,7 +85,7 @@ def logical_or_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:160
+# specs/comparison.yaml:188
 def logical_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -93,7 +93,7 @@ def logical_xor_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/comparison.yaml:171
+# specs/comparison.yaml:200
 def logical_not_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)

@@ -24,7 +24,7 @@ def matmul_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*g_extents, *m, *n))}, g_extents=g_extents, m=m, n=n, k=k, p=p, q=q)
 
 
-# specs/contraction.yaml:83
+# specs/contraction.yaml:87
 def gemm_relation(
     rule: Rule, *, a: Vec, b: Vec, c: Vec | None, alpha: Any, beta: Any, trans_a: bool, trans_b: bool
 ) -> Bound:
@@ -47,7 +47,7 @@ def gemm_relation(
     )
 
 
-# specs/contraction.yaml:164
+# specs/contraction.yaml:169
 def contract_relation(rule: Rule, *, a: Vec, b: Vec | None, left: Any, right: Any, result: Any) -> Bound:
     d = a
     rule.equal(len(d), len(left), "the length of left")
@@ -76,7 +76,7 @@ def contract_relation(rule: Rule, *, a: Vec, b: Vec | None, left: Any, right: An
     return rule.bind(outputs={"y": s}, s=s, t=t, at=at, bt=bt, left=left, right=right, result=result)
 
 
-# specs/contraction.yaml:218
+# specs/contraction.yaml:223
 def det_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[:-2]

@@ -18,7 +18,7 @@ def add_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:54
+# specs/elementwise.yaml:56
 def sub_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -26,7 +26,7 @@ def sub_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:67
+# specs/elementwise.yaml:77
 def mul_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -34,7 +34,7 @@ def mul_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:86
+# specs/elementwise.yaml:98
 def div_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -42,7 +42,7 @@ def div_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:103
+# specs/elementwise.yaml:117
 def pow_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -50,7 +50,7 @@ def pow_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, q=q, p=p)
 
 
-# specs/elementwise.yaml:131
+# specs/elementwise.yaml:150
 def mod_relation(rule: Rule, *, a: Vec, b: Vec, truncated: bool) -> Bound:
     p = a
     q = b
@@ -58,7 +58,7 @@ def mod_relation(rule: Rule, *, a: Vec, b: Vec, truncated: bool) -> Bound:
     return rule.bind(outputs={"y": i_extents}, truncated=truncated, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:147
+# specs/elementwise.yaml:176
 def maximum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -66,7 +66,7 @@ def maximum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:160
+# specs/elementwise.yaml:192
 def minimum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -74,120 +74,120 @@ def minimum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:173
+# specs/elementwise.yaml:208
 def neg_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:228
 def abs_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:207
+# specs/elementwise.yaml:246
 def exp_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:218
+# specs/elementwise.yaml:258
 def log_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:229
+# specs/elementwise.yaml:270
 def expm1_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:239
+# specs/elementwise.yaml:281
 def log1p_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:249
+# specs/elementwise.yaml:292
 def floor_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:261
+# specs/elementwise.yaml:305
 def ceil_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:273
+# specs/elementwise.yaml:318
 def round_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:286
+# specs/elementwise.yaml:332
 def sign_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:303
+# specs/elementwise.yaml:350
 def sqrt_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:314
+# specs/elementwise.yaml:362
 def reciprocal_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:325
+# specs/elementwise.yaml:374
 def tanh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:386
 def sigmoid_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:348
+# specs/elementwise.yaml:399
 def erf_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:359
+# specs/elementwise.yaml:411
 def relu_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:375
+# specs/elementwise.yaml:428
 def gelu_relation(rule: Rule, *, x: Vec, approximate: str) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, approximate=approximate, d=d)
 
 
-# specs/elementwise.yaml:397
+# specs/elementwise.yaml:451
 def identity_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": x})
 
 
-# specs/elementwise.yaml:411
+# specs/elementwise.yaml:473
 def cast_relation(rule: Rule, *, x: Vec, to: Any, saturate: bool) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, saturate=saturate, d=d, to=to)
 
 
-# specs/elementwise.yaml:457
+# specs/elementwise.yaml:523
 def where_relation(rule: Rule, *, c: Vec, a: Vec, b: Vec) -> Bound:
     p = c
     q = a

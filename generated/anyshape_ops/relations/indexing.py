@@ -35,7 +35,7 @@ def pad_relation(rule: Rule, *, x: Vec, value: Vec | None, axes: Any, pads: Any,
     return rule.bind(outputs={"y": s}, mode=mode, s=s, v=v, begin=begin, d=d, cut=cut, left=left, axes=axes, pads=pads)
 
 
-# specs/indexing.yaml:64
+# specs/indexing.yaml:72
 def tile_relation(rule: Rule, *, x: Vec, repeats: Any) -> Bound:
     r = len(repeats)
     d = x
@@ -47,7 +47,7 @@ def tile_relation(rule: Rule, *, x: Vec, repeats: Any) -> Bound:
     )
 
 
-# specs/indexing.yaml:91
+# specs/indexing.yaml:100
 def repeat_relation(rule: Rule, *, x: Vec, repeats: Any, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -58,7 +58,7 @@ def repeat_relation(rule: Rule, *, x: Vec, repeats: Any, axis: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((*o, n * repeats, *i))}, o=o, n=n, repeats=repeats, i=i, axis=axis)
 
 
-# specs/indexing.yaml:109
+# specs/indexing.yaml:118
 def flip_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     if axes is None:
         axes = range_(len(x))
@@ -69,7 +69,7 @@ def flip_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     return rule.bind(outputs={"y": place(o, r, axes)}, o=o, r=r, axes=axes)
 
 
-# specs/indexing.yaml:121
+# specs/indexing.yaml:131
 def roll_relation(rule: Rule, *, x: Vec, shift: Any, axes: Any) -> Bound:
     if axes is None:
         axes = range_(len(x))
@@ -81,7 +81,7 @@ def roll_relation(rule: Rule, *, x: Vec, shift: Any, axes: Any) -> Bound:
     return rule.bind(outputs={"y": place(o, r, axes)}, o=o, r=r, axes=axes, shift=shift)
 
 
-# specs/indexing.yaml:135
+# specs/indexing.yaml:145
 def gather_elements_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -100,7 +100,7 @@ def gather_elements_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bo
     return rule.bind(outputs={"y": index}, u=u, m=m, v=v, o=o, n=n, i=i, axis=axis)
 
 
-# specs/indexing.yaml:157
+# specs/indexing.yaml:168
 def gather_nd_relation(rule: Rule, *, x: Vec, index: Vec, batch_dims: Any) -> Bound:
     rule.require(
         ge(len(index), batch_dims + 1), lambda: f"index must have at least rank {batch_dims + 1}, got rank {len(index)}"
@@ -116,7 +116,7 @@ def gather_nd_relation(rule: Rule, *, x: Vec, index: Vec, batch_dims: Any) -> Bo
     return rule.bind(outputs={"y": Vec((*b, *j, *r))}, b=b, j=j, r=r, q=q, n=n, batch_dims=batch_dims)
 
 
-# specs/indexing.yaml:182
+# specs/indexing.yaml:193
 def depth_to_space_relation(rule: Rule, *, x: Vec, size: Any, mode: str) -> Bound:
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     b = x[0]
@@ -128,7 +128,7 @@ def depth_to_space_relation(rule: Rule, *, x: Vec, size: Any, mode: str) -> Boun
     return rule.bind(outputs={"y": Vec((b, c, h * size, w * size))}, mode=mode, b=b, c=c, h=h, size=size, w=w)
 
 
-# specs/indexing.yaml:209
+# specs/indexing.yaml:220
 def space_to_depth_relation(rule: Rule, *, x: Vec, size: Any, mode: str) -> Bound:
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     b = x[0]
@@ -139,7 +139,7 @@ def space_to_depth_relation(rule: Rule, *, x: Vec, size: Any, mode: str) -> Boun
     return rule.bind(outputs={"y": Vec((b, c * size * size, h, w))}, mode=mode, b=b, c=c, size=size, h=h, w=w)
 
 
-# specs/indexing.yaml:236
+# specs/indexing.yaml:247
 def one_hot_relation(rule: Rule, *, index: Vec, values: Vec, depth: Any, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(index) + 1)
     rule.require(ge(len(index), axis), lambda: f"index must have at least rank {axis}, got rank {len(index)}")
@@ -151,7 +151,7 @@ def one_hot_relation(rule: Rule, *, index: Vec, values: Vec, depth: Any, axis: A
     return rule.bind(outputs={"y": Vec((*o, depth, *i))}, o=o, depth=depth, i=i, axis=axis)
 
 
-# specs/indexing.yaml:266
+# specs/indexing.yaml:277
 def dilate_relation(rule: Rule, *, x: Vec, value: Vec | None, strides: Any) -> Bound:
     d = x
     rule.equal(len(d), len(strides), "the length of strides")
@@ -162,7 +162,7 @@ def dilate_relation(rule: Rule, *, x: Vec, value: Vec | None, strides: Any) -> B
     return rule.bind(outputs={"y": s}, s=s, strides=strides)
 
 
-# specs/indexing.yaml:284
+# specs/indexing.yaml:295
 def center_crop_pad_relation(rule: Rule, *, x: Vec, axes: Any, shape: Any) -> Bound:
     r = len(shape)
     if axes is None:
@@ -176,7 +176,7 @@ def center_crop_pad_relation(rule: Rule, *, x: Vec, axes: Any, shape: Any) -> Bo
     return rule.bind(outputs={"y": s}, s=s, shift=shift, axes=axes, shape=shape)
 
 
-# specs/indexing.yaml:308
+# specs/indexing.yaml:319
 def reverse_sequence_relation(rule: Rule, *, x: Vec, lens: Vec, batch_axis: Any, time_axis: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(lens), 1), lambda: f"lens must have rank 1, got rank {len(lens)}")

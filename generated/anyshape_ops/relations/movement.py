@@ -52,7 +52,7 @@ def reshape_relation(rule: Rule, *, x: Vec, newshape: Any, allowzero: bool) -> B
     return rule.bind(outputs={"y": s}, newshape=newshape, allowzero=allowzero)
 
 
-# specs/movement.yaml:36
+# specs/movement.yaml:40
 def transpose_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     d = x
     if axes is None:
@@ -62,7 +62,7 @@ def transpose_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     return rule.bind(outputs={"y": d[axes]}, d=d, axes=axes)
 
 
-# specs/movement.yaml:56
+# specs/movement.yaml:61
 def squeeze_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     if axes is None:
         axes = keep((a for a, n in enumerate_(x)), (eq(n, 1) for a, n in enumerate_(x)))
@@ -74,14 +74,14 @@ def squeeze_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     return rule.bind(outputs={"y": o}, axes=axes)
 
 
-# specs/movement.yaml:75
+# specs/movement.yaml:83
 def expand_dims_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     axes = rule.axes("axes", axes, len(x) + len(axes))
     d = x
     return rule.bind(outputs={"y": place(d, fill(len(axes), 1), axes)}, axes=axes)
 
 
-# specs/movement.yaml:91
+# specs/movement.yaml:100
 def flatten_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     d = x
     cut = rule.where(lt(axis, 0), lambda: axis + len(d), lambda: axis)
@@ -91,7 +91,7 @@ def flatten_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((prod(d[:cut]), prod(d[cut:])))}, axis=axis)
 
 
-# specs/movement.yaml:114
+# specs/movement.yaml:123
 def broadcast_to_relation(rule: Rule, *, x: Vec, shape: Any) -> Bound:
     d = x
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
@@ -99,7 +99,7 @@ def broadcast_to_relation(rule: Rule, *, x: Vec, shape: Any) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, d=d, shape=shape)
 
 
-# specs/movement.yaml:132
+# specs/movement.yaml:142
 def concat_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> Bound:
     rule.require(gt(count_of(xs), 0), lambda: "xs needs at least one tensor")
     axis = rule.axis("axis", axis, len(xs[0]))
@@ -116,7 +116,7 @@ def concat_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> 
     return rule.bind(outputs={"y": Vec((*o, total_of(n), *i))}, o=o, n=n, i=i, axis=axis)
 
 
-# specs/movement.yaml:150
+# specs/movement.yaml:161
 def stack_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> Bound:
     rule.require(gt(count_of(xs), 0), lambda: "xs needs at least one tensor")
     axis = rule.axis("axis", axis, len(xs[0]) + 1)
@@ -131,7 +131,7 @@ def stack_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> B
     return rule.bind(outputs={"y": Vec((*o, c, *i))}, o=o, i=i, axis=axis)
 
 
-# specs/movement.yaml:166
+# specs/movement.yaml:178
 def split_relation(rule: Rule, *, x: Vec, axis: Any, parts: Any, sizes: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -153,7 +153,7 @@ def split_relation(rule: Rule, *, x: Vec, axis: Any, parts: Any, sizes: Any) -> 
     )
 
 
-# specs/movement.yaml:196
+# specs/movement.yaml:209
 def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, steps: Any) -> Bound:
     def edge(e: Any, n: Any, p: Any) -> Any:
         return clamp(
@@ -180,7 +180,7 @@ def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, ste
     return rule.bind(outputs={"y": s}, s=s, lo=lo, step=step, starts=starts, ends=ends, axes=axes, steps=steps)
 
 
-# specs/movement.yaml:227
+# specs/movement.yaml:243
 def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -191,7 +191,7 @@ def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((*o, *j, *i))}, o=o, j=j, i=i, n=n, axis=axis)
 
 
-# specs/movement.yaml:246
+# specs/movement.yaml:266
 def trilu_relation(rule: Rule, *, x: Vec, k: Any, upper: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[:-2]

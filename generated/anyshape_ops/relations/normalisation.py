@@ -91,7 +91,7 @@ def rms_norm_relation(rule: Rule, *, x: Vec, scale: Vec | None, axis: Any, epsil
     )
 
 
-# specs/normalisation.yaml:163
+# specs/normalisation.yaml:164
 def mean_variance_norm_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     axes = rule.axes("axes", axes, len(x), of="x")
     rule.require(ge(len(x), len(axes)), lambda: f"x must have at least rank {len(axes)}, got rank {len(x)}")
@@ -100,7 +100,7 @@ def mean_variance_norm_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     return rule.bind(outputs={"y": place(o, r, axes)}, o=o, r=r, axes=axes)
 
 
-# specs/normalisation.yaml:180
+# specs/normalisation.yaml:181
 def lp_norm_relation(rule: Rule, *, x: Vec, axis: Any, p: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -111,7 +111,7 @@ def lp_norm_relation(rule: Rule, *, x: Vec, axis: Any, p: Any) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, i=i, n=n, p=p, axis=axis)
 
 
-# specs/normalisation.yaml:214
+# specs/normalisation.yaml:215
 def lrn_relation(rule: Rule, *, x: Vec, size: Any, alpha: Any, beta: Any, bias: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -122,7 +122,7 @@ def lrn_relation(rule: Rule, *, x: Vec, size: Any, alpha: Any, beta: Any, bias: 
     return rule.bind(outputs={"y": x}, b=b, c=c, d=d, size=size, before=before, bias=bias, alpha=alpha, beta=beta)
 
 
-# specs/normalisation.yaml:240
+# specs/normalisation.yaml:241
 def global_average_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -131,7 +131,7 @@ def global_average_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((b, c, *fill(len(d), 1)))}, b=b, c=c, d=d)
 
 
-# specs/normalisation.yaml:252
+# specs/normalisation.yaml:253
 def global_max_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -140,7 +140,7 @@ def global_max_pool_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((b, c, *fill(len(d), 1)))}, b=b, c=c, d=d)
 
 
-# specs/normalisation.yaml:265
+# specs/normalisation.yaml:266
 def global_lp_pool_relation(rule: Rule, *, x: Vec, p: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]

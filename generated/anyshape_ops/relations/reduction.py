@@ -28,7 +28,7 @@ def sum_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all:
     )
 
 
-# specs/reduction.yaml:68
+# specs/reduction.yaml:71
 def mean_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
     if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
@@ -48,7 +48,7 @@ def mean_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all
     )
 
 
-# specs/reduction.yaml:96
+# specs/reduction.yaml:102
 def prod_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
     if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
@@ -68,7 +68,7 @@ def prod_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all
     )
 
 
-# specs/reduction.yaml:115
+# specs/reduction.yaml:124
 def max_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
     if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
@@ -88,7 +88,7 @@ def max_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all:
     )
 
 
-# specs/reduction.yaml:137
+# specs/reduction.yaml:152
 def min_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
     if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
@@ -108,7 +108,7 @@ def min_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all:
     )
 
 
-# specs/reduction.yaml:159
+# specs/reduction.yaml:180
 def l1_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
     if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
@@ -128,7 +128,7 @@ def l1_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: 
     )
 
 
-# specs/reduction.yaml:178
+# specs/reduction.yaml:199
 def l2_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
     if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
@@ -148,7 +148,7 @@ def l2_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: 
     )
 
 
-# specs/reduction.yaml:196
+# specs/reduction.yaml:217
 def sum_square_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
     if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
@@ -168,7 +168,7 @@ def sum_square_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_
     )
 
 
-# specs/reduction.yaml:215
+# specs/reduction.yaml:236
 def log_sum_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
     if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
@@ -188,7 +188,7 @@ def log_sum_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_
     )
 
 
-# specs/reduction.yaml:233
+# specs/reduction.yaml:254
 def log_sum_exp_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
     if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
@@ -208,7 +208,7 @@ def log_sum_exp_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty
     )
 
 
-# specs/reduction.yaml:254
+# specs/reduction.yaml:275
 def any_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
     if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
@@ -228,7 +228,7 @@ def any_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all:
     )
 
 
-# specs/reduction.yaml:270
+# specs/reduction.yaml:297
 def all_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all: bool) -> Bound:
     if axes is None or (empty_is_all and len(axes) == 0):
         axes = range_(len(x))
@@ -248,7 +248,7 @@ def all_relation(rule: Rule, *, x: Vec, axes: Any, keepdims: bool, empty_is_all:
     )
 
 
-# specs/reduction.yaml:286
+# specs/reduction.yaml:316
 def argmax_relation(rule: Rule, *, x: Vec, axis: Any, keepdims: bool, select_last_index: bool) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -272,7 +272,7 @@ def argmax_relation(rule: Rule, *, x: Vec, axis: Any, keepdims: bool, select_las
     )
 
 
-# specs/reduction.yaml:299
+# specs/reduction.yaml:334
 def argmin_relation(rule: Rule, *, x: Vec, axis: Any, keepdims: bool, select_last_index: bool) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")

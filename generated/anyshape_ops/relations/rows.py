@@ -18,7 +18,7 @@ def softmax_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, i=i, n=n, axis=axis)
 
 
-# specs/rows.yaml:32
+# specs/rows.yaml:35
 def log_softmax_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -28,7 +28,7 @@ def log_softmax_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, i=i, n=n, axis=axis)
 
 
-# specs/rows.yaml:52
+# specs/rows.yaml:56
 def hardmax_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -38,7 +38,7 @@ def hardmax_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, i=i, n=n, axis=axis)
 
 
-# specs/rows.yaml:70
+# specs/rows.yaml:74
 def layer_norm_relation(rule: Rule, *, x: Vec, scale: Vec | None, bias: Vec | None, axis: Any, epsilon: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis), lambda: f"x must have at least rank {axis}, got rank {len(x)}")

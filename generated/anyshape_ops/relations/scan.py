@@ -18,7 +18,7 @@ def cumsum_relation(rule: Rule, *, x: Vec, axis: Any, exclusive: bool, reverse: 
     return rule.bind(outputs={"y": x}, reverse=reverse, o=o, n=n, i=i, exclusive=exclusive, axis=axis)
 
 
-# specs/scan.yaml:33
+# specs/scan.yaml:34
 def cumprod_relation(rule: Rule, *, x: Vec, axis: Any, exclusive: bool, reverse: bool) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")

@@ -37,7 +37,7 @@ def scatter_elements_relation(rule: Rule, *, x: Vec, index: Vec, updates: Vec, a
     return rule.bind(outputs={"y": x}, d=d, reduction=reduction, s=s, axis=axis)
 
 
-# specs/scatter.yaml:78
+# specs/scatter.yaml:95
 def tensor_scatter_relation(rule: Rule, *, x: Vec, update: Vec, index: Vec | None, axis: Any, mode: str) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis - 1 + 2), lambda: f"x must have at least rank {axis - 1 + 2}, got rank {len(x)}")
@@ -60,7 +60,7 @@ def tensor_scatter_relation(rule: Rule, *, x: Vec, update: Vec, index: Vec | Non
     return rule.bind(outputs={"y": x}, m=m, n=n, mode=mode, b=b, o=o, i=i, axis=axis)
 
 
-# specs/scatter.yaml:111
+# specs/scatter.yaml:128
 def sparse_to_dense_relation(rule: Rule, *, index: Vec, values: Vec, value: Vec | None, shape: Any) -> Bound:
     rule.require(eq(len(index), 2), lambda: f"index must have rank 2, got rank {len(index)}")
     rule.require(eq(len(values), 1), lambda: f"values must have rank 1, got rank {len(values)}")

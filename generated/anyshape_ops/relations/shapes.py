@@ -17,7 +17,7 @@ def shape_of_relation(rule: Rule, *, x: Vec, start: Any, end: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((len(part),))}, part=part, start=start, end=end)
 
 
-# specs/shapes.yaml:32
+# specs/shapes.yaml:35
 def axis_positions_relation(rule: Rule, *, axes: Any, rank: Any, distinct: bool) -> Bound:
     r = len(axes)
     rule.require(ge(axes, -rank), lambda: f"axes {axes} are out of range for rank {rank}")
@@ -32,20 +32,20 @@ def axis_positions_relation(rule: Rule, *, axes: Any, rank: Any, distinct: bool)
     return rule.bind(outputs={"y": Vec((r,))}, r=r, axes=axes, rank=rank, distinct=distinct)
 
 
-# specs/shapes.yaml:56
+# specs/shapes.yaml:59
 def size_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": Vec(())}, d=d)
 
 
-# specs/shapes.yaml:68
+# specs/shapes.yaml:71
 def arange_relation(rule: Rule, *, start: Any, stop: Any, step: Any, dtype: Any) -> Bound:
     rule.require(ne(step, 0), lambda: "step must not be 0")
     n = rule.max(0, rule.ceil_div(stop - start, step))
     return rule.bind(outputs={"y": Vec((n,))}, n=n, start=start, step=step, stop=stop, dtype=dtype)
 
 
-# specs/shapes.yaml:94
+# specs/shapes.yaml:97
 def range_length_relation(rule: Rule, *, start: Vec, stop: Vec, step: Vec) -> Bound:
     rule.require(eq(len(start), 0), lambda: f"start must have rank 0, got rank {len(start)}")
     rule.require(eq(len(stop), 0), lambda: f"stop must have rank 0, got rank {len(stop)}")
@@ -53,26 +53,26 @@ def range_length_relation(rule: Rule, *, start: Vec, stop: Vec, step: Vec) -> Bo
     return rule.bind(outputs={"y": Vec(())})
 
 
-# specs/shapes.yaml:118
+# specs/shapes.yaml:121
 def full_relation(rule: Rule, *, value: Vec, shape: Any) -> Bound:
     rule.require(eq(len(value), 0), lambda: f"value must have rank 0, got rank {len(value)}")
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape)
 
 
-# specs/shapes.yaml:135
+# specs/shapes.yaml:143
 def zeros_relation(rule: Rule, *, shape: Any, dtype: Any) -> Bound:
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape, dtype=dtype)
 
 
-# specs/shapes.yaml:146
+# specs/shapes.yaml:157
 def ones_relation(rule: Rule, *, shape: Any, dtype: Any) -> Bound:
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
     return rule.bind(outputs={"y": shape}, shape=shape, dtype=dtype)
 
 
-# specs/shapes.yaml:157
+# specs/shapes.yaml:168
 def eye_like_relation(rule: Rule, *, x: Vec, k: Any, dtype: Any) -> Bound:
     rule.require(eq(len(x), 2), lambda: f"x must have rank 2, got rank {len(x)}")
     m = x[0]

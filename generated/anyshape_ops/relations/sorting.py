@@ -28,7 +28,7 @@ def sort_relation(rule: Rule, *, x: Vec, axis: Any, descending: bool) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, n=n, i=i, descending=descending, axis=axis)
 
 
-# specs/sorting.yaml:59
+# specs/sorting.yaml:62
 def topk_relation(rule: Rule, *, x: Vec, k: Any, axis: Any, largest: bool) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -47,7 +47,7 @@ def topk_relation(rule: Rule, *, x: Vec, k: Any, axis: Any, largest: bool) -> Bo
     )
 
 
-# specs/sorting.yaml:91
+# specs/sorting.yaml:96
 def unique_relation(rule: Rule, *, x: Vec, sorted: bool) -> Bound:
     rule.require(eq(len(x), 1), lambda: f"x must have rank 1, got rank {len(x)}")
     n = x[0]
@@ -57,7 +57,7 @@ def unique_relation(rule: Rule, *, x: Vec, sorted: bool) -> Bound:
     )
 
 
-# specs/sorting.yaml:135
+# specs/sorting.yaml:140
 def unique_slices_relation(rule: Rule, *, x: Vec, axis: Any, sorted: bool) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -76,7 +76,7 @@ def unique_slices_relation(rule: Rule, *, x: Vec, axis: Any, sorted: bool) -> Bo
     )
 
 
-# specs/sorting.yaml:192
+# specs/sorting.yaml:197
 def searchsorted_relation(rule: Rule, *, x: Vec, v: Vec, right: bool) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     rule.require(ge(len(v), 1), lambda: f"v must have at least rank 1, got rank {len(v)}")

@@ -22,7 +22,7 @@ def argwhere_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((k, len(d)))}, d=d, k=k)
 
 
-# specs/sparse.yaml:39
+# specs/sparse.yaml:40
 def compress_relation(rule: Rule, *, x: Vec, condition: Vec, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -36,7 +36,7 @@ def compress_relation(rule: Rule, *, x: Vec, condition: Vec, axis: Any) -> Bound
     return rule.bind(outputs={"y": Vec((*o, k, *i))}, o=o, i=i, m=m, k=k, axis=axis)
 
 
-# specs/sparse.yaml:62
+# specs/sparse.yaml:63
 def select_relation(rule: Rule, *, x: Vec, mask: Vec) -> Bound:
     d = x
     d = rule.equal(d, mask, "d of mask")
@@ -44,7 +44,7 @@ def select_relation(rule: Rule, *, x: Vec, mask: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((k,))}, d=d, k=k)
 
 
-# specs/sparse.yaml:73
+# specs/sparse.yaml:74
 def sparse_fill_empty_rows_relation(rule: Rule, *, index: Vec, values: Vec, value: Vec | None, shape: Any) -> Bound:
     rule.require(eq(len(index), 2), lambda: f"index must have rank 2, got rank {len(index)}")
     rule.require(eq(len(values), 1), lambda: f"values must have rank 1, got rank {len(values)}")

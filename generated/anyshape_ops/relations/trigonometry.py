@@ -12,61 +12,61 @@ def sin_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:32
+# specs/trigonometry.yaml:33
 def cos_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:43
+# specs/trigonometry.yaml:45
 def tan_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:54
+# specs/trigonometry.yaml:57
 def asin_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:65
+# specs/trigonometry.yaml:69
 def acos_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:76
+# specs/trigonometry.yaml:81
 def atan_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:87
+# specs/trigonometry.yaml:93
 def sinh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:99
+# specs/trigonometry.yaml:106
 def cosh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:109
+# specs/trigonometry.yaml:117
 def asinh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:120
+# specs/trigonometry.yaml:129
 def acosh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/trigonometry.yaml:133
+# specs/trigonometry.yaml:143
 def atanh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)

@@ -12,7 +12,7 @@ from anyshape.graph.opdef import RewriteDef
 from anyshape.graph.value import Node, Value
 
 
-# specs/comparison.yaml:179
+# specs/comparison.yaml:208
 def logical_not_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -26,5 +26,5 @@ def logical_not_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 LOGICAL_NOT = (
-    RewriteDef("logical_not(logical_not(x)) >> x", logical_not_rewrite_1, "specs/comparison.yaml:179", depth=2),
+    RewriteDef("logical_not(logical_not(x)) >> x", logical_not_rewrite_1, "specs/comparison.yaml:208", depth=2),
 )

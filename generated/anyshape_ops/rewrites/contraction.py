@@ -198,7 +198,7 @@ MATMUL = (
 )
 
 
-# specs/contraction.yaml:101
+# specs/contraction.yaml:105
 def gemm_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -257,7 +257,7 @@ def gemm_rewrite_1(node: Node) -> Sequence[Value] | None:
     return [make("matmul_integer_to_float", [a, sa, za, b, sb, zb, more], {}, node.source)]
 
 
-# specs/contraction.yaml:105
+# specs/contraction.yaml:109
 def gemm_rewrite_2(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -324,12 +324,12 @@ GEMM = (
         "gemm(dequantize_linear(a, sa, za, axis=_), dequantize_linear(b, sb, zb, axis=c), more) >> "
         "matmul_integer_to_float(a, sa, za, b, sb, zb, more) if finite(sa) and finite(sb) and prod(shape(sa)) == 1 "
         "and (prod(shape(sb)) == 1 or c == 1 or c == -1) and shape(b)[0] <= 33025",
-        gemm_rewrite_1, "specs/contraction.yaml:101", depth=2, operands=("dequantize_linear",),
+        gemm_rewrite_1, "specs/contraction.yaml:105", depth=2, operands=("dequantize_linear",),
     ),
     RewriteDef(
         "gemm(dequantize_linear(a, sa, za, axis=_), dequantize_linear(b, sb, zb, axis=c), more, trans_b=t) >> "
         "matmul_integer_to_float(a, sa, za, transpose(b), sb, zb, more) if t and finite(sa) and finite(sb) and "
         "prod(shape(sa)) == 1 and (prod(shape(sb)) == 1 or c == 0 or c == -2) and shape(b)[1] <= 33025",
-        gemm_rewrite_2, "specs/contraction.yaml:105", depth=2, operands=("dequantize_linear",),
+        gemm_rewrite_2, "specs/contraction.yaml:109", depth=2, operands=("dequantize_linear",),
     ),
 )

@@ -61,7 +61,7 @@ RESHAPE = (
 )
 
 
-# specs/movement.yaml:46
+# specs/movement.yaml:50
 def transpose_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -72,7 +72,7 @@ def transpose_rewrite_1(node: Node) -> Sequence[Value] | None:
     return [make("transpose", [x], {"axes": inner.bound.axes[node.bound.axes]}, node.source)]
 
 
-# specs/movement.yaml:47
+# specs/movement.yaml:51
 def transpose_rewrite_2(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -89,7 +89,7 @@ def transpose_rewrite_2(node: Node) -> Sequence[Value] | None:
 TRANSPOSE = (
     RewriteDef(
         "transpose(transpose(x, p), q) >> transpose(x, p[q])",
-        transpose_rewrite_1, "specs/movement.yaml:46", depth=2,
+        transpose_rewrite_1, "specs/movement.yaml:50", depth=2,
     ),
-    RewriteDef("transpose(x, p) >> x if p == range(len(p))", transpose_rewrite_2, "specs/movement.yaml:47"),
+    RewriteDef("transpose(x, p) >> x if p == range(len(p))", transpose_rewrite_2, "specs/movement.yaml:51"),
 )

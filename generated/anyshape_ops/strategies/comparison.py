@@ -30,21 +30,21 @@ EQUAL = Property(
     equal_case,
     equal_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:34"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:35"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:38"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:39"),
         Example(
             {"a": Given(value=((-0.0,), (nan,))), "b": Given(value=(0.0, nan))},
             {},
             {"y": Given(value=((True, False), (False, False)))},
             None,
-            "specs/comparison.yaml:36",
+            "specs/comparison.yaml:40",
         ),
         Example(
             {"a": Given(value=(9007199254740993,), dtype="i64"), "b": Given(value=(9007199254740992,), dtype="i64")},
             {},
             {"y": Given(value=(False,))},
             None,
-            "specs/comparison.yaml:37",
+            "specs/comparison.yaml:41",
         ),
     ),
     "specs/comparison.yaml:19",
@@ -52,13 +52,13 @@ EQUAL = Property(
 )
 
 
-# specs/comparison.yaml:39
+# specs/comparison.yaml:43
 def less_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:44
+# specs/comparison.yaml:48
 def less_reference(a: Any, b: Any) -> Any:
     return np.less(a, b)
 
@@ -68,35 +68,35 @@ LESS = Property(
     less_case,
     less_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:47"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:48"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:55"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:56"),
         Example(
             {"a": Given(value=((1.0,), (2.0,))), "b": Given(value=(2.0, nan))},
             {},
             {"y": Given(value=((True, False), (False, False)))},
             None,
-            "specs/comparison.yaml:49",
+            "specs/comparison.yaml:57",
         ),
         Example(
             {"a": Given(value=(1, 200), dtype="u8"), "b": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(True, False))},
             None,
-            "specs/comparison.yaml:50",
+            "specs/comparison.yaml:58",
         ),
     ),
-    "specs/comparison.yaml:39",
-    reference_source="specs/comparison.yaml:44",
+    "specs/comparison.yaml:43",
+    reference_source="specs/comparison.yaml:48",
 )
 
 
-# specs/comparison.yaml:52
+# specs/comparison.yaml:60
 def less_equal_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:57
+# specs/comparison.yaml:65
 def less_equal_reference(a: Any, b: Any) -> Any:
     return np.less_equal(a, b)
 
@@ -106,35 +106,35 @@ LESS_EQUAL = Property(
     less_equal_case,
     less_equal_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:60"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:61"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:72"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:73"),
         Example(
             {"a": Given(value=((2.0,), (3.0,))), "b": Given(value=(2.0, nan))},
             {},
             {"y": Given(value=((True, False), (False, False)))},
             None,
-            "specs/comparison.yaml:62",
+            "specs/comparison.yaml:74",
         ),
         Example(
             {"a": Given(value=(1, 200, 201), dtype="u8"), "b": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(True, True, False))},
             None,
-            "specs/comparison.yaml:63",
+            "specs/comparison.yaml:75",
         ),
     ),
-    "specs/comparison.yaml:52",
-    reference_source="specs/comparison.yaml:57",
+    "specs/comparison.yaml:60",
+    reference_source="specs/comparison.yaml:65",
 )
 
 
-# specs/comparison.yaml:65
+# specs/comparison.yaml:77
 def greater_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:70
+# specs/comparison.yaml:82
 def greater_reference(a: Any, b: Any) -> Any:
     return np.greater(a, b)
 
@@ -144,36 +144,36 @@ GREATER = Property(
     greater_case,
     greater_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:83"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:84"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:99"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:100"),
         Example(
             {"a": Given(value=((1.0,), (2.0,))), "b": Given(value=(1.0, nan))},
             {},
             {"y": Given(value=((False, False), (True, False)))},
             None,
-            "specs/comparison.yaml:85",
+            "specs/comparison.yaml:101",
         ),
         Example(
             {"a": Given(value=(200, 100), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(True, False))},
             None,
-            "specs/comparison.yaml:86",
+            "specs/comparison.yaml:102",
         ),
     ),
-    "specs/comparison.yaml:65",
-    reference_source="specs/comparison.yaml:70",
+    "specs/comparison.yaml:77",
+    reference_source="specs/comparison.yaml:82",
 )
 
 
-# specs/comparison.yaml:88
+# specs/comparison.yaml:104
 def of_a_category_case(d: Draw) -> Case:
     d_ = d.run("d")
     n = d.dim("n")
     return Case({"x": Vec((*d_, n)), "count": d_}, {})
 
 
-# specs/comparison.yaml:94
+# specs/comparison.yaml:110
 def of_a_category_reference(x: Any, count: Any) -> Any:
     return np.copy(x)
 
@@ -188,36 +188,38 @@ OF_A_CATEGORY = Property(
             {},
             {"y": Given(value=((True, False), (True, True)))},
             None,
-            "specs/comparison.yaml:96",
+            "specs/comparison.yaml:112",
         ),
         Example(
             {"x": Given(value=(True, False)), "count": Given(value=1)},
             {},
             {"y": Given(value=(True, False))},
             None,
-            "specs/comparison.yaml:97",
+            "specs/comparison.yaml:113",
         ),
-        Example({"x": Given((0, 3)), "count": Given((0,))}, {}, {"y": Given((0, 3))}, None, "specs/comparison.yaml:98"),
+        Example(
+            {"x": Given((0, 3)), "count": Given((0,))}, {}, {"y": Given((0, 3))}, None, "specs/comparison.yaml:114"
+        ),
         Example(
             {"x": Given(value=((True, False), (False, False))), "count": Given(value=(1, 0))},
             {},
             {},
             "an element is of no category",
-            "specs/comparison.yaml:99",
+            "specs/comparison.yaml:115",
         ),
     ),
-    "specs/comparison.yaml:88",
-    reference_source="specs/comparison.yaml:94",
+    "specs/comparison.yaml:104",
+    reference_source="specs/comparison.yaml:110",
 )
 
 
-# specs/comparison.yaml:101
+# specs/comparison.yaml:117
 def greater_equal_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:106
+# specs/comparison.yaml:122
 def greater_equal_reference(a: Any, b: Any) -> Any:
     return np.greater_equal(a, b)
 
@@ -227,35 +229,35 @@ GREATER_EQUAL = Property(
     greater_equal_case,
     greater_equal_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:109"),
-        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:110"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:129"),
+        Example({"a": Given(()), "b": Given((4,))}, {}, {"y": Given((4,))}, None, "specs/comparison.yaml:130"),
         Example(
             {"a": Given(value=((0.0,), (1.0,))), "b": Given(value=(1.0, nan))},
             {},
             {"y": Given(value=((False, False), (True, False)))},
             None,
-            "specs/comparison.yaml:111",
+            "specs/comparison.yaml:131",
         ),
         Example(
             {"a": Given(value=(200, 100, 99), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(True, True, False))},
             None,
-            "specs/comparison.yaml:112",
+            "specs/comparison.yaml:132",
         ),
     ),
-    "specs/comparison.yaml:101",
-    reference_source="specs/comparison.yaml:106",
+    "specs/comparison.yaml:117",
+    reference_source="specs/comparison.yaml:122",
 )
 
 
-# specs/comparison.yaml:114
+# specs/comparison.yaml:134
 def is_nan_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/comparison.yaml:118
+# specs/comparison.yaml:138
 def is_nan_reference(x: Any) -> Any:
     return np.isnan(x)
 
@@ -265,22 +267,22 @@ IS_NAN = Property(
     is_nan_case,
     is_nan_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:121"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:142"),
         Example(
             {"x": Given(value=(nan, inf, 0.0))},
             {},
             {"y": Given(value=(True, False, False))},
             None,
-            "specs/comparison.yaml:122",
+            "specs/comparison.yaml:143",
         ),
     ),
-    "specs/comparison.yaml:114",
-    reference_source="specs/comparison.yaml:118",
+    "specs/comparison.yaml:134",
+    reference_source="specs/comparison.yaml:138",
     refuses=False,
 )
 
 
-# specs/comparison.yaml:124
+# specs/comparison.yaml:145
 def is_inf_case(d: Draw) -> Case:
     d_ = d.run("d")
     detect_negative = d.truth()
@@ -290,7 +292,7 @@ def is_inf_case(d: Draw) -> Case:
     )
 
 
-# specs/comparison.yaml:131
+# specs/comparison.yaml:152
 def is_inf_reference(x: Any, detect_negative: Any, detect_positive: Any) -> Any:
     return np.isposinf(x) & detect_positive | np.isneginf(x) & detect_negative
 
@@ -305,22 +307,22 @@ IS_INF = Property(
             {},
             {"y": Given(value=(True, False, True))},
             None,
-            "specs/comparison.yaml:134",
+            "specs/comparison.yaml:156",
         ),
     ),
-    "specs/comparison.yaml:124",
-    reference_source="specs/comparison.yaml:131",
+    "specs/comparison.yaml:145",
+    reference_source="specs/comparison.yaml:152",
     refuses=False,
 )
 
 
-# specs/comparison.yaml:136
+# specs/comparison.yaml:158
 def logical_and_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:142
+# specs/comparison.yaml:164
 def logical_and_reference(a: Any, b: Any) -> Any:
     return np.logical_and(a, b)
 
@@ -330,27 +332,27 @@ LOGICAL_AND = Property(
     logical_and_case,
     logical_and_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:145"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:170"),
         Example(
             {"a": Given(value=((True,), (False,))), "b": Given(value=(True, False))},
             {},
             {"y": Given(value=((True, False), (False, False)))},
             None,
-            "specs/comparison.yaml:146",
+            "specs/comparison.yaml:171",
         ),
     ),
-    "specs/comparison.yaml:136",
-    reference_source="specs/comparison.yaml:142",
+    "specs/comparison.yaml:158",
+    reference_source="specs/comparison.yaml:164",
 )
 
 
-# specs/comparison.yaml:148
+# specs/comparison.yaml:173
 def logical_or_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:154
+# specs/comparison.yaml:179
 def logical_or_reference(a: Any, b: Any) -> Any:
     return np.logical_or(a, b)
 
@@ -360,27 +362,27 @@ LOGICAL_OR = Property(
     logical_or_case,
     logical_or_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:157"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:185"),
         Example(
             {"a": Given(value=((True,), (False,))), "b": Given(value=(True, False))},
             {},
             {"y": Given(value=((True, True), (True, False)))},
             None,
-            "specs/comparison.yaml:158",
+            "specs/comparison.yaml:186",
         ),
     ),
-    "specs/comparison.yaml:148",
-    reference_source="specs/comparison.yaml:154",
+    "specs/comparison.yaml:173",
+    reference_source="specs/comparison.yaml:179",
 )
 
 
-# specs/comparison.yaml:160
+# specs/comparison.yaml:188
 def logical_xor_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/comparison.yaml:165
+# specs/comparison.yaml:193
 def logical_xor_reference(a: Any, b: Any) -> Any:
     return np.logical_xor(a, b)
 
@@ -390,27 +392,27 @@ LOGICAL_XOR = Property(
     logical_xor_case,
     logical_xor_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:168"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:197"),
         Example(
             {"a": Given(value=((True,), (False,))), "b": Given(value=(True, False))},
             {},
             {"y": Given(value=((False, True), (True, False)))},
             None,
-            "specs/comparison.yaml:169",
+            "specs/comparison.yaml:198",
         ),
     ),
-    "specs/comparison.yaml:160",
-    reference_source="specs/comparison.yaml:165",
+    "specs/comparison.yaml:188",
+    reference_source="specs/comparison.yaml:193",
 )
 
 
-# specs/comparison.yaml:171
+# specs/comparison.yaml:200
 def logical_not_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/comparison.yaml:180
+# specs/comparison.yaml:209
 def logical_not_reference(x: Any) -> Any:
     return np.logical_not(x)
 
@@ -420,12 +422,12 @@ LOGICAL_NOT = Property(
     logical_not_case,
     logical_not_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:183"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/comparison.yaml:215"),
         Example(
-            {"x": Given(value=(True, False))}, {}, {"y": Given(value=(False, True))}, None, "specs/comparison.yaml:184"
+            {"x": Given(value=(True, False))}, {}, {"y": Given(value=(False, True))}, None, "specs/comparison.yaml:216"
         ),
     ),
-    "specs/comparison.yaml:171",
-    reference_source="specs/comparison.yaml:180",
+    "specs/comparison.yaml:200",
+    reference_source="specs/comparison.yaml:209",
     refuses=False,
 )

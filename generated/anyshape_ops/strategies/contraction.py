@@ -55,36 +55,36 @@ MATMUL = Property(
     matmul_case,
     matmul_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/contraction.yaml:75"),
+        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/contraction.yaml:79"),
         Example(
             {"a": Given((5, 1, 2, 3)), "b": Given((4, 3, 2))},
             {},
             {"y": Given((5, 4, 2, 2))},
             None,
-            "specs/contraction.yaml:76",
+            "specs/contraction.yaml:80",
         ),
-        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/contraction.yaml:77"),
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:78"),
+        Example({"a": Given((3,)), "b": Given((3,))}, {}, {"y": Given(())}, None, "specs/contraction.yaml:81"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:82"),
         Example(
             {"a": Given(value=((1, 2), (3, 4))), "b": Given(value=((5, 6), (7, 8)))},
             {},
             {"y": Given(value=((19, 22), (43, 50)))},
             None,
-            "specs/contraction.yaml:79",
+            "specs/contraction.yaml:83",
         ),
         Example(
             {"a": Given(value=(1, -2)), "b": Given(value=((3, 4), (5, 6)))},
             {},
             {"y": Given(value=(-7, -8))},
             None,
-            "specs/contraction.yaml:80",
+            "specs/contraction.yaml:84",
         ),
         Example(
             {"a": Given(value=((100, 100),), dtype="i8"), "b": Given(value=(1, 1), dtype="i8")},
             {},
             {"y": Given(value=(-56,), dtype="i8")},
             None,
-            "specs/contraction.yaml:81",
+            "specs/contraction.yaml:85",
         ),
     ),
     "specs/contraction.yaml:51",
@@ -92,7 +92,7 @@ MATMUL = Property(
 )
 
 
-# specs/contraction.yaml:83
+# specs/contraction.yaml:87
 def gemm_case(d: Draw) -> Case:
     rule = Rule("gemm")
     a0 = d.dim("a0")
@@ -120,7 +120,7 @@ def gemm_case(d: Draw) -> Case:
     )
 
 
-# specs/contraction.yaml:108
+# specs/contraction.yaml:112
 def gemm_reference(a: Any, b: Any, c: Any, alpha: Any, beta: Any, trans_a: Any, trans_b: Any) -> Any:
     return np.asarray(alpha, a.dtype) * (
         (a.T if trans_a else a) @ (b.T if trans_b else b)
@@ -132,40 +132,40 @@ GEMM = Property(
     gemm_case,
     gemm_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/contraction.yaml:158"),
+        Example({"a": Given((2, 3)), "b": Given((3, 4))}, {}, {"y": Given((2, 4))}, None, "specs/contraction.yaml:163"),
         Example(
             {"a": Given((3, 2)), "b": Given((4, 3)), "c": Given((4,))},
             {"trans_a": True, "trans_b": True, "alpha": 0.5, "beta": 2.0},
             {"y": Given((2, 4))},
             None,
-            "specs/contraction.yaml:159",
+            "specs/contraction.yaml:164",
         ),
-        Example({"a": Given((2, 3)), "b": Given((4, 3))}, {}, {}, "inner sizes", "specs/contraction.yaml:160"),
+        Example({"a": Given((2, 3)), "b": Given((4, 3))}, {}, {}, "inner sizes", "specs/contraction.yaml:165"),
         Example(
             {"a": Given((2, 3)), "b": Given((3, 4)), "c": Given((3, 4))},
             {},
             {},
             "does not broadcast",
-            "specs/contraction.yaml:161",
+            "specs/contraction.yaml:166",
         ),
         Example(
             {"a": Given(value=((1, 2),)), "b": Given(value=((3,), (4,))), "c": Given(value=(5,))},
             {},
             {"y": Given(value=((16,),))},
             None,
-            "specs/contraction.yaml:162",
+            "specs/contraction.yaml:167",
         ),
     ),
-    "specs/contraction.yaml:83",
+    "specs/contraction.yaml:87",
     asserts=(
-        Refusal(r"inner sizes .* of a and .* of b differ", "specs/contraction.yaml:96"),
-        Refusal(r"c .* does not broadcast to .*", "specs/contraction.yaml:97"),
+        Refusal(r"inner sizes .* of a and .* of b differ", "specs/contraction.yaml:100"),
+        Refusal(r"c .* does not broadcast to .*", "specs/contraction.yaml:101"),
     ),
-    reference_source="specs/contraction.yaml:108",
+    reference_source="specs/contraction.yaml:112",
 )
 
 
-# specs/contraction.yaml:164
+# specs/contraction.yaml:169
 def contract_case(d: Draw) -> Case:
     d_ = d.run("d")
     e = d.run("e")
@@ -176,7 +176,7 @@ def contract_case(d: Draw) -> Case:
     return Case({"a": d_, "b": d.default(e)}, {"left": left, "right": right, "result": result})
 
 
-# specs/contraction.yaml:188
+# specs/contraction.yaml:193
 def contract_reference(a: Any, b: Any, left: Any, right: Any, result: Any) -> Any:
     return (
         lambda names: np.sum(
@@ -197,83 +197,83 @@ CONTRACT = Property(
             {"left": (0, 1), "right": (1, 2), "result": (0, 2)},
             {"y": Given((2, 4))},
             None,
-            "specs/contraction.yaml:208",
+            "specs/contraction.yaml:213",
         ),
         Example(
             {"a": Given((3, 3))},
             {"left": (0, 0), "right": (), "result": ()},
             {"y": Given(())},
             None,
-            "specs/contraction.yaml:209",
+            "specs/contraction.yaml:214",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (1,), "result": (1, 0)},
             {"y": Given((3, 2))},
             None,
-            "specs/contraction.yaml:210",
+            "specs/contraction.yaml:215",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (0, 0)},
             {},
             "occur once",
-            "specs/contraction.yaml:211",
+            "specs/contraction.yaml:216",
         ),
         Example(
             {"a": Given((2,))},
             {"left": (0,), "right": (), "result": (1,)},
             {},
             "must be one of",
-            "specs/contraction.yaml:212",
+            "specs/contraction.yaml:217",
         ),
         Example(
             {"a": Given((2,)), "b": Given((3,))},
             {"left": (0,), "right": (0,), "result": (0,)},
             {},
             "have equal sizes",
-            "specs/contraction.yaml:213",
+            "specs/contraction.yaml:218",
         ),
         Example(
             {"a": Given(value=((1, 2), (3, 4))), "b": Given(value=(5, 6))},
             {"left": (0, 1), "right": (1,), "result": (0,)},
             {"y": Given(value=(17, 39))},
             None,
-            "specs/contraction.yaml:214",
+            "specs/contraction.yaml:219",
         ),
         Example(
             {"a": Given(value=((1, 2), (3, 4)))},
             {"left": (0, 0), "right": (), "result": ()},
             {"y": Given(value=5)},
             None,
-            "specs/contraction.yaml:215",
+            "specs/contraction.yaml:220",
         ),
         Example(
             {"a": Given(value=(100, 100), dtype="i8")},
             {"left": (0,), "right": (), "result": ()},
             {"y": Given(value=-56, dtype="i8")},
             None,
-            "specs/contraction.yaml:216",
+            "specs/contraction.yaml:221",
         ),
     ),
-    "specs/contraction.yaml:164",
+    "specs/contraction.yaml:169",
     asserts=(
-        Refusal(r"a label must occur once in the result, got .*", "specs/contraction.yaml:176"),
-        Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:177"),
-        Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:178"),
+        Refusal(r"a label must occur once in the result, got .*", "specs/contraction.yaml:181"),
+        Refusal(r"each label of .* must be one of .*", "specs/contraction.yaml:182"),
+        Refusal(r"labels .* have the sizes .*; equal labels have equal sizes", "specs/contraction.yaml:183"),
     ),
-    reference_source="specs/contraction.yaml:188",
+    reference_source="specs/contraction.yaml:193",
 )
 
 
-# specs/contraction.yaml:218
+# specs/contraction.yaml:223
 def det_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.dim("n")
     return Case({"x": Vec((*b, n, n))}, {})
 
 
-# specs/contraction.yaml:230
+# specs/contraction.yaml:235
 def det_reference(x: Any) -> Any:
     return determinants(x)
 
@@ -288,31 +288,31 @@ DET = Property(
             {},
             {"y": Given(value=-2.0)},
             None,
-            "specs/contraction.yaml:233",
+            "specs/contraction.yaml:238",
         ),
-        Example({"x": Given((2, 3, 3))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:234"),
+        Example({"x": Given((2, 3, 3))}, {}, {"y": Given((2,))}, None, "specs/contraction.yaml:239"),
         Example(
             {"x": Given(value=((0.0, 1.0), (0.0, 2.0)))},
             {},
             {"y": Given(value=0.0)},
             None,
-            "specs/contraction.yaml:235",
+            "specs/contraction.yaml:240",
         ),
         Example(
             {"x": Given(value=((1.0, 2.0), (1.0, 5.0)))},
             {},
             {"y": Given(value=3.0)},
             None,
-            "specs/contraction.yaml:236",
+            "specs/contraction.yaml:241",
         ),
         Example(
             {"x": Given(value=((-1.0, 2.0), (-1.0, 5.0)))},
             {},
             {"y": Given(value=-3.0)},
             None,
-            "specs/contraction.yaml:237",
+            "specs/contraction.yaml:242",
         ),
     ),
-    "specs/contraction.yaml:218",
-    reference_source="specs/contraction.yaml:230",
+    "specs/contraction.yaml:223",
+    reference_source="specs/contraction.yaml:235",
 )

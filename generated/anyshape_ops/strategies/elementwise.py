@@ -54,21 +54,21 @@ ADD = Property(
     add_case,
     add_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:49"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:50"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:51"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:52"),
         Example(
             {"a": Given(value=((1.5,), (-2.0,))), "b": Given(value=(0.5, 2.0))},
             {},
             {"y": Given(value=((2.0, 3.5), (-1.5, 0.0)))},
             None,
-            "specs/elementwise.yaml:51",
+            "specs/elementwise.yaml:53",
         ),
         Example(
             {"a": Given(value=(127, -128), dtype="i8"), "b": Given(value=(1, -1), dtype="i8")},
             {},
             {"y": Given(value=(-128, 127), dtype="i8")},
             None,
-            "specs/elementwise.yaml:52",
+            "specs/elementwise.yaml:54",
         ),
     ),
     "specs/elementwise.yaml:37",
@@ -76,13 +76,13 @@ ADD = Property(
 )
 
 
-# specs/elementwise.yaml:54
+# specs/elementwise.yaml:56
 def sub_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:59
+# specs/elementwise.yaml:61
 def sub_reference(a: Any, b: Any) -> Any:
     return np.subtract(a, b)
 
@@ -92,35 +92,35 @@ SUB = Property(
     sub_case,
     sub_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:62"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:63"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:72"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:73"),
         Example(
             {"a": Given(value=((1.0,), (2.0,))), "b": Given(value=(3.0, 0.5))},
             {},
             {"y": Given(value=((-2.0, 0.5), (-1.0, 1.5)))},
             None,
-            "specs/elementwise.yaml:64",
+            "specs/elementwise.yaml:74",
         ),
         Example(
             {"a": Given(value=(0, 5), dtype="u8"), "b": Given(value=(1,), dtype="u8")},
             {},
             {"y": Given(value=(255, 4), dtype="u8")},
             None,
-            "specs/elementwise.yaml:65",
+            "specs/elementwise.yaml:75",
         ),
     ),
-    "specs/elementwise.yaml:54",
-    reference_source="specs/elementwise.yaml:59",
+    "specs/elementwise.yaml:56",
+    reference_source="specs/elementwise.yaml:61",
 )
 
 
-# specs/elementwise.yaml:67
+# specs/elementwise.yaml:77
 def mul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:73
+# specs/elementwise.yaml:83
 def mul_reference(a: Any, b: Any) -> Any:
     return np.multiply(a, b)
 
@@ -130,35 +130,35 @@ MUL = Property(
     mul_case,
     mul_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:81"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:82"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:93"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:94"),
         Example(
             {"a": Given(value=((2.0,), (-3.0,))), "b": Given(value=(0.5, 4.0))},
             {},
             {"y": Given(value=((1.0, 8.0), (-1.5, -12.0)))},
             None,
-            "specs/elementwise.yaml:83",
+            "specs/elementwise.yaml:95",
         ),
         Example(
             {"a": Given(value=(16, 200), dtype="u8"), "b": Given(value=(16, 2), dtype="u8")},
             {},
             {"y": Given(value=(0, 144), dtype="u8")},
             None,
-            "specs/elementwise.yaml:84",
+            "specs/elementwise.yaml:96",
         ),
     ),
-    "specs/elementwise.yaml:67",
-    reference_source="specs/elementwise.yaml:73",
+    "specs/elementwise.yaml:77",
+    reference_source="specs/elementwise.yaml:83",
 )
 
 
-# specs/elementwise.yaml:86
+# specs/elementwise.yaml:98
 def div_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:94
+# specs/elementwise.yaml:106
 def div_reference(a: Any, b: Any) -> Any:
     return np.divide(a, b) if a.dtype.kind == "f" else (a // b + ((a % b != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
 
@@ -168,42 +168,42 @@ DIV = Property(
     div_case,
     div_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:97"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:98"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:111"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:112"),
         Example(
             {"a": Given(value=((7.0,), (-1.0,))), "b": Given(value=(2.0, 0.0))},
             {},
             {"y": Given(value=((3.5, inf), (-0.5, -inf)))},
             None,
-            "specs/elementwise.yaml:99",
+            "specs/elementwise.yaml:113",
         ),
         Example(
             {"a": Given(value=(7, -7, 7, -7), dtype="i32"), "b": Given(value=(2, 2, -2, -2), dtype="i32")},
             {},
             {"y": Given(value=(3, -3, -3, 3), dtype="i32")},
             None,
-            "specs/elementwise.yaml:100",
+            "specs/elementwise.yaml:114",
         ),
         Example(
             {"a": Given(value=(255, 7), dtype="u8"), "b": Given(value=(2,), dtype="u8")},
             {},
             {"y": Given(value=(127, 3), dtype="u8")},
             None,
-            "specs/elementwise.yaml:101",
+            "specs/elementwise.yaml:115",
         ),
     ),
-    "specs/elementwise.yaml:86",
-    reference_source="specs/elementwise.yaml:94",
+    "specs/elementwise.yaml:98",
+    reference_source="specs/elementwise.yaml:106",
 )
 
 
-# specs/elementwise.yaml:103
+# specs/elementwise.yaml:117
 def pow_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:118
+# specs/elementwise.yaml:132
 def pow_reference(a: Any, b: Any) -> Any:
     return raised(a, b)
 
@@ -213,28 +213,28 @@ POW = Property(
     pow_case,
     pow_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:121"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:122"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:140"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:141"),
         Example(
             {"a": Given(value=((2.0,), (-3.0,))), "b": Given(value=(2.0, -1.0))},
             {},
             {"y": Given(value=((4.0, 0.5), (9.0, -0.33333333)))},
             None,
-            "specs/elementwise.yaml:123",
+            "specs/elementwise.yaml:142",
         ),
         Example(
             {"a": Given(value=(2, -1, 3), dtype="i32"), "b": Given(value=(3, -1, -2), dtype="i32")},
             {},
             {"y": Given(value=(8, -1, 0), dtype="i32")},
             None,
-            "specs/elementwise.yaml:124",
+            "specs/elementwise.yaml:143",
         ),
         Example(
             {"a": Given(value=(10, 2), dtype="i32"), "b": Given(value=(0.5, 3.0))},
             {},
             {"y": Given(value=(3, 8), dtype="i32")},
             None,
-            "specs/elementwise.yaml:125",
+            "specs/elementwise.yaml:144",
         ),
         Example(
             {
@@ -244,7 +244,7 @@ POW = Property(
             {},
             {"y": Given(value=(3, 2), dtype="i64")},
             None,
-            "specs/elementwise.yaml:127",
+            "specs/elementwise.yaml:146",
         ),
         Example(
             {
@@ -254,22 +254,22 @@ POW = Property(
             {},
             {"y": Given(value=(3, 7, 1, 189812531), dtype="i64")},
             None,
-            "specs/elementwise.yaml:128",
+            "specs/elementwise.yaml:147",
         ),
     ),
-    "specs/elementwise.yaml:103",
-    reference_source="specs/elementwise.yaml:118",
+    "specs/elementwise.yaml:117",
+    reference_source="specs/elementwise.yaml:132",
 )
 
 
-# specs/elementwise.yaml:131
+# specs/elementwise.yaml:150
 def mod_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     truncated = d.truth()
     return Case({"a": p, "b": q}, {"truncated": d.default(truncated)})
 
 
-# specs/elementwise.yaml:140
+# specs/elementwise.yaml:159
 def mod_reference(a: Any, b: Any, truncated: Any) -> Any:
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
@@ -279,28 +279,28 @@ MOD = Property(
     mod_case,
     mod_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:143"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:144"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:172"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:173"),
         Example(
             {"a": Given(value=(-7,)), "b": Given(value=(3,))},
             {},
             {"y": Given(value=(2,))},
             None,
-            "specs/elementwise.yaml:145",
+            "specs/elementwise.yaml:174",
         ),
     ),
-    "specs/elementwise.yaml:131",
-    reference_source="specs/elementwise.yaml:140",
+    "specs/elementwise.yaml:150",
+    reference_source="specs/elementwise.yaml:159",
 )
 
 
-# specs/elementwise.yaml:147
+# specs/elementwise.yaml:176
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:152
+# specs/elementwise.yaml:181
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -310,35 +310,35 @@ MAXIMUM = Property(
     maximum_case,
     maximum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:155"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:156"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:187"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:188"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((0.5, -1.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:157",
+            "specs/elementwise.yaml:189",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(200, 100), dtype="u8")},
             None,
-            "specs/elementwise.yaml:158",
+            "specs/elementwise.yaml:190",
         ),
     ),
-    "specs/elementwise.yaml:147",
-    reference_source="specs/elementwise.yaml:152",
+    "specs/elementwise.yaml:176",
+    reference_source="specs/elementwise.yaml:181",
 )
 
 
-# specs/elementwise.yaml:160
+# specs/elementwise.yaml:192
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:165
+# specs/elementwise.yaml:197
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -348,35 +348,35 @@ MINIMUM = Property(
     minimum_case,
     minimum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:168"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:169"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:203"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:204"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((-1.0, -2.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:170",
+            "specs/elementwise.yaml:205",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(100, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:171",
+            "specs/elementwise.yaml:206",
         ),
     ),
-    "specs/elementwise.yaml:160",
-    reference_source="specs/elementwise.yaml:165",
+    "specs/elementwise.yaml:192",
+    reference_source="specs/elementwise.yaml:197",
 )
 
 
-# specs/elementwise.yaml:173
+# specs/elementwise.yaml:208
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:181
+# specs/elementwise.yaml:216
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -386,43 +386,43 @@ NEG = Property(
     neg_case,
     neg_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:184"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:185"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:222"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:223"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, -2.0))},
             None,
-            "specs/elementwise.yaml:186",
+            "specs/elementwise.yaml:224",
         ),
         Example(
             {"x": Given(value=(-128, 5), dtype="i8")},
             {},
             {"y": Given(value=(-128, -5), dtype="i8")},
             None,
-            "specs/elementwise.yaml:187",
+            "specs/elementwise.yaml:225",
         ),
         Example(
             {"x": Given(value=(0, 1), dtype="u8")},
             {},
             {"y": Given(value=(0, 255), dtype="u8")},
             None,
-            "specs/elementwise.yaml:188",
+            "specs/elementwise.yaml:226",
         ),
     ),
-    "specs/elementwise.yaml:173",
-    reference_source="specs/elementwise.yaml:181",
+    "specs/elementwise.yaml:208",
+    reference_source="specs/elementwise.yaml:216",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:228
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:198
+# specs/elementwise.yaml:236
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -432,43 +432,43 @@ ABS = Property(
     abs_case,
     abs_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:201"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:202"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:240"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:241"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:203",
+            "specs/elementwise.yaml:242",
         ),
         Example(
             {"x": Given(value=(-128, -1), dtype="i8")},
             {},
             {"y": Given(value=(-128, 1), dtype="i8")},
             None,
-            "specs/elementwise.yaml:204",
+            "specs/elementwise.yaml:243",
         ),
         Example(
             {"x": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(200,), dtype="u8")},
             None,
-            "specs/elementwise.yaml:205",
+            "specs/elementwise.yaml:244",
         ),
     ),
-    "specs/elementwise.yaml:190",
-    reference_source="specs/elementwise.yaml:198",
+    "specs/elementwise.yaml:228",
+    reference_source="specs/elementwise.yaml:236",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:207
+# specs/elementwise.yaml:246
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:250
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -478,29 +478,29 @@ EXP = Property(
     exp_case,
     exp_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:214"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:215"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:254"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:255"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1.0))},
             {},
             {"y": Given(value=(0.0, 0.36787944, 1.0, 2.7182818))},
             None,
-            "specs/elementwise.yaml:216",
+            "specs/elementwise.yaml:256",
         ),
     ),
-    "specs/elementwise.yaml:207",
-    reference_source="specs/elementwise.yaml:211",
+    "specs/elementwise.yaml:246",
+    reference_source="specs/elementwise.yaml:250",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:218
+# specs/elementwise.yaml:258
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:222
+# specs/elementwise.yaml:262
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -510,29 +510,29 @@ LOG = Property(
     log_case,
     log_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:225"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:226"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:266"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:267"),
         Example(
             {"x": Given(value=(0.0, 1.0, 2.0, -1.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:227",
+            "specs/elementwise.yaml:268",
         ),
     ),
-    "specs/elementwise.yaml:218",
-    reference_source="specs/elementwise.yaml:222",
+    "specs/elementwise.yaml:258",
+    reference_source="specs/elementwise.yaml:262",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:229
+# specs/elementwise.yaml:270
 def expm1_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:233
+# specs/elementwise.yaml:274
 def expm1_reference(x: Any) -> Any:
     return np.expm1(x)
 
@@ -542,29 +542,29 @@ EXPM1 = Property(
     expm1_case,
     expm1_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:235"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:236"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:277"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:278"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1e-10, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.63212056, 0.0, 1e-10, 1.7182818))},
             None,
-            "specs/elementwise.yaml:237",
+            "specs/elementwise.yaml:279",
         ),
     ),
-    "specs/elementwise.yaml:229",
-    reference_source="specs/elementwise.yaml:233",
+    "specs/elementwise.yaml:270",
+    reference_source="specs/elementwise.yaml:274",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:239
+# specs/elementwise.yaml:281
 def log1p_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:243
+# specs/elementwise.yaml:285
 def log1p_reference(x: Any) -> Any:
     return np.log1p(x)
 
@@ -574,29 +574,29 @@ LOG1P = Property(
     log1p_case,
     log1p_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:245"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:246"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:288"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:289"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 1e-10, 1.0, -2.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 1e-10, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:247",
+            "specs/elementwise.yaml:290",
         ),
     ),
-    "specs/elementwise.yaml:239",
-    reference_source="specs/elementwise.yaml:243",
+    "specs/elementwise.yaml:281",
+    reference_source="specs/elementwise.yaml:285",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:249
+# specs/elementwise.yaml:292
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:254
+# specs/elementwise.yaml:297
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -606,29 +606,29 @@ FLOOR = Property(
     floor_case,
     floor_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:257"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:258"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:301"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:302"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-2.0, -1.0, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:259",
+            "specs/elementwise.yaml:303",
         ),
     ),
-    "specs/elementwise.yaml:249",
-    reference_source="specs/elementwise.yaml:254",
+    "specs/elementwise.yaml:292",
+    reference_source="specs/elementwise.yaml:297",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:261
+# specs/elementwise.yaml:305
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:266
+# specs/elementwise.yaml:310
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -638,29 +638,29 @@ CEIL = Property(
     ceil_case,
     ceil_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:269"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:270"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:314"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:315"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, 2.0))},
             None,
-            "specs/elementwise.yaml:271",
+            "specs/elementwise.yaml:316",
         ),
     ),
-    "specs/elementwise.yaml:261",
-    reference_source="specs/elementwise.yaml:266",
+    "specs/elementwise.yaml:305",
+    reference_source="specs/elementwise.yaml:310",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:273
+# specs/elementwise.yaml:318
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:279
+# specs/elementwise.yaml:324
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -670,29 +670,29 @@ ROUND = Property(
     round_case,
     round_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:282"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:283"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:328"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:329"),
         Example(
             {"x": Given(value=(-1.5, 0.5, 1.5, 2.5))},
             {},
             {"y": Given(value=(-2.0, 0.0, 2.0, 2.0))},
             None,
-            "specs/elementwise.yaml:284",
+            "specs/elementwise.yaml:330",
         ),
     ),
-    "specs/elementwise.yaml:273",
-    reference_source="specs/elementwise.yaml:279",
+    "specs/elementwise.yaml:318",
+    reference_source="specs/elementwise.yaml:324",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:286
+# specs/elementwise.yaml:332
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:294
+# specs/elementwise.yaml:340
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -702,43 +702,43 @@ SIGN = Property(
     sign_case,
     sign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:297"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:298"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:344"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:345"),
         Example(
             {"x": Given(value=(-2.5, 0.0, 3.0, nan))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, nan))},
             None,
-            "specs/elementwise.yaml:299",
+            "specs/elementwise.yaml:346",
         ),
         Example(
             {"x": Given(value=(-7, 0, 7), dtype="i32")},
             {},
             {"y": Given(value=(-1, 0, 1), dtype="i32")},
             None,
-            "specs/elementwise.yaml:300",
+            "specs/elementwise.yaml:347",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:301",
+            "specs/elementwise.yaml:348",
         ),
     ),
-    "specs/elementwise.yaml:286",
-    reference_source="specs/elementwise.yaml:294",
+    "specs/elementwise.yaml:332",
+    reference_source="specs/elementwise.yaml:340",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:303
+# specs/elementwise.yaml:350
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:307
+# specs/elementwise.yaml:354
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -748,29 +748,29 @@ SQRT = Property(
     sqrt_case,
     sqrt_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:310"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:311"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:358"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:359"),
         Example(
             {"x": Given(value=(0.0, 0.25, 2.0, -1.0))},
             {},
             {"y": Given(value=(0.0, 0.5, 1.4142136, nan))},
             None,
-            "specs/elementwise.yaml:312",
+            "specs/elementwise.yaml:360",
         ),
     ),
-    "specs/elementwise.yaml:303",
-    reference_source="specs/elementwise.yaml:307",
+    "specs/elementwise.yaml:350",
+    reference_source="specs/elementwise.yaml:354",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:314
+# specs/elementwise.yaml:362
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:318
+# specs/elementwise.yaml:366
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -780,29 +780,29 @@ RECIPROCAL = Property(
     reciprocal_case,
     reciprocal_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:321"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:322"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:370"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:371"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 0.5, inf))},
             {},
             {"y": Given(value=(-0.5, inf, 2.0, 0.0))},
             None,
-            "specs/elementwise.yaml:323",
+            "specs/elementwise.yaml:372",
         ),
     ),
-    "specs/elementwise.yaml:314",
-    reference_source="specs/elementwise.yaml:318",
+    "specs/elementwise.yaml:362",
+    reference_source="specs/elementwise.yaml:366",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:325
+# specs/elementwise.yaml:374
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:329
+# specs/elementwise.yaml:378
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -812,29 +812,29 @@ TANH = Property(
     tanh_case,
     tanh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:332"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:333"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:382"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:383"),
         Example(
             {"x": Given(value=(-20.0, -0.5, 0.0, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.46211716, 0.0, 0.76159416))},
             None,
-            "specs/elementwise.yaml:334",
+            "specs/elementwise.yaml:384",
         ),
     ),
-    "specs/elementwise.yaml:325",
-    reference_source="specs/elementwise.yaml:329",
+    "specs/elementwise.yaml:374",
+    reference_source="specs/elementwise.yaml:378",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:386
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:341
+# specs/elementwise.yaml:391
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -844,29 +844,29 @@ SIGMOID = Property(
     sigmoid_case,
     sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:344"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:345"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:395"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:396"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 2.0, inf))},
             {},
             {"y": Given(value=(0.26894142, 0.5, 0.88079708, 1.0))},
             None,
-            "specs/elementwise.yaml:346",
+            "specs/elementwise.yaml:397",
         ),
     ),
-    "specs/elementwise.yaml:336",
-    reference_source="specs/elementwise.yaml:341",
+    "specs/elementwise.yaml:386",
+    reference_source="specs/elementwise.yaml:391",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:348
+# specs/elementwise.yaml:399
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:352
+# specs/elementwise.yaml:403
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -876,29 +876,29 @@ ERF = Property(
     erf_case,
     erf_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:355"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:356"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:407"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:408"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 6.0))},
             {},
             {"y": Given(value=(-0.84270079, 0.0, 0.52049988, 1.0))},
             None,
-            "specs/elementwise.yaml:357",
+            "specs/elementwise.yaml:409",
         ),
     ),
-    "specs/elementwise.yaml:348",
-    reference_source="specs/elementwise.yaml:352",
+    "specs/elementwise.yaml:399",
+    reference_source="specs/elementwise.yaml:403",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:359
+# specs/elementwise.yaml:411
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:366
+# specs/elementwise.yaml:418
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -908,44 +908,44 @@ RELU = Property(
     relu_case,
     relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:369"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:370"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:422"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:423"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0, nan))},
             {},
             {"y": Given(value=(0.0, 0.0, 2.0, nan))},
             None,
-            "specs/elementwise.yaml:371",
+            "specs/elementwise.yaml:424",
         ),
         Example(
             {"x": Given(value=(-3, 4), dtype="i32")},
             {},
             {"y": Given(value=(0, 4), dtype="i32")},
             None,
-            "specs/elementwise.yaml:372",
+            "specs/elementwise.yaml:425",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 200), dtype="u8")},
             None,
-            "specs/elementwise.yaml:373",
+            "specs/elementwise.yaml:426",
         ),
     ),
-    "specs/elementwise.yaml:359",
-    reference_source="specs/elementwise.yaml:366",
+    "specs/elementwise.yaml:411",
+    reference_source="specs/elementwise.yaml:418",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:375
+# specs/elementwise.yaml:428
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:384
+# specs/elementwise.yaml:437
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -957,30 +957,30 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:392"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:393"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:394"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:446"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:447"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:448"),
         Example(
             {"x": Given(value=(1.0,))},
             {},
             {"y": Given(value=(0.8413447460685429,))},
             None,
-            "specs/elementwise.yaml:395",
+            "specs/elementwise.yaml:449",
         ),
     ),
-    "specs/elementwise.yaml:375",
-    reference_source="specs/elementwise.yaml:384",
+    "specs/elementwise.yaml:428",
+    reference_source="specs/elementwise.yaml:437",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:397
+# specs/elementwise.yaml:451
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:404
+# specs/elementwise.yaml:458
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -990,19 +990,19 @@ IDENTITY = Property(
     identity_case,
     identity_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:407"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:408"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:469"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:470"),
         Example(
-            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:409"
+            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:471"
         ),
     ),
-    "specs/elementwise.yaml:397",
-    reference_source="specs/elementwise.yaml:404",
+    "specs/elementwise.yaml:451",
+    reference_source="specs/elementwise.yaml:458",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:411
+# specs/elementwise.yaml:473
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
@@ -1010,7 +1010,7 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:424
+# specs/elementwise.yaml:486
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
@@ -1034,57 +1034,57 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:449"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:450"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:515"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:516"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:451",
+            "specs/elementwise.yaml:517",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:452",
+            "specs/elementwise.yaml:518",
         ),
         Example(
             {"x": Given(value=(500.0,))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(nan,))},
             None,
-            "specs/elementwise.yaml:453",
+            "specs/elementwise.yaml:519",
         ),
         Example(
             {"x": Given(value=(100000.0, -100000.0))},
             {"to": "f8e5m2", "saturate": False},
             {"y": Given(value=(inf, -inf))},
             None,
-            "specs/elementwise.yaml:454",
+            "specs/elementwise.yaml:520",
         ),
         Example(
             {"x": Given(value=(300, -129), dtype="i32")},
             {"to": "i8"},
             {"y": Given(value=(44, 127))},
             None,
-            "specs/elementwise.yaml:455",
+            "specs/elementwise.yaml:521",
         ),
     ),
-    "specs/elementwise.yaml:411",
-    reference_source="specs/elementwise.yaml:424",
+    "specs/elementwise.yaml:473",
+    reference_source="specs/elementwise.yaml:486",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:457
+# specs/elementwise.yaml:523
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:463
+# specs/elementwise.yaml:529
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -1099,16 +1099,16 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:466",
+            "specs/elementwise.yaml:539",
         ),
         Example(
             {"c": Given(value=((True,), (False,))), "a": Given(value=(1.0, 2.0)), "b": Given(value=3.0)},
             {},
             {"y": Given(value=((1.0, 2.0), (3.0, 3.0)))},
             None,
-            "specs/elementwise.yaml:467",
+            "specs/elementwise.yaml:540",
         ),
     ),
-    "specs/elementwise.yaml:457",
-    reference_source="specs/elementwise.yaml:463",
+    "specs/elementwise.yaml:523",
+    reference_source="specs/elementwise.yaml:529",
 )

@@ -1403,31 +1403,31 @@ GRID_SAMPLE = Property(
             {},
             {"y": Given((1, 2, 2, 3))},
             None,
-            "specs/images.yaml:555",
+            "specs/images.yaml:560",
         ),
         Example(
             {"x": Given((1, 2, 3, 4, 5)), "grid": Given((1, 2, 3, 4, 3))},
             {"mode": "nearest", "padding_mode": "border"},
             {"y": Given((1, 2, 2, 3, 4))},
             None,
-            "specs/images.yaml:556",
+            "specs/images.yaml:561",
         ),
         Example(
             {"x": Given((2, 1, 4, 5)), "grid": Given((2, 2, 3, 2))},
             {"mode": "cubic", "padding_mode": "reflection", "align_corners": True},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/images.yaml:557",
+            "specs/images.yaml:562",
         ),
         Example(
-            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:558"
+            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:563"
         ),
         Example(
             {"x": Given(value=(((0.0, 1.0),),)), "grid": Given(value=(((0.25,), (1.0,)),))},
             {},
             {"y": Given(value=(((0.75, 0.5),),))},
             None,
-            "specs/images.yaml:559",
+            "specs/images.yaml:564",
         ),
         Example(
             {
@@ -1437,70 +1437,70 @@ GRID_SAMPLE = Property(
             {"mode": "nearest", "padding_mode": "reflection"},
             {"y": Given(value=(((20.0, 30.0, 30.0, 20.0),),))},
             None,
-            "specs/images.yaml:560",
+            "specs/images.yaml:565",
         ),
         Example(
             {"x": Given((1, 1, 1)), "grid": Given((1, 2, 1))},
             {},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/images.yaml:562",
+            "specs/images.yaml:567",
         ),
         Example(
             {"x": Given((1, 1, 0)), "grid": Given((1, 0, 1))},
             {},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/images.yaml:563",
+            "specs/images.yaml:568",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 0, 2, 2))},
             {},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/images.yaml:564",
+            "specs/images.yaml:569",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 2, 2, 2))},
             {},
             {},
             "nothing to sample",
-            "specs/images.yaml:565",
+            "specs/images.yaml:570",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "grid": Given(value=(((inf,), (-inf,)),))},
             {"padding_mode": "border"},
             {"y": Given(value=(((2.0, 1.0),),))},
             None,
-            "specs/images.yaml:566",
+            "specs/images.yaml:571",
         ),
         Example(
             {"x": Given(value=(((inf, 1.0, 2.0, inf),),)), "grid": Given(value=(((-1.75,), (-0.25,), (1.0,)),))},
             {"padding_mode": "border"},
             {"y": Given(value=(((inf, 1.0, inf),),))},
             None,
-            "specs/images.yaml:567",
+            "specs/images.yaml:572",
         ),
         Example(
             {"x": Given(value=(((inf, 1.0, 1.0, inf),),)), "grid": Given(value=(((-1.875,), (1.875,)),))},
             {"mode": "cubic"},
             {"y": Given(value=(((0.0, 0.0),),))},
             None,
-            "specs/images.yaml:569",
+            "specs/images.yaml:574",
         ),
         Example(
             {"x": Given(value=(((3.4e+38, 1.0, 1.0, 3.4e+38),),)), "grid": Given(value=(((-2.5,), (2.0,)),))},
             {"mode": "cubic", "padding_mode": "border"},
             {"y": Given(value=(((3.4e+38, 3.4e+38),),))},
             None,
-            "specs/images.yaml:570",
+            "specs/images.yaml:575",
         ),
         Example(
             {"x": Given(value=(((1.0, 1.0, 1.0, 1.0, inf),),)), "grid": Given(value=(((-0.25,),),))},
             {"mode": "cubic", "align_corners": True},
             {"y": Given(value=(((1.0,),),))},
             None,
-            "specs/images.yaml:572",
+            "specs/images.yaml:577",
         ),
         Example(
             {
@@ -1510,28 +1510,28 @@ GRID_SAMPLE = Property(
             {},
             {"y": Given(value=(((0.0, 0.0, 0.0, nan),),))},
             None,
-            "specs/images.yaml:573",
+            "specs/images.yaml:578",
         ),
         Example(
             {"x": Given(value=(((2.0, 3.0, 2.0),),)), "grid": Given(value=(((3.4e+38,), (-3.4e+38,), (inf,)),))},
             {"padding_mode": "reflection"},
             {"y": Given(value=(((2.0, 2.0, nan),),))},
             None,
-            "specs/images.yaml:574",
+            "specs/images.yaml:579",
         ),
         Example(
             {"x": Given(value=(((2.0, 2.0, 2.0),),)), "grid": Given(value=(((3.4e+38,), (inf,)),))},
             {"mode": "cubic", "padding_mode": "reflection"},
             {"y": Given(value=(((2.0, nan),),))},
             None,
-            "specs/images.yaml:576",
+            "specs/images.yaml:581",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0, 3.0),),)), "grid": Given(value=(((3.4e+38,), (-inf,), (nan,)),))},
             {"mode": "cubic", "padding_mode": "border"},
             {"y": Given(value=(((3.0, 1.0, nan),),))},
             None,
-            "specs/images.yaml:578",
+            "specs/images.yaml:583",
         ),
         Example(
             {
@@ -1541,7 +1541,7 @@ GRID_SAMPLE = Property(
             {"mode": "nearest", "padding_mode": "reflection"},
             {"y": Given(value=(((2.0, 2.0, 1.0),),))},
             None,
-            "specs/images.yaml:580",
+            "specs/images.yaml:585",
         ),
     ),
     "specs/images.yaml:509",
@@ -1550,7 +1550,7 @@ GRID_SAMPLE = Property(
 )
 
 
-# specs/images.yaml:583
+# specs/images.yaml:588
 def affine_grid_case(d: Draw) -> Case:
     b = d.dim("b")
     t = d.dim("t")
@@ -1560,7 +1560,7 @@ def affine_grid_case(d: Draw) -> Case:
     return Case({"theta": Vec((b, t, t + 1))}, {"size": size, "align_corners": d.default(align_corners)})
 
 
-# specs/images.yaml:600
+# specs/images.yaml:605
 def affine_grid_reference(theta: Any, size: Any, align_corners: Any) -> Any:
     return affine_points(theta, size, align_corners)
 
@@ -1575,42 +1575,42 @@ AFFINE_GRID = Property(
             {"size": (2, 1, 4, 5)},
             {"y": Given((2, 4, 5, 2))},
             None,
-            "specs/images.yaml:603",
+            "specs/images.yaml:608",
         ),
         Example(
             {"theta": Given((1, 2, 3))},
             {"size": (1, 1, 0, 2)},
             {"y": Given((1, 0, 2, 2))},
             None,
-            "specs/images.yaml:604",
+            "specs/images.yaml:609",
         ),
         Example(
             {"theta": Given(value=(((1.0, 0.0),),))},
             {"size": (1, 1, 2)},
             {"y": Given(value=(((-0.5,), (0.5,)),))},
             None,
-            "specs/images.yaml:605",
+            "specs/images.yaml:610",
         ),
         Example(
             {"theta": Given((1, 3, 4))},
             {"size": (1, 1, 2, 3, 4), "align_corners": True},
             {"y": Given((1, 2, 3, 4, 3))},
             None,
-            "specs/images.yaml:606",
+            "specs/images.yaml:611",
         ),
-        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:607"),
-        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:608"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:612"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:613"),
     ),
-    "specs/images.yaml:583",
+    "specs/images.yaml:588",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:595"),
-        Refusal(r"there are .* maps for .* images", "specs/images.yaml:596"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:600"),
+        Refusal(r"there are .* maps for .* images", "specs/images.yaml:601"),
     ),
-    reference_source="specs/images.yaml:600",
+    reference_source="specs/images.yaml:605",
 )
 
 
-# specs/images.yaml:610
+# specs/images.yaml:615
 def crop_and_resize_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1626,7 +1626,7 @@ def crop_and_resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:638
+# specs/images.yaml:643
 def crop_and_resize_reference(x: Any, boxes: Any, image: Any, size: Any, mode: Any, extrapolation_value: Any) -> Any:
     return cropped(x, boxes, image, size, mode, extrapolation_value)
 
@@ -1645,7 +1645,7 @@ CROP_AND_RESIZE = Property(
             {"size": (3, 4)},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/images.yaml:640",
+            "specs/images.yaml:645",
         ),
         Example(
             {
@@ -1656,28 +1656,28 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 4), "mode": "nearest", "extrapolation_value": 5.0},
             {"y": Given((1, 1, 1, 4))},
             None,
-            "specs/images.yaml:642",
+            "specs/images.yaml:647",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "is not negative",
-            "specs/images.yaml:644",
+            "specs/images.yaml:649",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(-3,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:645",
+            "specs/images.yaml:650",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {},
             "nothing to sample",
-            "specs/images.yaml:646",
+            "specs/images.yaml:651",
         ),
         Example(
             {
@@ -1688,7 +1688,7 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1.25, 0.0),),),))},
             None,
-            "specs/images.yaml:647",
+            "specs/images.yaml:652",
         ),
         Example(
             {
@@ -1699,48 +1699,48 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 1)},
             {"y": Given(value=((((1.5,),),),))},
             None,
-            "specs/images.yaml:649",
+            "specs/images.yaml:654",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:651",
+            "specs/images.yaml:656",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((0, 4)), "image": Given((0,))},
             {"size": (1, 1)},
             {"y": Given((0, 1, 1, 1))},
             None,
-            "specs/images.yaml:652",
+            "specs/images.yaml:657",
         ),
         Example(
             {"x": Given((1, 1, 1, 1)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/images.yaml:653",
+            "specs/images.yaml:658",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:654",
+            "specs/images.yaml:659",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(2,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:655",
+            "specs/images.yaml:660",
         ),
     ),
-    "specs/images.yaml:610",
+    "specs/images.yaml:615",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:625"),
-        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:626"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:630"),
+        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:631"),
     ),
-    reference_source="specs/images.yaml:638",
+    reference_source="specs/images.yaml:643",
 )

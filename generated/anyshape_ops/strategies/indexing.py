@@ -46,79 +46,79 @@ PAD = Property(
     pad_case,
     pad_reference,
     (
-        Example({"x": Given((2, 3))}, {"pads": (1, 0, 0, 2)}, {"y": Given((3, 5))}, None, "specs/indexing.yaml:43"),
+        Example({"x": Given((2, 3))}, {"pads": (1, 0, 0, 2)}, {"y": Given((3, 5))}, None, "specs/indexing.yaml:51"),
         Example(
             {"x": Given((2, 3)), "value": Given(())},
             {"pads": (-1, 2), "axes": (-1,), "mode": "constant"},
             {"y": Given((2, 4))},
             None,
-            "specs/indexing.yaml:44",
+            "specs/indexing.yaml:52",
         ),
         Example(
             {"x": Given((2, 3))},
             {"pads": (3, 1), "axes": (1,), "mode": "edge"},
             {"y": Given((2, 7))},
             None,
-            "specs/indexing.yaml:45",
+            "specs/indexing.yaml:53",
         ),
         Example(
-            {"x": Given((4,))}, {"pads": (3, 2), "mode": "reflect"}, {"y": Given((9,))}, None, "specs/indexing.yaml:46"
+            {"x": Given((4,))}, {"pads": (3, 2), "mode": "reflect"}, {"y": Given((9,))}, None, "specs/indexing.yaml:54"
         ),
         Example(
-            {"x": Given((3,))}, {"pads": (2, 1), "mode": "wrap"}, {"y": Given((6,))}, None, "specs/indexing.yaml:47"
+            {"x": Given((3,))}, {"pads": (2, 1), "mode": "wrap"}, {"y": Given((6,))}, None, "specs/indexing.yaml:55"
         ),
         Example(
             {"x": Given(value=(1, 2, 3, 4))},
             {"pads": (-1, 3), "mode": "wrap"},
             {"y": Given(value=(2, 3, 4, 2, 3, 4))},
             None,
-            "specs/indexing.yaml:48",
+            "specs/indexing.yaml:56",
         ),
         Example(
             {"x": Given(value=(1, 2, 3, 4))},
             {"pads": (3, -2), "mode": "wrap"},
             {"y": Given(value=(2, 1, 2, 1, 2))},
             None,
-            "specs/indexing.yaml:49",
+            "specs/indexing.yaml:57",
         ),
         Example(
             {"x": Given(value=(1, 2, 3, 4, 5))},
             {"pads": (-2, 4), "mode": "reflect"},
             {"y": Given(value=(3, 4, 5, 4, 3, 2, 1))},
             None,
-            "specs/indexing.yaml:50",
+            "specs/indexing.yaml:58",
         ),
-        Example({"x": Given((3,))}, {"pads": (-3, 2), "mode": "wrap"}, {}, "nothing to fill", "specs/indexing.yaml:51"),
-        Example({"x": Given((2,)), "value": Given((2,))}, {"pads": (1, 1)}, {}, "one value", "specs/indexing.yaml:52"),
-        Example({"x": Given((2,))}, {"pads": (-2, -1)}, {}, "negative size", "specs/indexing.yaml:53"),
-        Example({"x": Given((0,))}, {"pads": (1, 0), "mode": "edge"}, {}, "nothing to fill", "specs/indexing.yaml:54"),
+        Example({"x": Given((3,))}, {"pads": (-3, 2), "mode": "wrap"}, {}, "nothing to fill", "specs/indexing.yaml:59"),
+        Example({"x": Given((2,)), "value": Given((2,))}, {"pads": (1, 1)}, {}, "one value", "specs/indexing.yaml:60"),
+        Example({"x": Given((2,))}, {"pads": (-2, -1)}, {}, "negative size", "specs/indexing.yaml:61"),
+        Example({"x": Given((0,))}, {"pads": (1, 0), "mode": "edge"}, {}, "nothing to fill", "specs/indexing.yaml:62"),
         Example(
-            {"x": Given(value=(1, 2))}, {"pads": (1, 0)}, {"y": Given(value=(0, 1, 2))}, None, "specs/indexing.yaml:55"
+            {"x": Given(value=(1, 2))}, {"pads": (1, 0)}, {"y": Given(value=(0, 1, 2))}, None, "specs/indexing.yaml:63"
         ),
-        Example({"x": Given((2,))}, {"pads": (-1, -1)}, {"y": Given((0,))}, None, "specs/indexing.yaml:56"),
-        Example({"x": Given((0,))}, {"pads": (1, 0)}, {"y": Given((1,))}, None, "specs/indexing.yaml:57"),
+        Example({"x": Given((2,))}, {"pads": (-1, -1)}, {"y": Given((0,))}, None, "specs/indexing.yaml:64"),
+        Example({"x": Given((0,))}, {"pads": (1, 0)}, {"y": Given((1,))}, None, "specs/indexing.yaml:65"),
         Example(
-            {"x": Given((0,))}, {"pads": (0, 0), "mode": "edge"}, {"y": Given((0,))}, None, "specs/indexing.yaml:58"
+            {"x": Given((0,))}, {"pads": (0, 0), "mode": "edge"}, {"y": Given((0,))}, None, "specs/indexing.yaml:66"
         ),
         Example(
-            {"x": Given((1,))}, {"pads": (1, 0), "mode": "edge"}, {"y": Given((2,))}, None, "specs/indexing.yaml:59"
+            {"x": Given((1,))}, {"pads": (1, 0), "mode": "edge"}, {"y": Given((2,))}, None, "specs/indexing.yaml:67"
         ),
         Example(
             {"x": Given((2, 0))},
             {"pads": (0, 1, 0, 0), "mode": "edge"},
             {},
             "nothing to fill",
-            "specs/indexing.yaml:60",
+            "specs/indexing.yaml:68",
         ),
         Example(
             {"x": Given(value=(1, 2, 3, 4))},
             {"pads": (1, 0), "mode": "reflect"},
             {"y": Given(value=(2, 1, 2, 3, 4))},
             None,
-            "specs/indexing.yaml:61",
+            "specs/indexing.yaml:69",
         ),
         Example(
-            {"x": Given((1,))}, {"pads": (2, 1), "mode": "reflect"}, {"y": Given((4,))}, None, "specs/indexing.yaml:62"
+            {"x": Given((1,))}, {"pads": (2, 1), "mode": "reflect"}, {"y": Given((4,))}, None, "specs/indexing.yaml:70"
         ),
     ),
     "specs/indexing.yaml:5",
@@ -131,7 +131,7 @@ PAD = Property(
 )
 
 
-# specs/indexing.yaml:64
+# specs/indexing.yaml:72
 def tile_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(3)
@@ -139,7 +139,7 @@ def tile_case(d: Draw) -> Case:
     return Case({"x": d_}, {"repeats": repeats})
 
 
-# specs/indexing.yaml:75
+# specs/indexing.yaml:83
 def tile_reference(x: Any, repeats: Any) -> Any:
     return np.tile(x, tuple(repeats))
 
@@ -149,26 +149,26 @@ TILE = Property(
     tile_case,
     tile_reference,
     (
-        Example({"x": Given((2, 3))}, {"repeats": (2, 1)}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:84"),
-        Example({"x": Given((2,))}, {"repeats": (0,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:85"),
-        Example({"x": Given((2, 3))}, {"repeats": (2,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:86"),
-        Example({"x": Given((3,))}, {"repeats": (2, 1, 2)}, {"y": Given((2, 1, 6))}, None, "specs/indexing.yaml:87"),
-        Example({"x": Given((2,))}, {"repeats": (-1,)}, {}, "must not be negative", "specs/indexing.yaml:88"),
+        Example({"x": Given((2, 3))}, {"repeats": (2, 1)}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:93"),
+        Example({"x": Given((2,))}, {"repeats": (0,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:94"),
+        Example({"x": Given((2, 3))}, {"repeats": (2,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:95"),
+        Example({"x": Given((3,))}, {"repeats": (2, 1, 2)}, {"y": Given((2, 1, 6))}, None, "specs/indexing.yaml:96"),
+        Example({"x": Given((2,))}, {"repeats": (-1,)}, {}, "must not be negative", "specs/indexing.yaml:97"),
         Example(
             {"x": Given(value=((1, 2),))},
             {"repeats": (2, 2)},
             {"y": Given(value=((1, 2, 1, 2), (1, 2, 1, 2)))},
             None,
-            "specs/indexing.yaml:89",
+            "specs/indexing.yaml:98",
         ),
     ),
-    "specs/indexing.yaml:64",
-    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:71"),),
-    reference_source="specs/indexing.yaml:75",
+    "specs/indexing.yaml:72",
+    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:79"),),
+    reference_source="specs/indexing.yaml:83",
 )
 
 
-# specs/indexing.yaml:91
+# specs/indexing.yaml:100
 def repeat_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -178,7 +178,7 @@ def repeat_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"repeats": repeats, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:102
+# specs/indexing.yaml:111
 def repeat_reference(x: Any, repeats: Any, axis: Any) -> Any:
     return np.repeat(x, repeats, axis)
 
@@ -188,26 +188,26 @@ REPEAT = Property(
     repeat_case,
     repeat_reference,
     (
-        Example({"x": Given((2, 3))}, {"repeats": 2}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:104"),
+        Example({"x": Given((2, 3))}, {"repeats": 2}, {"y": Given((4, 3))}, None, "specs/indexing.yaml:113"),
         Example(
-            {"x": Given((2, 3))}, {"repeats": 0, "axis": -1}, {"y": Given((2, 0))}, None, "specs/indexing.yaml:105"
+            {"x": Given((2, 3))}, {"repeats": 0, "axis": -1}, {"y": Given((2, 0))}, None, "specs/indexing.yaml:114"
         ),
-        Example({"x": Given((2,))}, {"repeats": -1}, {}, "must not be negative", "specs/indexing.yaml:106"),
+        Example({"x": Given((2,))}, {"repeats": -1}, {}, "must not be negative", "specs/indexing.yaml:115"),
         Example(
             {"x": Given(value=((1, 2),))},
             {"repeats": 2, "axis": -1},
             {"y": Given(value=((1, 1, 2, 2),))},
             None,
-            "specs/indexing.yaml:107",
+            "specs/indexing.yaml:116",
         ),
     ),
-    "specs/indexing.yaml:91",
-    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:100"),),
-    reference_source="specs/indexing.yaml:102",
+    "specs/indexing.yaml:100",
+    asserts=(Refusal(r"repeats must not be negative, got .*", "specs/indexing.yaml:109"),),
+    reference_source="specs/indexing.yaml:111",
 )
 
 
-# specs/indexing.yaml:109
+# specs/indexing.yaml:118
 def flip_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -215,7 +215,7 @@ def flip_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"axes": d.default(axes)})
 
 
-# specs/indexing.yaml:116
+# specs/indexing.yaml:125
 def flip_reference(x: Any, axes: Any) -> Any:
     return np.flip(x, tuple(axes))
 
@@ -225,21 +225,21 @@ FLIP = Property(
     flip_case,
     flip_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:118"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:128"),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {"axes": (1,)},
             {"y": Given(value=((2, 1), (4, 3)))},
             None,
-            "specs/indexing.yaml:119",
+            "specs/indexing.yaml:129",
         ),
     ),
-    "specs/indexing.yaml:109",
-    reference_source="specs/indexing.yaml:116",
+    "specs/indexing.yaml:118",
+    reference_source="specs/indexing.yaml:125",
 )
 
 
-# specs/indexing.yaml:121
+# specs/indexing.yaml:131
 def roll_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -248,7 +248,7 @@ def roll_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"shift": shift, "axes": axes})
 
 
-# specs/indexing.yaml:129
+# specs/indexing.yaml:139
 def roll_reference(x: Any, shift: Any, axes: Any) -> Any:
     return np.roll(x, tuple(shift), tuple(axes)) if len(axes) > 0 else x
 
@@ -263,19 +263,19 @@ ROLL = Property(
             {"shift": (1,)},
             {"y": Given(value=(4, 1, 2, 3))},
             None,
-            "specs/indexing.yaml:131",
+            "specs/indexing.yaml:141",
         ),
         Example(
-            {"x": Given((2, 3))}, {"shift": (-2,), "axes": (1,)}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:132"
+            {"x": Given((2, 3))}, {"shift": (-2,), "axes": (1,)}, {"y": Given((2, 3))}, None, "specs/indexing.yaml:142"
         ),
-        Example({"x": Given((0,))}, {"shift": (1,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:133"),
+        Example({"x": Given((0,))}, {"shift": (1,)}, {"y": Given((0,))}, None, "specs/indexing.yaml:143"),
     ),
-    "specs/indexing.yaml:121",
-    reference_source="specs/indexing.yaml:129",
+    "specs/indexing.yaml:131",
+    reference_source="specs/indexing.yaml:139",
 )
 
 
-# specs/indexing.yaml:135
+# specs/indexing.yaml:145
 def gather_elements_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -287,7 +287,7 @@ def gather_elements_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": Vec((*u, m, *v))}, {"axis": axis}, ranges={"index": (-n, n)})
 
 
-# specs/indexing.yaml:145
+# specs/indexing.yaml:155
 def gather_elements_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take_along_axis(
         x[tuple([slice(None) if k == axis else slice(m) for k, m in enumerate(index.shape)])], index, axis
@@ -304,58 +304,58 @@ GATHER_ELEMENTS = Property(
             {},
             {"y": Given((2, 2))},
             None,
-            "specs/indexing.yaml:148",
+            "specs/indexing.yaml:159",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (-1,)))},
             {"axis": 1},
             {"y": Given((2, 1))},
             None,
-            "specs/indexing.yaml:149",
+            "specs/indexing.yaml:160",
         ),
-        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:150"),
+        Example({"x": Given((3, 3)), "index": Given(value=(0,))}, {}, {}, "axes, and x", "specs/indexing.yaml:161"),
         Example(
-            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:151"
+            {"x": Given((3, 1)), "index": Given(value=((0, 0),))}, {}, {}, "reaches beyond", "specs/indexing.yaml:162"
         ),
         Example(
             {"x": Given((2, 2)), "index": Given(value=((1, 0),))},
             {},
             {"y": Given((1, 2))},
             None,
-            "specs/indexing.yaml:152",
+            "specs/indexing.yaml:163",
         ),
         Example(
             {"x": Given((1, 3)), "index": Given(value=((0,), (0,)))},
             {"axis": 1},
             {},
             "reaches beyond",
-            "specs/indexing.yaml:153",
+            "specs/indexing.yaml:164",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((0, -1),))},
             {},
             {"y": Given(value=((1, 4),))},
             None,
-            "specs/indexing.yaml:154",
+            "specs/indexing.yaml:165",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1,), (-2,)))},
             {"axis": 1},
             {"y": Given(value=((2,), (3,)))},
             None,
-            "specs/indexing.yaml:155",
+            "specs/indexing.yaml:166",
         ),
     ),
-    "specs/indexing.yaml:135",
+    "specs/indexing.yaml:145",
     asserts=(
-        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:142"),
-        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:143"),
+        Refusal(r"index has .* axes, and x .*", "specs/indexing.yaml:152"),
+        Refusal(r"beside axis .*, index .* reaches beyond .*", "specs/indexing.yaml:153"),
     ),
-    reference_source="specs/indexing.yaml:145",
+    reference_source="specs/indexing.yaml:155",
 )
 
 
-# specs/indexing.yaml:157
+# specs/indexing.yaml:168
 def gather_nd_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.run("n")
@@ -370,7 +370,7 @@ def gather_nd_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:168
+# specs/indexing.yaml:179
 def gather_nd_reference(x: Any, index: Any, batch_dims: Any) -> Any:
     return np.asarray(
         [x[k][tuple(np.moveaxis(index[k], -1, 0))] for k in np.ndindex(x.shape[:batch_dims])], x.dtype
@@ -387,34 +387,34 @@ GATHER_ND = Property(
             {},
             {"y": Given((2, 4))},
             None,
-            "specs/indexing.yaml:176",
+            "specs/indexing.yaml:187",
         ),
         Example(
             {"x": Given((2, 3)), "index": Given(value=((0,), (2,)))},
             {"batch_dims": 1},
             {"y": Given((2,))},
             None,
-            "specs/indexing.yaml:177",
+            "specs/indexing.yaml:188",
         ),
-        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:178"),
+        Example({"x": Given((2, 3)), "index": Given((2, 0))}, {}, {}, "at least one axis", "specs/indexing.yaml:189"),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((0, -1), (1, 0)))},
             {},
             {"y": Given(value=(2, 3))},
             None,
-            "specs/indexing.yaml:179",
+            "specs/indexing.yaml:190",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1,), (-1,)))},
             {"batch_dims": 1},
             {"y": Given(value=(2, 4))},
             None,
-            "specs/indexing.yaml:180",
+            "specs/indexing.yaml:191",
         ),
     ),
-    "specs/indexing.yaml:157",
-    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:165"),),
-    reference_source="specs/indexing.yaml:168",
+    "specs/indexing.yaml:168",
+    asserts=(Refusal(r"a row of index must name at least one axis", "specs/indexing.yaml:176"),),
+    reference_source="specs/indexing.yaml:179",
     weak={
         "3a": "a dim of index is the number of axes that a row names, so that no rank is known where dims are symbols",
         "7b": "a dim of index is the number of axes that a row names, and a kernel is made for ranks",
@@ -423,7 +423,7 @@ GATHER_ND = Property(
 )
 
 
-# specs/indexing.yaml:182
+# specs/indexing.yaml:193
 def depth_to_space_case(d: Draw) -> Case:
     b = d.dim("b")
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
@@ -434,7 +434,7 @@ def depth_to_space_case(d: Draw) -> Case:
     return Case({"x": Vec((b, f, h, w))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:196
+# specs/indexing.yaml:207
 def depth_to_space_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, f, h, w: (
@@ -449,39 +449,39 @@ DEPTH_TO_SPACE = Property(
     depth_to_space_case,
     depth_to_space_reference,
     (
-        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:200"),
+        Example({"x": Given((1, 8, 2, 3))}, {"size": 2}, {"y": Given((1, 2, 4, 6))}, None, "specs/indexing.yaml:211"),
         Example(
             {"x": Given((1, 4, 1, 1))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/indexing.yaml:201",
+            "specs/indexing.yaml:212",
         ),
         Example(
             {"x": Given((1, 8, 1, 2))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 2, 2, 4))},
             None,
-            "specs/indexing.yaml:202",
+            "specs/indexing.yaml:213",
         ),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:203"),
-        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:204"),
-        Example({"x": Given((1, 2, 1, 1))}, {"size": 1}, {"y": Given((1, 2, 1, 1))}, None, "specs/indexing.yaml:205"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 2}, {}, "multiple", "specs/indexing.yaml:214"),
+        Example({"x": Given((1, 6, 2, 3))}, {"size": 0}, {}, "positive size", "specs/indexing.yaml:215"),
+        Example({"x": Given((1, 2, 1, 1))}, {"size": 1}, {"y": Given((1, 2, 1, 1))}, None, "specs/indexing.yaml:216"),
         Example(
             {"x": Given(value=((((1,),), ((2,),), ((3,),), ((4,),), ((5,),), ((6,),), ((7,),), ((8,),)),))},
             {"size": 2},
             {"y": Given(value=((((1, 3), (5, 7)), ((2, 4), (6, 8))),))},
             None,
-            "specs/indexing.yaml:206",
+            "specs/indexing.yaml:217",
         ),
     ),
-    "specs/indexing.yaml:182",
-    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:190"),),
-    reference_source="specs/indexing.yaml:196",
+    "specs/indexing.yaml:193",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:201"),),
+    reference_source="specs/indexing.yaml:207",
 )
 
 
-# specs/indexing.yaml:209
+# specs/indexing.yaml:220
 def space_to_depth_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -492,7 +492,7 @@ def space_to_depth_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, h * size, w * size))}, {"size": size, "mode": d.default(mode)})
 
 
-# specs/indexing.yaml:222
+# specs/indexing.yaml:233
 def space_to_depth_reference(x: Any, size: Any, mode: Any) -> Any:
     return (
         lambda b, c, h, w: x.reshape(b, c, h // size, size, w // size, size).transpose(
@@ -506,39 +506,39 @@ SPACE_TO_DEPTH = Property(
     space_to_depth_case,
     space_to_depth_reference,
     (
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:227"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 2}, {"y": Given((1, 8, 2, 3))}, None, "specs/indexing.yaml:238"),
         Example(
             {"x": Given((1, 2, 2, 2))},
             {"size": 2, "mode": "DCR"},
             {"y": Given((1, 8, 1, 1))},
             None,
-            "specs/indexing.yaml:228",
+            "specs/indexing.yaml:239",
         ),
         Example(
             {"x": Given((1, 2, 2, 4))},
             {"size": 2, "mode": "CRD"},
             {"y": Given((1, 8, 1, 2))},
             None,
-            "specs/indexing.yaml:229",
+            "specs/indexing.yaml:240",
         ),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:230"),
-        Example({"x": Given((1, 2, 4, 6))}, {"size": -2}, {}, "positive size", "specs/indexing.yaml:231"),
-        Example({"x": Given((1, 2, 3, 1))}, {"size": 1}, {"y": Given((1, 2, 3, 1))}, None, "specs/indexing.yaml:232"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": 4}, {}, "multiple", "specs/indexing.yaml:241"),
+        Example({"x": Given((1, 2, 4, 6))}, {"size": -2}, {}, "positive size", "specs/indexing.yaml:242"),
+        Example({"x": Given((1, 2, 3, 1))}, {"size": 1}, {"y": Given((1, 2, 3, 1))}, None, "specs/indexing.yaml:243"),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)), ((5, 6), (7, 8))),))},
             {"size": 2},
             {"y": Given(value=((((1,),), ((5,),), ((2,),), ((6,),), ((3,),), ((7,),), ((4,),), ((8,),)),))},
             None,
-            "specs/indexing.yaml:233",
+            "specs/indexing.yaml:244",
         ),
     ),
-    "specs/indexing.yaml:209",
-    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:217"),),
-    reference_source="specs/indexing.yaml:222",
+    "specs/indexing.yaml:220",
+    asserts=(Refusal(r"a block has a positive size, got .*", "specs/indexing.yaml:228"),),
+    reference_source="specs/indexing.yaml:233",
 )
 
 
-# specs/indexing.yaml:236
+# specs/indexing.yaml:247
 def one_hot_case(d: Draw) -> Case:
     o = d.run("o")
     i = d.run("i")
@@ -547,7 +547,7 @@ def one_hot_case(d: Draw) -> Case:
     return Case({"index": Vec((*o, *i)), "values": Vec((2,))}, {"depth": depth, "axis": d.default(axis)})
 
 
-# specs/indexing.yaml:247
+# specs/indexing.yaml:258
 def one_hot_reference(index: Any, values: Any, depth: Any, axis: Any) -> Any:
     return np.where(
         (lambda e, k: (e == k) | (e + depth == k))(
@@ -569,65 +569,65 @@ ONE_HOT = Property(
             {"depth": 3},
             {"y": Given((4, 3))},
             None,
-            "specs/indexing.yaml:258",
+            "specs/indexing.yaml:269",
         ),
         Example(
             {"index": Given(value=(0, 2)), "values": Given(value=(0, 1))},
             {"depth": 3, "axis": 0},
             {"y": Given((3, 2))},
             None,
-            "specs/indexing.yaml:259",
+            "specs/indexing.yaml:270",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": -1},
             {},
             "must not be negative",
-            "specs/indexing.yaml:260",
+            "specs/indexing.yaml:271",
         ),
         Example(
             {"index": Given(value=((0, 2), (1, 0))), "values": Given(value=(0, 1))},
             {"depth": 3},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/indexing.yaml:261",
+            "specs/indexing.yaml:272",
         ),
         Example(
             {"index": Given(value=(0,)), "values": Given(value=(0, 1))},
             {"depth": 0},
             {"y": Given((1, 0))},
             None,
-            "specs/indexing.yaml:262",
+            "specs/indexing.yaml:273",
         ),
         Example(
             {"index": Given(value=(1, -1, 3)), "values": Given(value=(5, 7))},
             {"depth": 3},
             {"y": Given(value=((5, 7, 5), (5, 5, 7), (5, 5, 5)))},
             None,
-            "specs/indexing.yaml:263",
+            "specs/indexing.yaml:274",
         ),
         Example(
             {"index": Given(value=(1, -1)), "values": Given(value=(5, 7))},
             {"depth": 2, "axis": 0},
             {"y": Given(value=((5, 5), (7, 7)))},
             None,
-            "specs/indexing.yaml:264",
+            "specs/indexing.yaml:275",
         ),
     ),
-    "specs/indexing.yaml:236",
-    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:244"),),
-    reference_source="specs/indexing.yaml:247",
+    "specs/indexing.yaml:247",
+    asserts=(Refusal(r"depth must not be negative, got .*", "specs/indexing.yaml:255"),),
+    reference_source="specs/indexing.yaml:258",
 )
 
 
-# specs/indexing.yaml:266
+# specs/indexing.yaml:277
 def dilate_case(d: Draw) -> Case:
     d_ = d.run("d")
     strides = Vec(d.positives(len(d_)))
     return Case({"x": d_, "value": d.default(Vec(()))}, {"strides": strides})
 
 
-# specs/indexing.yaml:277
+# specs/indexing.yaml:288
 def dilate_reference(x: Any, value: Any, strides: Any) -> Any:
     return (lambda y: (y.__setitem__(tuple([slice(None, None, t) for t in strides]), x), y)[1])(
         np.full([max((n - 1) * t + 1, 0) for n, t in zip(x.shape, strides)], value, x.dtype)
@@ -644,24 +644,24 @@ DILATE = Property(
             {"strides": (1, 3)},
             {"y": Given(value=((1, 0, 0, 2), (3, 0, 0, 4)))},
             None,
-            "specs/indexing.yaml:280",
+            "specs/indexing.yaml:291",
         ),
         Example(
             {"x": Given((0, 2)), "value": Given(())},
             {"strides": (2, 2)},
             {"y": Given((0, 3))},
             None,
-            "specs/indexing.yaml:281",
+            "specs/indexing.yaml:292",
         ),
-        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:282"),
+        Example({"x": Given((2,))}, {"strides": (0,)}, {}, "strides must be positive", "specs/indexing.yaml:293"),
     ),
-    "specs/indexing.yaml:266",
-    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:273"),),
-    reference_source="specs/indexing.yaml:277",
+    "specs/indexing.yaml:277",
+    asserts=(Refusal(r"strides must be positive, got .*", "specs/indexing.yaml:284"),),
+    reference_source="specs/indexing.yaml:288",
 )
 
 
-# specs/indexing.yaml:284
+# specs/indexing.yaml:295
 def center_crop_pad_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -670,7 +670,7 @@ def center_crop_pad_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axes": d.default(axes), "shape": shape})
 
 
-# specs/indexing.yaml:297
+# specs/indexing.yaml:308
 def center_crop_pad_reference(x: Any, axes: Any, shape: Any) -> Any:
     return (
         lambda s: np.pad(
@@ -691,24 +691,24 @@ CENTER_CROP_PAD = Property(
             {"shape": (2,)},
             {"y": Given(value=(2, 3))},
             None,
-            "specs/indexing.yaml:302",
+            "specs/indexing.yaml:313",
         ),
         Example(
-            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:303"
+            {"x": Given((2, 3))}, {"axes": (-1,), "shape": (6,)}, {"y": Given((2, 6))}, None, "specs/indexing.yaml:314"
         ),
-        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:304"),
+        Example({"x": Given((2, 3))}, {"shape": (0, 2)}, {"y": Given((0, 2))}, None, "specs/indexing.yaml:315"),
         Example(
-            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:305"
+            {"x": Given(value=(1, 2))}, {"shape": (2,)}, {"y": Given(value=(1, 2))}, None, "specs/indexing.yaml:316"
         ),
-        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:306"),
+        Example({"x": Given((2,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/indexing.yaml:317"),
     ),
-    "specs/indexing.yaml:284",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:292"),),
-    reference_source="specs/indexing.yaml:297",
+    "specs/indexing.yaml:295",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/indexing.yaml:303"),),
+    reference_source="specs/indexing.yaml:308",
 )
 
 
-# specs/indexing.yaml:308
+# specs/indexing.yaml:319
 def reverse_sequence_case(d: Draw) -> Case:
     rule = Rule("reverse_sequence")
     m = d.dim("m")
@@ -725,7 +725,7 @@ def reverse_sequence_case(d: Draw) -> Case:
     )
 
 
-# specs/indexing.yaml:325
+# specs/indexing.yaml:336
 def reverse_sequence_reference(x: Any, lens: Any, batch_axis: Any, time_axis: Any) -> Any:
     return (
         lambda t: np.swapaxes(
@@ -746,43 +746,43 @@ REVERSE_SEQUENCE = Property(
             {},
             {"y": Given(value=((5, 4), (3, 2), (1, 6)))},
             None,
-            "specs/indexing.yaml:330",
+            "specs/indexing.yaml:341",
         ),
         Example(
             {"x": Given(value=((1, 2, 3), (4, 5, 6))), "lens": Given(value=(3, 2))},
             {"batch_axis": 0, "time_axis": 1},
             {"y": Given(value=((3, 2, 1), (5, 4, 6)))},
             None,
-            "specs/indexing.yaml:331",
+            "specs/indexing.yaml:342",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": 0},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:332",
+            "specs/indexing.yaml:343",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1))},
             {"batch_axis": -1, "time_axis": 2},
             {},
             "axes of time and batch",
-            "specs/indexing.yaml:333",
+            "specs/indexing.yaml:344",
         ),
         Example(
             {"x": Given((3, 2)), "lens": Given(value=(1, 1, 1))},
             {},
             {},
             "lengths for a batch",
-            "specs/indexing.yaml:334",
+            "specs/indexing.yaml:345",
         ),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:335"),
-        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:336"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, 4))}, {}, {}, "is not within", "specs/indexing.yaml:346"),
+        Example({"x": Given((3, 2)), "lens": Given(value=(1, -1))}, {}, {}, "is not within", "specs/indexing.yaml:347"),
     ),
-    "specs/indexing.yaml:308",
+    "specs/indexing.yaml:319",
     asserts=(
-        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:317"),
-        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:319"),
+        Refusal(r"the axes of time and batch are 0 and 1, got .* and .*", "specs/indexing.yaml:328"),
+        Refusal(r"there are .* lengths for a batch of shape .*", "specs/indexing.yaml:330"),
     ),
-    reference_source="specs/indexing.yaml:325",
+    reference_source="specs/indexing.yaml:336",
 )

@@ -287,31 +287,31 @@ RMS_NORM = Property(
             {},
             {"y": Given((2, 3)), "inv_rms": Given((2, 1))},
             None,
-            "specs/normalisation.yaml:157",
+            "specs/normalisation.yaml:158",
         ),
         Example(
             {"x": Given((2, 3, 4)), "scale": Given((4,))},
             {"axis": 1},
             {"y": Given((2, 3, 4)), "inv_rms": Given((2, 1, 1))},
             None,
-            "specs/normalisation.yaml:158",
+            "specs/normalisation.yaml:159",
         ),
         Example(
-            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "does not broadcast", "specs/normalisation.yaml:159"
+            {"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "does not broadcast", "specs/normalisation.yaml:160"
         ),
         Example(
             {"x": Given((2, 4, 3)), "scale": Given((2, 1, 3))},
             {},
             {"y": Given((2, 4, 3)), "inv_rms": Given((2, 4, 1))},
             None,
-            "specs/normalisation.yaml:160",
+            "specs/normalisation.yaml:161",
         ),
         Example(
             {"x": Given(value=(((0.001, 0.001), (0.002, 0.002)),))},
             {},
             {"y": Given(value=(((0.301511344578, 0.301511344578), (0.534522483825, 0.534522483825)),))},
             None,
-            "specs/normalisation.yaml:161",
+            "specs/normalisation.yaml:162",
         ),
     ),
     "specs/normalisation.yaml:118",
@@ -320,7 +320,7 @@ RMS_NORM = Property(
 )
 
 
-# specs/normalisation.yaml:163
+# specs/normalisation.yaml:164
 def mean_variance_norm_case(d: Draw) -> Case:
     o = d.run("o")
     r = d.run("r")
@@ -328,7 +328,7 @@ def mean_variance_norm_case(d: Draw) -> Case:
     return Case({"x": place(o, r, [k % (len(o) + len(r)) for k in axes])}, {"axes": axes})
 
 
-# specs/normalisation.yaml:174
+# specs/normalisation.yaml:175
 def mean_variance_norm_reference(x: Any, axes: Any) -> Any:
     return (x - np.mean(x, tuple(axes), keepdims=True)) / (np.std(x, tuple(axes), keepdims=True) + x.dtype.type(1e-09))
 
@@ -343,22 +343,22 @@ MEAN_VARIANCE_NORM = Property(
             {"axes": (0, 2, 3)},
             {"y": Given((2, 3, 4, 5))},
             None,
-            "specs/normalisation.yaml:177",
+            "specs/normalisation.yaml:178",
         ),
         Example(
             {"x": Given(value=((1.0, 3.0), (5.0, 5.0)))},
             {"axes": (-1,)},
             {"y": Given(value=((-1.0, 1.0), (0.0, 0.0)))},
             None,
-            "specs/normalisation.yaml:178",
+            "specs/normalisation.yaml:179",
         ),
     ),
-    "specs/normalisation.yaml:163",
-    reference_source="specs/normalisation.yaml:174",
+    "specs/normalisation.yaml:164",
+    reference_source="specs/normalisation.yaml:175",
 )
 
 
-# specs/normalisation.yaml:180
+# specs/normalisation.yaml:181
 def lp_norm_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -368,7 +368,7 @@ def lp_norm_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": d.default(axis), "p": d.default(p)})
 
 
-# specs/normalisation.yaml:195
+# specs/normalisation.yaml:196
 def lp_norm_reference(x: Any, axis: Any, p: Any) -> Any:
     return (
         lambda m: np.where(m == 0, np.zeros_like(x), x / np.where(m == 0, 1, m).astype(x.dtype))
@@ -380,32 +380,32 @@ LP_NORM = Property(
     lp_norm_case,
     lp_norm_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:207"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:208"),
         Example(
-            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:208"
+            {"x": Given((2, 3, 4))}, {"axis": 1, "p": 1}, {"y": Given((2, 3, 4))}, None, "specs/normalisation.yaml:209"
         ),
-        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:209"),
+        Example({"x": Given((2, 3))}, {"p": 3}, {}, "must be 1 or 2", "specs/normalisation.yaml:210"),
         Example(
             {"x": Given(value=(((3.0, 4.0), (0.0, 5.0)),))},
             {},
             {"y": Given(value=(((0.6, 0.8), (0.0, 1.0)),))},
             None,
-            "specs/normalisation.yaml:210",
+            "specs/normalisation.yaml:211",
         ),
         Example(
-            {"x": Given(value=(1.0, 0.0))}, {}, {"y": Given(value=(1.0, 0.0))}, None, "specs/normalisation.yaml:211"
+            {"x": Given(value=(1.0, 0.0))}, {}, {"y": Given(value=(1.0, 0.0))}, None, "specs/normalisation.yaml:212"
         ),
         Example(
-            {"x": Given(value=(0.0, 0.0))}, {}, {"y": Given(value=(0.0, 0.0))}, None, "specs/normalisation.yaml:212"
+            {"x": Given(value=(0.0, 0.0))}, {}, {"y": Given(value=(0.0, 0.0))}, None, "specs/normalisation.yaml:213"
         ),
     ),
-    "specs/normalisation.yaml:180",
-    asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:189"),),
-    reference_source="specs/normalisation.yaml:195",
+    "specs/normalisation.yaml:181",
+    asserts=(Refusal(r"p must be 1 or 2, got .*", "specs/normalisation.yaml:190"),),
+    reference_source="specs/normalisation.yaml:196",
 )
 
 
-# specs/normalisation.yaml:214
+# specs/normalisation.yaml:215
 def lrn_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -420,7 +420,7 @@ def lrn_case(d: Draw) -> Case:
     )
 
 
-# specs/normalisation.yaml:231
+# specs/normalisation.yaml:232
 def lrn_reference(x: Any, size: Any, alpha: Any, beta: Any, bias: Any) -> Any:
     return x / (
         np.asarray(bias, x.dtype)
@@ -442,23 +442,23 @@ LRN = Property(
     lrn_case,
     lrn_reference,
     (
-        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:236"),
-        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:237"),
+        Example({"x": Given((2, 5, 3))}, {"size": 3}, {"y": Given((2, 5, 3))}, None, "specs/normalisation.yaml:237"),
+        Example({"x": Given((2, 5, 3))}, {"size": 0}, {}, "at least one channel", "specs/normalisation.yaml:238"),
         Example(
             {"x": Given(value=((2.0,),))},
             {"size": 1},
             {"y": Given(value=((1.99940020992,),))},
             None,
-            "specs/normalisation.yaml:238",
+            "specs/normalisation.yaml:239",
         ),
     ),
-    "specs/normalisation.yaml:214",
-    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:225"),),
-    reference_source="specs/normalisation.yaml:231",
+    "specs/normalisation.yaml:215",
+    asserts=(Refusal(r"there must be at least one channel, got .*", "specs/normalisation.yaml:226"),),
+    reference_source="specs/normalisation.yaml:232",
 )
 
 
-# specs/normalisation.yaml:240
+# specs/normalisation.yaml:241
 def global_average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -466,7 +466,7 @@ def global_average_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:245
+# specs/normalisation.yaml:246
 def global_average_pool_reference(x: Any) -> Any:
     return np.mean(x, tuple(range(2, x.ndim)), keepdims=True)
 
@@ -476,22 +476,22 @@ GLOBAL_AVERAGE_POOL = Property(
     global_average_pool_case,
     global_average_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:248"),
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:249"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:249"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:250"),
         Example(
             {"x": Given(value=(((1.0, 2.0), (-3.0, 5.0)),))},
             {},
             {"y": Given(value=(((1.5,), (1.0,)),))},
             None,
-            "specs/normalisation.yaml:250",
+            "specs/normalisation.yaml:251",
         ),
     ),
-    "specs/normalisation.yaml:240",
-    reference_source="specs/normalisation.yaml:245",
+    "specs/normalisation.yaml:241",
+    reference_source="specs/normalisation.yaml:246",
 )
 
 
-# specs/normalisation.yaml:252
+# specs/normalisation.yaml:253
 def global_max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -499,7 +499,7 @@ def global_max_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {})
 
 
-# specs/normalisation.yaml:257
+# specs/normalisation.yaml:258
 def global_max_pool_reference(x: Any) -> Any:
     return np.max(
         x, tuple(range(2, x.ndim)), keepdims=True, initial=np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
@@ -511,29 +511,29 @@ GLOBAL_MAX_POOL = Property(
     global_max_pool_case,
     global_max_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:260"),
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:261"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:261"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/normalisation.yaml:262"),
         Example(
             {"x": Given(value=(((-3.0, -1.0), (2.0, nan)),))},
             {},
             {"y": Given(value=(((-1.0,), (nan,)),))},
             None,
-            "specs/normalisation.yaml:262",
+            "specs/normalisation.yaml:263",
         ),
         Example(
             {"x": Given(value=(((200, 100),),), dtype="u8")},
             {},
             {"y": Given(value=(((200,),),), dtype="u8")},
             None,
-            "specs/normalisation.yaml:263",
+            "specs/normalisation.yaml:264",
         ),
     ),
-    "specs/normalisation.yaml:252",
-    reference_source="specs/normalisation.yaml:257",
+    "specs/normalisation.yaml:253",
+    reference_source="specs/normalisation.yaml:258",
 )
 
 
-# specs/normalisation.yaml:265
+# specs/normalisation.yaml:266
 def global_lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -542,7 +542,7 @@ def global_lp_pool_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *d_))}, {"p": d.default(p)})
 
 
-# specs/normalisation.yaml:274
+# specs/normalisation.yaml:275
 def global_lp_pool_reference(x: Any, p: Any) -> Any:
     return np.power(np.sum(np.power(np.abs(x), p), tuple(range(2, x.ndim)), keepdims=True), np.asarray(1 / p, x.dtype))
 
@@ -552,25 +552,25 @@ GLOBAL_LP_POOL = Property(
     global_lp_pool_case,
     global_lp_pool_reference,
     (
-        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:277"),
-        Example({"x": Given((2, 3, 4))}, {"p": 0.0}, {}, "must be positive", "specs/normalisation.yaml:278"),
+        Example({"x": Given((2, 3, 4, 5))}, {}, {"y": Given((2, 3, 1, 1))}, None, "specs/normalisation.yaml:278"),
+        Example({"x": Given((2, 3, 4))}, {"p": 0.0}, {}, "must be positive", "specs/normalisation.yaml:279"),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/normalisation.yaml:279",
+            "specs/normalisation.yaml:280",
         ),
-        Example({"x": Given((2, 3, 4))}, {"p": 1.0}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:280"),
+        Example({"x": Given((2, 3, 4))}, {"p": 1.0}, {"y": Given((2, 3, 1))}, None, "specs/normalisation.yaml:281"),
         Example(
             {"x": Given(value=(((1.0, 4.0),),))},
             {"p": 0.5},
             {"y": Given(value=(((9.0,),),))},
             None,
-            "specs/normalisation.yaml:281",
+            "specs/normalisation.yaml:282",
         ),
     ),
-    "specs/normalisation.yaml:265",
-    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:272"),),
-    reference_source="specs/normalisation.yaml:274",
+    "specs/normalisation.yaml:266",
+    asserts=(Refusal(r"p must be positive, got .*", "specs/normalisation.yaml:273"),),
+    reference_source="specs/normalisation.yaml:275",
 )

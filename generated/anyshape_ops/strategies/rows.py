@@ -31,14 +31,14 @@ SOFTMAX = Property(
     softmax_case,
     softmax_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:28"),
-        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:29"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:31"),
+        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:32"),
         Example(
             {"x": Given(value=(((0.0, 0.0), (1.0, 1.0)),))},
             {},
             {"y": Given(value=(((0.5, 0.5), (0.5, 0.5)),))},
             None,
-            "specs/rows.yaml:30",
+            "specs/rows.yaml:33",
         ),
     ),
     "specs/rows.yaml:15",
@@ -46,7 +46,7 @@ SOFTMAX = Property(
 )
 
 
-# specs/rows.yaml:32
+# specs/rows.yaml:35
 def log_softmax_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -55,7 +55,7 @@ def log_softmax_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": d.default(axis)})
 
 
-# specs/rows.yaml:40
+# specs/rows.yaml:43
 def log_softmax_reference(x: Any, axis: Any) -> Any:
     return x - np.max(x, axis, keepdims=True) - np.log(
         np.sum(np.exp(x - np.max(x, axis, keepdims=True)), axis, keepdims=True)
@@ -67,8 +67,8 @@ LOG_SOFTMAX = Property(
     log_softmax_case,
     log_softmax_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:47"),
-        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:48"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:51"),
+        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:52"),
         Example(
             {"x": Given(value=(((0.0, 0.0), (1.0, 1.0)),))},
             {},
@@ -78,15 +78,15 @@ LOG_SOFTMAX = Property(
                 )
             },
             None,
-            "specs/rows.yaml:49",
+            "specs/rows.yaml:53",
         ),
     ),
-    "specs/rows.yaml:32",
-    reference_source="specs/rows.yaml:40",
+    "specs/rows.yaml:35",
+    reference_source="specs/rows.yaml:43",
 )
 
 
-# specs/rows.yaml:52
+# specs/rows.yaml:56
 def hardmax_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -95,7 +95,7 @@ def hardmax_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": d.default(axis)})
 
 
-# specs/rows.yaml:59
+# specs/rows.yaml:63
 def hardmax_reference(x: Any, axis: Any) -> Any:
     return (
         np.expand_dims(np.argmax(x, axis), axis) == np.arange(x.shape[axis]).reshape(
@@ -109,22 +109,22 @@ HARDMAX = Property(
     hardmax_case,
     hardmax_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:66"),
-        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:67"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/rows.yaml:70"),
+        Example({"x": Given((2, 3, 4))}, {"axis": 1}, {"y": Given((2, 3, 4))}, None, "specs/rows.yaml:71"),
         Example(
             {"x": Given(value=(((1.0, 0.0), (2.0, 3.0)),))},
             {},
             {"y": Given(value=(((1.0, 0.0), (0.0, 1.0)),))},
             None,
-            "specs/rows.yaml:68",
+            "specs/rows.yaml:72",
         ),
     ),
-    "specs/rows.yaml:52",
-    reference_source="specs/rows.yaml:59",
+    "specs/rows.yaml:56",
+    reference_source="specs/rows.yaml:63",
 )
 
 
-# specs/rows.yaml:70
+# specs/rows.yaml:74
 def layer_norm_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.run("n")
@@ -138,7 +138,7 @@ def layer_norm_case(d: Draw) -> Case:
     )
 
 
-# specs/rows.yaml:88
+# specs/rows.yaml:92
 def layer_norm_reference(x: Any, scale: Any, bias: Any, axis: Any, epsilon: Any) -> Any:
     return (
         lambda w, axes: (lambda mean, inv: (((w - mean) * inv).astype(x.dtype) * scale + bias, mean, inv))(
@@ -157,44 +157,44 @@ LAYER_NORM = Property(
             {},
             {"y": Given((2, 3)), "mean": Given((2, 1)), "inv_std": Given((2, 1))},
             None,
-            "specs/rows.yaml:116",
+            "specs/rows.yaml:123",
         ),
         Example(
             {"x": Given((2, 3, 4))},
             {"axis": 1},
             {"y": Given((2, 3, 4)), "mean": Given((2, 1, 1)), "inv_std": Given((2, 1, 1))},
             None,
-            "specs/rows.yaml:117",
+            "specs/rows.yaml:124",
         ),
-        Example({"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "scale", "specs/rows.yaml:118"),
-        Example({"x": Given((2, 3)), "bias": Given((3, 1))}, {}, {}, "bias", "specs/rows.yaml:119"),
-        Example({"x": Given((2, 3)), "bias": Given((1, 2, 3))}, {}, {}, "bias", "specs/rows.yaml:120"),
+        Example({"x": Given((2, 3)), "scale": Given((2,))}, {}, {}, "scale", "specs/rows.yaml:125"),
+        Example({"x": Given((2, 3)), "bias": Given((3, 1))}, {}, {}, "bias", "specs/rows.yaml:126"),
+        Example({"x": Given((2, 3)), "bias": Given((1, 2, 3))}, {}, {}, "bias", "specs/rows.yaml:127"),
         Example(
             {"x": Given((2, 4, 3)), "scale": Given((2, 1, 3)), "bias": Given((4, 1))},
             {},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/rows.yaml:121",
+            "specs/rows.yaml:128",
         ),
         Example(
             {"x": Given(value=(((0.001, -0.001), (0.002, -0.002)),))},
             {},
             {"y": Given(value=(((0.301511344578, -0.301511344578), (0.534522483825, -0.534522483825)),))},
             None,
-            "specs/rows.yaml:122",
+            "specs/rows.yaml:129",
         ),
         Example(
             {"x": Given((2, 3)), "scale": Given((1,)), "bias": Given((3,))},
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/rows.yaml:124",
+            "specs/rows.yaml:131",
         ),
     ),
-    "specs/rows.yaml:70",
+    "specs/rows.yaml:74",
     asserts=(
-        Refusal(r"scale .* does not broadcast to .*", "specs/rows.yaml:79"),
-        Refusal(r"bias .* does not broadcast to .*", "specs/rows.yaml:80"),
+        Refusal(r"scale .* does not broadcast to .*", "specs/rows.yaml:83"),
+        Refusal(r"bias .* does not broadcast to .*", "specs/rows.yaml:84"),
     ),
-    reference_source="specs/rows.yaml:88",
+    reference_source="specs/rows.yaml:92",
 )

@@ -66,7 +66,7 @@ CUMSUM = Property(
 )
 
 
-# specs/scan.yaml:33
+# specs/scan.yaml:34
 def cumprod_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -79,7 +79,7 @@ def cumprod_case(d: Draw) -> Case:
     )
 
 
-# specs/scan.yaml:41
+# specs/scan.yaml:42
 def cumprod_reference(x: Any, axis: Any, exclusive: Any, reverse: Any) -> Any:
     return (
         lambda u: (lambda w: np.flip(w, axis) if reverse else w)(
@@ -116,6 +116,6 @@ CUMPROD = Property(
         ),
         Example({"x": Given(value=(2, 2))}, {"axis": 0}, {"y": Given(value=(2, 4))}, None, "specs/scan.yaml:18"),
     ),
-    "specs/scan.yaml:33",
-    reference_source="specs/scan.yaml:41",
+    "specs/scan.yaml:34",
+    reference_source="specs/scan.yaml:42",
 )

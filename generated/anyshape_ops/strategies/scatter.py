@@ -145,63 +145,63 @@ SCATTER_ELEMENTS = Property(
             {"axis": 1},
             {"y": Given((2, 3))},
             None,
-            "specs/scatter.yaml:68",
+            "specs/scatter.yaml:85",
         ),
         Example(
             {"x": Given((3,)), "index": Given(value=(1, 1)), "updates": Given((2,))},
             {"reduction": "add"},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:69",
+            "specs/scatter.yaml:86",
         ),
         Example(
             {"x": Given((3,)), "index": Given(value=(1, 1)), "updates": Given((2,))},
             {"reduction": "mul"},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:70",
+            "specs/scatter.yaml:87",
         ),
         Example(
             {"x": Given((3,)), "index": Given(value=(-1, 1)), "updates": Given((2,))},
             {"reduction": "max"},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:71",
+            "specs/scatter.yaml:88",
         ),
         Example(
             {"x": Given((3,)), "index": Given(value=(-1, 1)), "updates": Given((2,))},
             {"reduction": "min"},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:72",
+            "specs/scatter.yaml:89",
         ),
         Example(
             {"x": Given((3,)), "index": Given(value=((1,),)), "updates": Given((1, 1))},
             {},
             {},
             "index must have the rank",
-            "specs/scatter.yaml:73",
+            "specs/scatter.yaml:90",
         ),
         Example(
             {"x": Given((3, 1)), "index": Given(value=((0, 0),)), "updates": Given((1, 2))},
             {},
             {},
             "reaches beyond",
-            "specs/scatter.yaml:74",
+            "specs/scatter.yaml:91",
         ),
         Example(
             {"x": Given((2,)), "index": Given(value=(0, 1, 0)), "updates": Given((3,))},
             {"reduction": "add"},
             {"y": Given((2,))},
             None,
-            "specs/scatter.yaml:75",
+            "specs/scatter.yaml:92",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1, 0),)), "updates": Given(value=((7, 8),))},
             {},
             {"y": Given(value=((1, 8), (7, 4)))},
             None,
-            "specs/scatter.yaml:76",
+            "specs/scatter.yaml:93",
         ),
     ),
     "specs/scatter.yaml:39",
@@ -213,7 +213,7 @@ SCATTER_ELEMENTS = Property(
 )
 
 
-# specs/scatter.yaml:78
+# specs/scatter.yaml:95
 def tensor_scatter_case(d: Draw) -> Case:
     b = d.dim("b")
     o = d.run("o")
@@ -228,7 +228,7 @@ def tensor_scatter_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:94
+# specs/scatter.yaml:111
 def tensor_scatter_reference(x: Any, update: Any, index: Any, axis: Any, mode: Any) -> Any:
     return (
         lambda y, at: (
@@ -255,21 +255,21 @@ TENSOR_SCATTER = Property(
             {},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:99",
+            "specs/scatter.yaml:116",
         ),
         Example(
             {"x": Given((2, 4, 3)), "update": Given((2, 2, 3)), "index": Given(value=(3, 0))},
             {"mode": "circular"},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:100",
+            "specs/scatter.yaml:117",
         ),
         Example(
             {"x": Given((2, 4, 3)), "update": Given((2, 2, 3))},
             {"mode": "linear"},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:101",
+            "specs/scatter.yaml:118",
         ),
         Example(
             {
@@ -280,49 +280,49 @@ TENSOR_SCATTER = Property(
             {"mode": "circular"},
             {"y": Given(value=(((1,), (7,), (8,)),))},
             None,
-            "specs/scatter.yaml:102",
+            "specs/scatter.yaml:119",
         ),
-        Example({"x": Given((2, 4, 3)), "update": Given((2, 5, 3))}, {}, {}, "do not fit", "specs/scatter.yaml:104"),
+        Example({"x": Given((2, 4, 3)), "update": Given((2, 5, 3))}, {}, {}, "do not fit", "specs/scatter.yaml:121"),
         Example(
             {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(2,))},
             {},
             {},
             "a block of",
-            "specs/scatter.yaml:105",
+            "specs/scatter.yaml:122",
         ),
         Example(
             {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(-1,))},
             {},
             {},
             "a block of",
-            "specs/scatter.yaml:106",
+            "specs/scatter.yaml:123",
         ),
         Example(
             {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(1,))},
             {},
             {"y": Given(value=(((1,), (7,)),))},
             None,
-            "specs/scatter.yaml:107",
+            "specs/scatter.yaml:124",
         ),
         Example(
             {"x": Given((1, 2, 1)), "update": Given((1, 2, 1))},
             {},
             {"y": Given((1, 2, 1))},
             None,
-            "specs/scatter.yaml:108",
+            "specs/scatter.yaml:125",
         ),
-        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:109"),
+        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:126"),
     ),
-    "specs/scatter.yaml:78",
+    "specs/scatter.yaml:95",
     asserts=(
-        Refusal(r"axis 0 is that of the batches", "specs/scatter.yaml:86"),
-        Refusal(r".* entries do not fit into .*", "specs/scatter.yaml:87"),
+        Refusal(r"axis 0 is that of the batches", "specs/scatter.yaml:103"),
+        Refusal(r".* entries do not fit into .*", "specs/scatter.yaml:104"),
     ),
-    reference_source="specs/scatter.yaml:94",
+    reference_source="specs/scatter.yaml:111",
 )
 
 
-# specs/scatter.yaml:111
+# specs/scatter.yaml:128
 def sparse_to_dense_case(d: Draw) -> Case:
     k = d.dim("k")
     q = d.dim("q")
@@ -334,7 +334,7 @@ def sparse_to_dense_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:122
+# specs/scatter.yaml:139
 def sparse_to_dense_reference(index: Any, values: Any, value: Any, shape: Any) -> Any:
     return (
         lambda y: ([y.__setitem__(tuple(i), v) for i, v in zip(index, values)], y)[1]
@@ -351,31 +351,31 @@ SPARSE_TO_DENSE = Property(
             {"shape": (2, 2)},
             {"y": Given(value=((0, 5), (6, 0)))},
             None,
-            "specs/scatter.yaml:124",
+            "specs/scatter.yaml:141",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,)), "value": Given(())},
             {"shape": (3,)},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:125",
+            "specs/scatter.yaml:142",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (-1,)},
             {},
             "no negative dims",
-            "specs/scatter.yaml:126",
+            "specs/scatter.yaml:143",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (0,)},
             {"y": Given((0,))},
             None,
-            "specs/scatter.yaml:127",
+            "specs/scatter.yaml:144",
         ),
     ),
-    "specs/scatter.yaml:111",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:118"),),
-    reference_source="specs/scatter.yaml:122",
+    "specs/scatter.yaml:128",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:135"),),
+    reference_source="specs/scatter.yaml:139",
 )

@@ -32,10 +32,10 @@ SHAPE_OF = Property(
     shape_of_case,
     shape_of_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given(value=(2, 3))}, None, "specs/shapes.yaml:28"),
-        Example({"x": Given((2, 3, 4))}, {"start": -2}, {"y": Given(value=(3, 4))}, None, "specs/shapes.yaml:29"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given(value=(2, 3))}, None, "specs/shapes.yaml:31"),
+        Example({"x": Given((2, 3, 4))}, {"start": -2}, {"y": Given(value=(3, 4))}, None, "specs/shapes.yaml:32"),
         Example(
-            {"x": Given((2, 3, 4))}, {"start": 1, "end": 2}, {"y": Given(value=(3,))}, None, "specs/shapes.yaml:30"
+            {"x": Given((2, 3, 4))}, {"start": 1, "end": 2}, {"y": Given(value=(3,))}, None, "specs/shapes.yaml:33"
         ),
     ),
     "specs/shapes.yaml:15",
@@ -44,7 +44,7 @@ SHAPE_OF = Property(
 )
 
 
-# specs/shapes.yaml:32
+# specs/shapes.yaml:35
 def axis_positions_case(d: Draw) -> Case:
     r = d.length(3)
     rank = d.integer()
@@ -53,7 +53,7 @@ def axis_positions_case(d: Draw) -> Case:
     return Case({}, {"axes": axes, "rank": rank, "distinct": d.default(distinct)})
 
 
-# specs/shapes.yaml:46
+# specs/shapes.yaml:49
 def axis_positions_reference(axes: Any, rank: Any, distinct: Any) -> Any:
     return np.array([range(rank)[a] for a in axes], np.int64)
 
@@ -63,37 +63,37 @@ AXIS_POSITIONS = Property(
     axis_positions_case,
     axis_positions_reference,
     (
-        Example({}, {"axes": (0, -1, 1), "rank": 3}, {"y": Given(value=(0, 2, 1))}, None, "specs/shapes.yaml:48"),
-        Example({}, {"axes": (), "rank": 0}, {"y": Given((0,))}, None, "specs/shapes.yaml:49"),
-        Example({}, {"axes": (2,), "rank": 2}, {}, "out of range", "specs/shapes.yaml:50"),
-        Example({}, {"axes": (-3,), "rank": 2}, {}, "out of range", "specs/shapes.yaml:51"),
-        Example({}, {"axes": (1, -1, -2), "rank": 2}, {"y": Given(value=(1, 1, 0))}, None, "specs/shapes.yaml:52"),
+        Example({}, {"axes": (0, -1, 1), "rank": 3}, {"y": Given(value=(0, 2, 1))}, None, "specs/shapes.yaml:51"),
+        Example({}, {"axes": (), "rank": 0}, {"y": Given((0,))}, None, "specs/shapes.yaml:52"),
+        Example({}, {"axes": (2,), "rank": 2}, {}, "out of range", "specs/shapes.yaml:53"),
+        Example({}, {"axes": (-3,), "rank": 2}, {}, "out of range", "specs/shapes.yaml:54"),
+        Example({}, {"axes": (1, -1, -2), "rank": 2}, {"y": Given(value=(1, 1, 0))}, None, "specs/shapes.yaml:55"),
         Example(
             {},
             {"axes": (2, 3, -3), "rank": 4, "distinct": True},
             {"y": Given(value=(2, 3, 1))},
             None,
-            "specs/shapes.yaml:53",
+            "specs/shapes.yaml:56",
         ),
-        Example({}, {"axes": (0, 1, -1), "rank": 2, "distinct": True}, {}, "not distinct", "specs/shapes.yaml:54"),
+        Example({}, {"axes": (0, 1, -1), "rank": 2, "distinct": True}, {}, "not distinct", "specs/shapes.yaml:57"),
     ),
-    "specs/shapes.yaml:32",
+    "specs/shapes.yaml:35",
     asserts=(
-        Refusal(r"axes .* are out of range for rank .*", "specs/shapes.yaml:41"),
-        Refusal(r"axes .* are out of range for rank .*", "specs/shapes.yaml:42"),
-        Refusal(r"axes .* of rank .* are not distinct", "specs/shapes.yaml:43"),
+        Refusal(r"axes .* are out of range for rank .*", "specs/shapes.yaml:44"),
+        Refusal(r"axes .* are out of range for rank .*", "specs/shapes.yaml:45"),
+        Refusal(r"axes .* of rank .* are not distinct", "specs/shapes.yaml:46"),
     ),
-    reference_source="specs/shapes.yaml:46",
+    reference_source="specs/shapes.yaml:49",
 )
 
 
-# specs/shapes.yaml:56
+# specs/shapes.yaml:59
 def size_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/shapes.yaml:62
+# specs/shapes.yaml:65
 def size_reference(x: Any) -> Any:
     return np.array(x.size, np.int64)
 
@@ -103,16 +103,16 @@ SIZE = Property(
     size_case,
     size_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given(value=6)}, None, "specs/shapes.yaml:65"),
-        Example({"x": Given((2, 0))}, {}, {"y": Given(value=0)}, None, "specs/shapes.yaml:66"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given(value=6)}, None, "specs/shapes.yaml:68"),
+        Example({"x": Given((2, 0))}, {}, {"y": Given(value=0)}, None, "specs/shapes.yaml:69"),
     ),
-    "specs/shapes.yaml:56",
-    reference_source="specs/shapes.yaml:62",
+    "specs/shapes.yaml:59",
+    reference_source="specs/shapes.yaml:65",
     refuses=False,
 )
 
 
-# specs/shapes.yaml:68
+# specs/shapes.yaml:71
 def arange_case(d: Draw) -> Case:
     start = d.integer()
     stop = d.integer()
@@ -121,7 +121,7 @@ def arange_case(d: Draw) -> Case:
     return Case({}, {"start": start, "stop": stop, "step": d.default(step), "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:81
+# specs/shapes.yaml:84
 def arange_reference(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
     return np.arange(start, stop, step).astype(dtype)
 
@@ -131,26 +131,26 @@ ARANGE = Property(
     arange_case,
     arange_reference,
     (
-        Example({}, {"start": 2, "stop": 7, "step": 2}, {"y": Given((3,))}, None, "specs/shapes.yaml:88"),
+        Example({}, {"start": 2, "stop": 7, "step": 2}, {"y": Given((3,))}, None, "specs/shapes.yaml:91"),
         Example(
-            {}, {"start": 5, "stop": 0, "step": -1, "dtype": "f32"}, {"y": Given((5,))}, None, "specs/shapes.yaml:89"
+            {}, {"start": 5, "stop": 0, "step": -1, "dtype": "f32"}, {"y": Given((5,))}, None, "specs/shapes.yaml:92"
         ),
-        Example({}, {"start": 5, "stop": 0}, {"y": Given((0,))}, None, "specs/shapes.yaml:90"),
-        Example({}, {"start": 0, "stop": 1, "step": 0}, {}, "must not be 0", "specs/shapes.yaml:91"),
-        Example({}, {"start": 0, "stop": 3}, {"y": Given(value=(0, 1, 2))}, None, "specs/shapes.yaml:92"),
+        Example({}, {"start": 5, "stop": 0}, {"y": Given((0,))}, None, "specs/shapes.yaml:93"),
+        Example({}, {"start": 0, "stop": 1, "step": 0}, {}, "must not be 0", "specs/shapes.yaml:94"),
+        Example({}, {"start": 0, "stop": 3}, {"y": Given(value=(0, 1, 2))}, None, "specs/shapes.yaml:95"),
     ),
-    "specs/shapes.yaml:68",
-    asserts=(Refusal(r"step must not be 0", "specs/shapes.yaml:78"),),
-    reference_source="specs/shapes.yaml:81",
+    "specs/shapes.yaml:71",
+    asserts=(Refusal(r"step must not be 0", "specs/shapes.yaml:81"),),
+    reference_source="specs/shapes.yaml:84",
 )
 
 
-# specs/shapes.yaml:94
+# specs/shapes.yaml:97
 def range_length_case(d: Draw) -> Case:
     return Case({"start": Vec(()), "stop": Vec(()), "step": Vec(())}, {})
 
 
-# specs/shapes.yaml:105
+# specs/shapes.yaml:108
 def range_length_reference(start: Any, stop: Any, step: Any) -> Any:
     return np.array(max(np.ceil((stop - start) / step), 0), np.int64)
 
@@ -165,49 +165,49 @@ RANGE_LENGTH = Property(
             {},
             {"y": Given(value=4)},
             None,
-            "specs/shapes.yaml:107",
+            "specs/shapes.yaml:110",
         ),
         Example(
             {"start": Given(value=1), "stop": Given(value=0), "step": Given(value=1)},
             {},
             {"y": Given(value=0)},
             None,
-            "specs/shapes.yaml:108",
+            "specs/shapes.yaml:111",
         ),
         Example(
             {"start": Given(value=0), "stop": Given(value=1), "step": Given(value=0)},
             {},
             {},
             "step must be a number other than 0",
-            "specs/shapes.yaml:109",
+            "specs/shapes.yaml:112",
         ),
         Example(
             {"start": Given(value=0), "stop": Given(value=1), "step": Given(value=nan)},
             {},
             {},
             "step must be a number other than 0",
-            "specs/shapes.yaml:110",
+            "specs/shapes.yaml:113",
         ),
         Example(
             {"start": Given(value=nan), "stop": Given(value=1), "step": Given(value=1)},
             {},
             {},
             "start must be a number",
-            "specs/shapes.yaml:111",
+            "specs/shapes.yaml:114",
         ),
         Example(
             {"start": Given(value=0), "stop": Given(value=nan), "step": Given(value=1)},
             {},
             {},
             "stop must be a number",
-            "specs/shapes.yaml:112",
+            "specs/shapes.yaml:115",
         ),
         Example(
             {"start": Given(value=0), "stop": Given(value=inf), "step": Given(value=1)},
             {},
             {},
             "less than 9e18",
-            "specs/shapes.yaml:113",
+            "specs/shapes.yaml:116",
         ),
         Example(
             {
@@ -218,7 +218,7 @@ RANGE_LENGTH = Property(
             {},
             {},
             "less than 9e18",
-            "specs/shapes.yaml:114",
+            "specs/shapes.yaml:117",
         ),
         Example(
             {
@@ -229,7 +229,7 @@ RANGE_LENGTH = Property(
             {},
             {},
             "less than 9e18",
-            "specs/shapes.yaml:115",
+            "specs/shapes.yaml:118",
         ),
         Example(
             {
@@ -240,22 +240,22 @@ RANGE_LENGTH = Property(
             {},
             {"y": Given(value=5000000000000000000)},
             None,
-            "specs/shapes.yaml:116",
+            "specs/shapes.yaml:119",
         ),
     ),
-    "specs/shapes.yaml:94",
-    reference_source="specs/shapes.yaml:105",
+    "specs/shapes.yaml:97",
+    reference_source="specs/shapes.yaml:108",
 )
 
 
-# specs/shapes.yaml:118
+# specs/shapes.yaml:121
 def full_case(d: Draw) -> Case:
     r = d.length(3)
     shape = Vec(d.sizes(r))
     return Case({"value": Vec(())}, {"shape": shape})
 
 
-# specs/shapes.yaml:128
+# specs/shapes.yaml:131
 def full_reference(value: Any, shape: Any) -> Any:
     return np.full(tuple(shape), value, value.dtype)
 
@@ -265,17 +265,17 @@ FULL = Property(
     full_case,
     full_reference,
     (
-        Example({"value": Given(())}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:131"),
-        Example({"value": Given(value=7)}, {"shape": (2,)}, {"y": Given(value=(7, 7))}, None, "specs/shapes.yaml:132"),
-        Example({"value": Given(())}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:133"),
+        Example({"value": Given(())}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:139"),
+        Example({"value": Given(value=7)}, {"shape": (2,)}, {"y": Given(value=(7, 7))}, None, "specs/shapes.yaml:140"),
+        Example({"value": Given(())}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:141"),
     ),
-    "specs/shapes.yaml:118",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:126"),),
-    reference_source="specs/shapes.yaml:128",
+    "specs/shapes.yaml:121",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:129"),),
+    reference_source="specs/shapes.yaml:131",
 )
 
 
-# specs/shapes.yaml:135
+# specs/shapes.yaml:143
 def zeros_case(d: Draw) -> Case:
     r = d.length(3)
     shape = Vec(d.sizes(r))
@@ -283,7 +283,7 @@ def zeros_case(d: Draw) -> Case:
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:139
+# specs/shapes.yaml:147
 def zeros_reference(shape: Any, dtype: Any) -> Any:
     return np.zeros(tuple(shape), dtype)
 
@@ -293,18 +293,18 @@ ZEROS = Property(
     zeros_case,
     zeros_reference,
     (
-        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:141"),
-        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:142"),
-        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:143"),
-        Example({}, {"shape": (1, 2)}, {"y": Given(value=((0.0, 0.0),))}, None, "specs/shapes.yaml:144"),
+        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:152"),
+        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:153"),
+        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:154"),
+        Example({}, {"shape": (1, 2)}, {"y": Given(value=((0.0, 0.0),))}, None, "specs/shapes.yaml:155"),
     ),
-    "specs/shapes.yaml:135",
+    "specs/shapes.yaml:143",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
-    reference_source="specs/shapes.yaml:139",
+    reference_source="specs/shapes.yaml:147",
 )
 
 
-# specs/shapes.yaml:146
+# specs/shapes.yaml:157
 def ones_case(d: Draw) -> Case:
     r = d.length(3)
     shape = Vec(d.sizes(r))
@@ -312,7 +312,7 @@ def ones_case(d: Draw) -> Case:
     return Case({}, {"shape": shape, "dtype": d.default(dtype)})
 
 
-# specs/shapes.yaml:150
+# specs/shapes.yaml:161
 def ones_reference(shape: Any, dtype: Any) -> Any:
     return np.ones(tuple(shape), dtype)
 
@@ -322,24 +322,24 @@ ONES = Property(
     ones_case,
     ones_reference,
     (
-        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:152"),
-        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:153"),
-        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:154"),
+        Example({}, {"shape": (2, 0)}, {"y": Given((2, 0))}, None, "specs/shapes.yaml:163"),
+        Example({}, {"shape": (2, 3), "dtype": "i64"}, {"y": Given((2, 3))}, None, "specs/shapes.yaml:164"),
+        Example({}, {"shape": (-2,)}, {}, "no negative dims", "specs/shapes.yaml:165"),
         Example(
             {},
             {"shape": (1, 2), "dtype": "i64"},
             {"y": Given(value=((1, 1),), dtype="i64")},
             None,
-            "specs/shapes.yaml:155",
+            "specs/shapes.yaml:166",
         ),
     ),
-    "specs/shapes.yaml:146",
+    "specs/shapes.yaml:157",
     asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/shapes.yaml:12"),),
-    reference_source="specs/shapes.yaml:150",
+    reference_source="specs/shapes.yaml:161",
 )
 
 
-# specs/shapes.yaml:157
+# specs/shapes.yaml:168
 def eye_like_case(d: Draw) -> Case:
     m = d.dim("m")
     n = d.dim("n")
@@ -348,7 +348,7 @@ def eye_like_case(d: Draw) -> Case:
     return Case({"x": Vec((m, n))}, {"k": d.default(k), "dtype": dtype})
 
 
-# specs/shapes.yaml:166
+# specs/shapes.yaml:177
 def eye_like_reference(x: Any, k: Any, dtype: Any) -> Any:
     return np.eye(x.shape[0], x.shape[1], k).astype(dtype)
 
@@ -358,12 +358,12 @@ EYE_LIKE = Property(
     eye_like_case,
     eye_like_reference,
     (
-        Example({"x": Given((3, 4))}, {"dtype": "bool"}, {"y": Given((3, 4))}, None, "specs/shapes.yaml:169"),
-        Example({"x": Given((3, 2))}, {"k": -1, "dtype": "i64"}, {"y": Given((3, 2))}, None, "specs/shapes.yaml:170"),
+        Example({"x": Given((3, 4))}, {"dtype": "bool"}, {"y": Given((3, 4))}, None, "specs/shapes.yaml:180"),
+        Example({"x": Given((3, 2))}, {"k": -1, "dtype": "i64"}, {"y": Given((3, 2))}, None, "specs/shapes.yaml:181"),
         Example(
-            {"x": Given((2, 2))}, {"dtype": "i64"}, {"y": Given(value=((1, 0), (0, 1)))}, None, "specs/shapes.yaml:171"
+            {"x": Given((2, 2))}, {"dtype": "i64"}, {"y": Given(value=((1, 0), (0, 1)))}, None, "specs/shapes.yaml:182"
         ),
     ),
-    "specs/shapes.yaml:157",
-    reference_source="specs/shapes.yaml:166",
+    "specs/shapes.yaml:168",
+    reference_source="specs/shapes.yaml:177",
 )

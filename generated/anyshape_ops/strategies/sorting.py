@@ -109,27 +109,27 @@ SORT = Property(
     sort_case,
     sort_reference,
     (
-        Example({"x": Given(value=(3, 1, 2, 1))}, {}, {"y": Given(value=(1, 1, 2, 3))}, None, "specs/sorting.yaml:54"),
+        Example({"x": Given(value=(3, 1, 2, 1))}, {}, {"y": Given(value=(1, 1, 2, 3))}, None, "specs/sorting.yaml:57"),
         Example(
             {"x": Given(value=((3, 1), (2, 4)))},
             {"axis": 0, "descending": True},
             {"y": Given(value=((3, 4), (2, 1)))},
             None,
-            "specs/sorting.yaml:55",
+            "specs/sorting.yaml:58",
         ),
         Example(
             {"x": Given(value=(3.0, nan, 4.0))},
             {"descending": True},
             {"y": Given(value=(nan, 4.0, 3.0))},
             None,
-            "specs/sorting.yaml:56",
+            "specs/sorting.yaml:59",
         ),
         Example(
             {"x": Given(value=(((2, 1), (4, 3)),))},
             {},
             {"y": Given(value=(((1, 2), (3, 4)),))},
             None,
-            "specs/sorting.yaml:57",
+            "specs/sorting.yaml:60",
         ),
     ),
     "specs/sorting.yaml:43",
@@ -137,7 +137,7 @@ SORT = Property(
 )
 
 
-# specs/sorting.yaml:59
+# specs/sorting.yaml:62
 def topk_case(d: Draw) -> Case:
     o = d.run("o")
     k = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -148,7 +148,7 @@ def topk_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"k": k, "axis": d.default(axis), "largest": d.default(largest)})
 
 
-# specs/sorting.yaml:74
+# specs/sorting.yaml:77
 def topk_reference(x: Any, k: Any, axis: Any, largest: Any) -> Any:
     return (lambda order: (np.take_along_axis(x, order, axis), order))(
         np.take(
@@ -174,58 +174,65 @@ TOPK = Property(
             {"k": 2},
             {"values": Given(value=(3, 3)), "indices": Given(value=(0, 3))},
             None,
-            "specs/sorting.yaml:82",
+            "specs/sorting.yaml:86",
         ),
         Example(
             {"x": Given(value=(1.0, nan, 3.0, inf))},
             {"k": 2},
             {"values": Given(value=(nan, inf)), "indices": Given(value=(1, 3))},
             None,
-            "specs/sorting.yaml:83",
+            "specs/sorting.yaml:87",
         ),
         Example(
             {"x": Given(value=(nan, 1.0, 3.0))},
             {"k": 3, "largest": False},
             {"values": Given(value=(1.0, 3.0, nan)), "indices": Given(value=(1, 2, 0))},
             None,
-            "specs/sorting.yaml:84",
+            "specs/sorting.yaml:88",
         ),
         Example(
             {"x": Given(value=((3, 1, 2),))},
             {"k": 1, "largest": False},
             {"values": Given(value=((1,),)), "indices": Given(value=((1,),))},
             None,
-            "specs/sorting.yaml:85",
+            "specs/sorting.yaml:89",
         ),
-        Example({"x": Given((2,))}, {"k": 3}, {}, "elements along axis", "specs/sorting.yaml:86"),
+        Example({"x": Given((2,))}, {"k": 3}, {}, "elements along axis", "specs/sorting.yaml:90"),
         Example(
-            {"x": Given((2,))}, {"k": 0}, {"values": Given((0,)), "indices": Given((0,))}, None, "specs/sorting.yaml:87"
+            {"x": Given((2,))}, {"k": 0}, {"values": Given((0,)), "indices": Given((0,))}, None, "specs/sorting.yaml:91"
         ),
         Example(
-            {"x": Given((2,))}, {"k": 2}, {"values": Given((2,)), "indices": Given((2,))}, None, "specs/sorting.yaml:88"
+            {"x": Given((2, 1))},
+            {"k": 0},
+            {"values": Given((2, 0)), "indices": Given((2, 0))},
+            None,
+            "specs/sorting.yaml:92",
+        ),
+        Example(
+            {"x": Given((2,))}, {"k": 2}, {"values": Given((2,)), "indices": Given((2,))}, None, "specs/sorting.yaml:93"
         ),
         Example(
             {"x": Given((2, 3, 4))},
             {"k": 1},
             {"values": Given((2, 3, 1)), "indices": Given((2, 3, 1))},
             None,
-            "specs/sorting.yaml:89",
+            "specs/sorting.yaml:94",
         ),
     ),
-    "specs/sorting.yaml:59",
-    asserts=(Refusal(r"k = .* of .* elements along axis .*", "specs/sorting.yaml:68"),),
-    reference_source="specs/sorting.yaml:74",
+    "specs/sorting.yaml:62",
+    asserts=(Refusal(r"k = .* of .* elements along axis .*", "specs/sorting.yaml:71"),),
+    reference_source="specs/sorting.yaml:77",
 )
 
 
-# specs/sorting.yaml:91
+# specs/sorting.yaml:96
 def unique_case(d: Draw) -> Case:
     n = d.dim("n")
     sorted = d.truth()
     return Case({"x": Vec((n,))}, {"sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:115
+# specs/sorting.yaml:120
 def unique_reference(x: Any, sorted: Any) -> Any:
     return (
         lambda u: (
@@ -249,14 +256,14 @@ UNIQUE = Property(
                 "counts": Given(value=(2, 1, 1)),
             },
             None,
-            "specs/sorting.yaml:129",
+            "specs/sorting.yaml:134",
         ),
         Example(
             {"x": Given(value=(2, 1, 1, 3))},
             {"sorted": False},
             {"y": Given(value=(2, 1, 3)), "inverse": Given(value=(0, 1, 1, 2))},
             None,
-            "specs/sorting.yaml:131",
+            "specs/sorting.yaml:136",
         ),
         Example(
             {"x": Given(value=(nan, 1.0, nan), dtype="f32")},
@@ -268,15 +275,15 @@ UNIQUE = Property(
                 "counts": Given(value=(1, 2)),
             },
             None,
-            "specs/sorting.yaml:132",
+            "specs/sorting.yaml:137",
         ),
     ),
-    "specs/sorting.yaml:91",
-    reference_source="specs/sorting.yaml:115",
+    "specs/sorting.yaml:96",
+    reference_source="specs/sorting.yaml:120",
 )
 
 
-# specs/sorting.yaml:135
+# specs/sorting.yaml:140
 def unique_slices_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -286,7 +293,7 @@ def unique_slices_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": axis, "sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:184
+# specs/sorting.yaml:189
 def unique_slices_reference(x: Any, axis: Any, sorted: Any) -> Any:
     return different_slices(x, axis, sorted)
 
@@ -306,38 +313,38 @@ UNIQUE_SLICES = Property(
                 "counts": Given(value=(2, 1)),
             },
             None,
-            "specs/sorting.yaml:186",
+            "specs/sorting.yaml:191",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1), (2, 1))), "inverse": Given(value=(0, 1, 0))},
             None,
-            "specs/sorting.yaml:188",
+            "specs/sorting.yaml:193",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1},
             {"y": Given(value=((1, 3), (1, 2))), "inverse": Given(value=(1, 0, 1))},
             None,
-            "specs/sorting.yaml:189",
+            "specs/sorting.yaml:194",
         ),
         Example(
             {"x": Given(value=((3, 1, 2),))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1, 2),)), "first": Given(value=(0, 1, 2)), "inverse": Given(value=(0, 1, 2))},
             None,
-            "specs/sorting.yaml:190",
+            "specs/sorting.yaml:195",
         ),
     ),
-    "specs/sorting.yaml:135",
-    reference_source="specs/sorting.yaml:184",
+    "specs/sorting.yaml:140",
+    reference_source="specs/sorting.yaml:189",
     stepped=True,
     weak={"13": "what it counts are integers"},
 )
 
 
-# specs/sorting.yaml:192
+# specs/sorting.yaml:197
 def searchsorted_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -347,7 +354,7 @@ def searchsorted_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "v": Vec((*p, m))}, {"right": d.default(right)})
 
 
-# specs/sorting.yaml:204
+# specs/sorting.yaml:209
 def searchsorted_reference(x: Any, v: Any, right: Any) -> Any:
     return np.sum(
         (lambda a, b: a <= b if right else a < b)(
@@ -367,18 +374,18 @@ SEARCHSORTED = Property(
             {},
             {"y": Given(value=(1, 0, 4))},
             None,
-            "specs/sorting.yaml:206",
+            "specs/sorting.yaml:211",
         ),
         Example(
             {"x": Given(value=(1, 3, 3, 5)), "v": Given(value=((3,), (0,)))},
             {"right": True},
             {"y": Given(value=((3,), (0,)))},
             None,
-            "specs/sorting.yaml:207",
+            "specs/sorting.yaml:212",
         ),
-        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:208"),
+        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:213"),
     ),
-    "specs/sorting.yaml:192",
-    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:201"),),
-    reference_source="specs/sorting.yaml:204",
+    "specs/sorting.yaml:197",
+    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:206"),),
+    reference_source="specs/sorting.yaml:209",
 )

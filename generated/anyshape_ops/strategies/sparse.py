@@ -74,7 +74,7 @@ ARGWHERE = Property(
             {},
             {"y": Given(value=((0, 1), (1, 0), (1, 1)))},
             None,
-            "specs/sparse.yaml:37",
+            "specs/sparse.yaml:38",
         ),
     ),
     "specs/sparse.yaml:28",
@@ -83,7 +83,7 @@ ARGWHERE = Property(
 )
 
 
-# specs/sparse.yaml:39
+# specs/sparse.yaml:40
 def compress_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -93,7 +93,7 @@ def compress_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "condition": Vec((m,))}, {"axis": d.default(axis)})
 
 
-# specs/sparse.yaml:51
+# specs/sparse.yaml:52
 def compress_reference(x: Any, condition: Any, axis: Any) -> Any:
     return np.compress(condition, x, axis)
 
@@ -108,50 +108,50 @@ COMPRESS = Property(
             {},
             {"y": Given((2, 2))},
             None,
-            "specs/sparse.yaml:56",
+            "specs/sparse.yaml:57",
         ),
         Example(
             {"x": Given((3, 2)), "condition": Given(value=(True,))},
             {"axis": 1},
             {"y": Given((3, 1))},
             None,
-            "specs/sparse.yaml:57",
+            "specs/sparse.yaml:58",
         ),
         Example(
             {"x": Given((2,)), "condition": Given(value=(True, True, True))},
             {},
             {},
             "entries for",
-            "specs/sparse.yaml:58",
+            "specs/sparse.yaml:59",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "condition": Given(value=(False, True))},
             {"axis": 1},
             {"y": Given(value=((2,), (4,)))},
             None,
-            "specs/sparse.yaml:59",
+            "specs/sparse.yaml:60",
         ),
         Example(
             {"x": Given(value=(1, 2, 3)), "condition": Given(value=(True,))},
             {},
             {"y": Given(value=(1,))},
             None,
-            "specs/sparse.yaml:60",
+            "specs/sparse.yaml:61",
         ),
     ),
-    "specs/sparse.yaml:39",
-    asserts=(Refusal(r"the condition has .* entries for .* along axis .*", "specs/sparse.yaml:47"),),
-    reference_source="specs/sparse.yaml:51",
+    "specs/sparse.yaml:40",
+    asserts=(Refusal(r"the condition has .* entries for .* along axis .*", "specs/sparse.yaml:48"),),
+    reference_source="specs/sparse.yaml:52",
 )
 
 
-# specs/sparse.yaml:62
+# specs/sparse.yaml:63
 def select_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_, "mask": d_}, {})
 
 
-# specs/sparse.yaml:69
+# specs/sparse.yaml:70
 def select_reference(x: Any, mask: Any) -> Any:
     return x[mask]
 
@@ -166,15 +166,15 @@ SELECT = Property(
             {},
             {"y": Given(value=(1, 3, 4))},
             None,
-            "specs/sparse.yaml:71",
+            "specs/sparse.yaml:72",
         ),
     ),
-    "specs/sparse.yaml:62",
-    reference_source="specs/sparse.yaml:69",
+    "specs/sparse.yaml:63",
+    reference_source="specs/sparse.yaml:70",
 )
 
 
-# specs/sparse.yaml:73
+# specs/sparse.yaml:74
 def sparse_fill_empty_rows_case(d: Draw) -> Case:
     n = d.dim("n")
     q = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("q"))
@@ -186,7 +186,7 @@ def sparse_fill_empty_rows_case(d: Draw) -> Case:
     )
 
 
-# specs/sparse.yaml:92
+# specs/sparse.yaml:93
 def sparse_fill_empty_rows_reference(index: Any, values: Any, value: Any, shape: Any) -> Any:
     return filled(index, values, value, shape)
 
@@ -205,35 +205,35 @@ SPARSE_FILL_EMPTY_ROWS = Property(
                 "empty": Given(value=(False, True, True, False)),
             },
             None,
-            "specs/sparse.yaml:94",
+            "specs/sparse.yaml:95",
         ),
         Example(
             {"index": Given((0, 2)), "values": Given((0,)), "value": Given(())},
             {"shape": (2, 1)},
             {"places": Given((2, 2)), "filled": Given((2,)), "empty": Given((2,))},
             None,
-            "specs/sparse.yaml:96",
+            "specs/sparse.yaml:97",
         ),
-        Example({"index": Given((0, 0)), "values": Given((0,))}, {"shape": ()}, {}, "has rows", "specs/sparse.yaml:97"),
+        Example({"index": Given((0, 0)), "values": Given((0,))}, {"shape": ()}, {}, "has rows", "specs/sparse.yaml:98"),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (-1,)},
             {},
             "no negative dims",
-            "specs/sparse.yaml:98",
+            "specs/sparse.yaml:99",
         ),
         Example(
             {"index": Given((0, 2)), "values": Given((0,))},
             {"shape": (0, 1)},
             {"places": Given((0, 2)), "filled": Given((0,)), "empty": Given((0,))},
             None,
-            "specs/sparse.yaml:99",
+            "specs/sparse.yaml:100",
         ),
     ),
-    "specs/sparse.yaml:73",
+    "specs/sparse.yaml:74",
     asserts=(
-        Refusal(r"a sparse tensor has rows: its shape is .*", "specs/sparse.yaml:81"),
-        Refusal(r"a shape has no negative dims, got .*", "specs/sparse.yaml:82"),
+        Refusal(r"a sparse tensor has rows: its shape is .*", "specs/sparse.yaml:82"),
+        Refusal(r"a shape has no negative dims, got .*", "specs/sparse.yaml:83"),
     ),
-    reference_source="specs/sparse.yaml:92",
+    reference_source="specs/sparse.yaml:93",
 )

@@ -27,14 +27,14 @@ SIN = Property(
     sin_case,
     sin_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:28"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:29"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:29"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:30"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
             {},
             {"y": Given(value=(-0.84147098, 0.0, 0.47942554, 0.90929743))},
             None,
-            "specs/trigonometry.yaml:30",
+            "specs/trigonometry.yaml:31",
         ),
     ),
     "specs/trigonometry.yaml:21",
@@ -43,13 +43,13 @@ SIN = Property(
 )
 
 
-# specs/trigonometry.yaml:32
+# specs/trigonometry.yaml:33
 def cos_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:36
+# specs/trigonometry.yaml:37
 def cos_reference(x: Any) -> Any:
     return np.cos(x)
 
@@ -59,29 +59,29 @@ COS = Property(
     cos_case,
     cos_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:39"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:40"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:41"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:42"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
             {},
             {"y": Given(value=(0.54030231, 1.0, 0.87758256, -0.41614684))},
             None,
-            "specs/trigonometry.yaml:41",
+            "specs/trigonometry.yaml:43",
         ),
     ),
-    "specs/trigonometry.yaml:32",
-    reference_source="specs/trigonometry.yaml:36",
+    "specs/trigonometry.yaml:33",
+    reference_source="specs/trigonometry.yaml:37",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:43
+# specs/trigonometry.yaml:45
 def tan_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:47
+# specs/trigonometry.yaml:49
 def tan_reference(x: Any) -> Any:
     return np.tan(x)
 
@@ -91,29 +91,29 @@ TAN = Property(
     tan_case,
     tan_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:50"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:51"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:53"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:54"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.5574077, 0.0, 0.54630249, -2.1850399))},
             None,
-            "specs/trigonometry.yaml:52",
+            "specs/trigonometry.yaml:55",
         ),
     ),
-    "specs/trigonometry.yaml:43",
-    reference_source="specs/trigonometry.yaml:47",
+    "specs/trigonometry.yaml:45",
+    reference_source="specs/trigonometry.yaml:49",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:54
+# specs/trigonometry.yaml:57
 def asin_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:58
+# specs/trigonometry.yaml:61
 def asin_reference(x: Any) -> Any:
     return np.arcsin(x)
 
@@ -123,29 +123,29 @@ ASIN = Property(
     asin_case,
     asin_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:61"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:62"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:65"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:66"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.5707963, 0.0, 0.52359878, nan))},
             None,
-            "specs/trigonometry.yaml:63",
+            "specs/trigonometry.yaml:67",
         ),
     ),
-    "specs/trigonometry.yaml:54",
-    reference_source="specs/trigonometry.yaml:58",
+    "specs/trigonometry.yaml:57",
+    reference_source="specs/trigonometry.yaml:61",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:65
+# specs/trigonometry.yaml:69
 def acos_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:69
+# specs/trigonometry.yaml:73
 def acos_reference(x: Any) -> Any:
     return np.arccos(x)
 
@@ -155,29 +155,29 @@ ACOS = Property(
     acos_case,
     acos_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:72"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:73"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:77"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:78"),
         Example(
             {"x": Given(value=(-1.0, 0.5, 1.0, 2.0))},
             {},
             {"y": Given(value=(3.1415927, 1.0471976, 0.0, nan))},
             None,
-            "specs/trigonometry.yaml:74",
+            "specs/trigonometry.yaml:79",
         ),
     ),
-    "specs/trigonometry.yaml:65",
-    reference_source="specs/trigonometry.yaml:69",
+    "specs/trigonometry.yaml:69",
+    reference_source="specs/trigonometry.yaml:73",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:76
+# specs/trigonometry.yaml:81
 def atan_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:80
+# specs/trigonometry.yaml:85
 def atan_reference(x: Any) -> Any:
     return np.arctan(x)
 
@@ -187,29 +187,29 @@ ATAN = Property(
     atan_case,
     atan_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:83"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:84"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:89"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:90"),
         Example(
             {"x": Given(value=(1.0,), dtype="f64")},
             {},
             {"y": Given(value=(0.7853981633974483,), dtype="f64")},
             None,
-            "specs/trigonometry.yaml:85",
+            "specs/trigonometry.yaml:91",
         ),
     ),
-    "specs/trigonometry.yaml:76",
-    reference_source="specs/trigonometry.yaml:80",
+    "specs/trigonometry.yaml:81",
+    reference_source="specs/trigonometry.yaml:85",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:87
+# specs/trigonometry.yaml:93
 def sinh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:91
+# specs/trigonometry.yaml:97
 def sinh_reference(x: Any) -> Any:
     return np.sinh(x)
 
@@ -219,29 +219,29 @@ SINH = Property(
     sinh_case,
     sinh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:94"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:95"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:101"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:102"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 2.0, 0.0001, -10.0, 10.0))},
             {},
             {"y": Given(value=(-1.1752012, 0.0, 0.52109531, 3.6268604, 0.0001, -11013.2329, 11013.2329))},
             None,
-            "specs/trigonometry.yaml:96",
+            "specs/trigonometry.yaml:103",
         ),
     ),
-    "specs/trigonometry.yaml:87",
-    reference_source="specs/trigonometry.yaml:91",
+    "specs/trigonometry.yaml:93",
+    reference_source="specs/trigonometry.yaml:97",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:99
+# specs/trigonometry.yaml:106
 def cosh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:103
+# specs/trigonometry.yaml:110
 def cosh_reference(x: Any) -> Any:
     return np.cosh(x)
 
@@ -252,29 +252,29 @@ COSH = Property(
     cosh_reference,
     (
         Example(
-            {"x": Given(value=(89.0, -89.0), dtype="f32")}, {}, {"y": Given((2,))}, None, "specs/trigonometry.yaml:106"
+            {"x": Given(value=(89.0, -89.0), dtype="f32")}, {}, {"y": Given((2,))}, None, "specs/trigonometry.yaml:114"
         ),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 2.0))},
             {},
             {"y": Given(value=(1.5430806, 1.0, 1.127626, 3.7621957))},
             None,
-            "specs/trigonometry.yaml:107",
+            "specs/trigonometry.yaml:115",
         ),
     ),
-    "specs/trigonometry.yaml:99",
-    reference_source="specs/trigonometry.yaml:103",
+    "specs/trigonometry.yaml:106",
+    reference_source="specs/trigonometry.yaml:110",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:109
+# specs/trigonometry.yaml:117
 def asinh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:113
+# specs/trigonometry.yaml:121
 def asinh_reference(x: Any) -> Any:
     return np.arcsinh(x)
 
@@ -284,29 +284,29 @@ ASINH = Property(
     asinh_case,
     asinh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:116"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:117"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:125"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:126"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 0.5, 0.0001, inf))},
             {},
             {"y": Given(value=(-1.4436355, 0.0, 0.48121183, 0.0001, inf))},
             None,
-            "specs/trigonometry.yaml:118",
+            "specs/trigonometry.yaml:127",
         ),
     ),
-    "specs/trigonometry.yaml:109",
-    reference_source="specs/trigonometry.yaml:113",
+    "specs/trigonometry.yaml:117",
+    reference_source="specs/trigonometry.yaml:121",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:120
+# specs/trigonometry.yaml:129
 def acosh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:126
+# specs/trigonometry.yaml:135
 def acosh_reference(x: Any) -> Any:
     return np.arccosh(x)
 
@@ -316,29 +316,29 @@ ACOSH = Property(
     acosh_case,
     acosh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:129"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:130"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/trigonometry.yaml:139"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/trigonometry.yaml:140"),
         Example(
             {"x": Given(value=(0.5, 1.0, 2.0, 3.0))},
             {},
             {"y": Given(value=(nan, 0.0, 1.3169579, 1.7627472))},
             None,
-            "specs/trigonometry.yaml:131",
+            "specs/trigonometry.yaml:141",
         ),
     ),
-    "specs/trigonometry.yaml:120",
-    reference_source="specs/trigonometry.yaml:126",
+    "specs/trigonometry.yaml:129",
+    reference_source="specs/trigonometry.yaml:135",
     refuses=False,
 )
 
 
-# specs/trigonometry.yaml:133
+# specs/trigonometry.yaml:143
 def atanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/trigonometry.yaml:140
+# specs/trigonometry.yaml:150
 def atanh_reference(x: Any) -> Any:
     return np.arctanh(x)
 
@@ -353,17 +353,17 @@ ATANH = Property(
             {},
             {"y": Given(value=(7.8596207, -7.8596207), dtype="f32")},
             None,
-            "specs/trigonometry.yaml:143",
+            "specs/trigonometry.yaml:154",
         ),
         Example(
             {"x": Given(value=(-0.5, 0.75, 1.0, 2.0))},
             {},
             {"y": Given(value=(-0.54930614, 0.97295507, inf, nan))},
             None,
-            "specs/trigonometry.yaml:144",
+            "specs/trigonometry.yaml:155",
         ),
     ),
-    "specs/trigonometry.yaml:133",
-    reference_source="specs/trigonometry.yaml:140",
+    "specs/trigonometry.yaml:143",
+    reference_source="specs/trigonometry.yaml:150",
     refuses=False,
 )

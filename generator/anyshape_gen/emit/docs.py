@@ -66,6 +66,7 @@ def page(a: OpAnalysis) -> str:
         weak=[f"law {w.law}: {w.reason}" for w in spec.weak],
         reference=" ".join(spec.reference.text.split()) if spec.reference is not None else "",
         onnx=[_onnx(m) for m in spec.onnx],
+        aten=[_onnx(m) for m in spec.aten],
         examples=[_example(e) for e in spec.examples],
         needs=[f"{name}: {_NEEDS[need]}" for name, need in a.needs.items()],
     )
@@ -148,10 +149,11 @@ def _variants(a: OpAnalysis) -> str:
 def _onnx(m: OnnxMapping) -> str:
     if m.removed:
         return f"{m.op}, removed in opset {m.since}"
+    since = f" since opset {m.since}" if m.since else ""
     if "\n" not in m.text and not m.functions:
-        return f"{m.op} since opset {m.since}: `{m.text}`"
+        return f"{m.op}{since}: `{m.text}`"
     lines = "\n\n".join([*(f.text for f in m.functions), m.text]).splitlines()
-    return "\n".join([f"{m.op} since opset {m.since}:", "", *(f"      {line}".rstrip() for line in lines)])
+    return "\n".join([f"{m.op}{since}:", "", *(f"      {line}".rstrip() for line in lines)])
 
 
 def _example(e: Example) -> str:

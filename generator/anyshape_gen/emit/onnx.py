@@ -1,7 +1,7 @@
-"""Emits ONNX mappings: for each operator and opset one function from a node's inputs and attributes to calls of ops.
+"""Emits ONNX and ATen mappings: for each operator and opset one function from a node's inputs and attributes to calls of ops.
 
-In: all ops (a term may name any). Out: the functions, and the table {operator: {since: function or None}}. Attributes are
-plain Python values when a model is imported, so expressions over them are emitted as plain Python.
+In: all ops (a term may name any). Out: the functions, and the table {operator: {since: function or None}}, of ATen {operator: function}.
+Attributes are plain Python values when a model is imported, so expressions over them are emitted as plain Python.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 
+from anyshape_gen.check_onnx import ATEN_FUNCTIONS, SEVERAL
 from anyshape_gen.emit.api import python_name, returns_tuple
 from anyshape_gen.emit.module import Code, Emitted, number_text, quoted, use
 from anyshape_gen.emit.refusal import NotExecuted
@@ -65,32 +67,74 @@ KNOWN = {
 }
 
 
+@dataclass(frozen=True)
+class Dialect:
+    """What differs between mappings of ONNX and of ATen."""
+
+    name: str
+    """as readers know it"""
+    table: str
+    """the name of the table of a module"""
+    node: str
+    """the class of a node"""
+    known: Mapping[str, str]
+    """names that generated code may use, with the modules that have them"""
+    has_versions: bool
+
+
+ONNX = Dialect("ONNX", "ONNX", "OnnxNode", KNOWN, True)
+ATEN = Dialect(
+    "ATen",
+    "ATEN",
+    "AtenNode",
+    {
+        **{
+            name: KNOWN[name]
+            for name in ("fold", "each", "needed", "rank_of", "dtype_of", "length_of", "choice", "einsum")
+        },
+        **{name: KNOWN[name] for name in ("Value", "Sequence", "Any", "inf", "pi", "parse_dtype")},
+        **dict.fromkeys(("AtenNode", "Mapping", "scalar", "vector"), "anyshape.frontends.torch.node"),
+        **dict.fromkeys(ATEN_FUNCTIONS, "anyshape.frontends.torch.terms"),
+    },
+    False,
+)
+
 NEGATED = {"==": "!=", "!=": "==", "is": "is not", "is not": "is", "in": "not in", "not in": "in"}
 LINE = 100
 """The most characters in a line of text"""
 
 
 def function_name(op: str, since: int) -> str:
-    """Names the function of an operator and opset: `layer_normalization_17`."""
+    """Names the function of an operator and opset: `layer_normalization_17`; of an ATen operator `aten_add_tensor`."""
     words = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op)).lower()
-    return f"{words}_{since}"
+    return f"{words}_{since}" if since else f"aten_{words}"
 
 
-def mappings(spec: OpSpec | None, of: Iterable[OnnxMapping], specs: Mapping[str, OpSpec]) -> list[Emitted]:
-    """Emits the functions of one `onnx:` entry of an op or of a file."""
-    return [_Terms(specs, m.functions).mapping(spec, m) for m in of if not m.removed]
+def mappings(
+    spec: OpSpec | None, of: Iterable[OnnxMapping], specs: Mapping[str, OpSpec], dialect: Dialect = ONNX
+) -> list[Emitted]:
+    """Emits the functions of one `onnx:` or `aten:` entry of an op or of a file."""
+    return [_Terms(specs, m.functions, dialect).mapping(spec, m) for m in of if not m.removed]
 
 
-def functions(of: Iterable[OnnxMapping], specs: Mapping[str, OpSpec]) -> list[Emitted]:
+def functions(of: Iterable[OnnxMapping], specs: Mapping[str, OpSpec], dialect: Dialect = ONNX) -> list[Emitted]:
     """Emits the functions that mappings of one file call, in the order written."""
     called = {f.name: f for m in of for f in m.functions}
     in_order = sorted(called.values(), key=lambda f: f.span.line)
-    return [_Terms(specs, in_order).function(f) for f in in_order]
+    return [_Terms(specs, in_order, dialect).function(f) for f in in_order]
 
 
-def table(all_mappings: Iterable[OnnxMapping]) -> Emitted:
-    """Emits the table ONNX of one file: the function of each operator from each opset on."""
+def table(all_mappings: Iterable[OnnxMapping], dialect: Dialect = ONNX) -> Emitted:
+    """Emits the table of one file: the function of each operator, of ONNX's from each opset on."""
     code = Code()
+    if not dialect.has_versions:
+        code.add(f"{dialect.table}: dict[str, {use('Mapping')}] = {{")
+        code.indent()
+        for m in all_mappings:
+            code.add(f"{quoted(m.op)}: {function_name(m.op, 0)},")
+        code.dedent()
+        code.add("}")
+        return code.text()
     versions: dict[str, dict[int, str]] = {}
     for m in all_mappings:
         versions.setdefault(m.op, {})[m.since] = "None" if m.removed else function_name(m.op, m.since)
@@ -103,7 +147,7 @@ def table(all_mappings: Iterable[OnnxMapping]) -> Emitted:
     return code.text()
 
 
-def refusals(refused: Iterable[OnnxRefusal]) -> str:
+def refusals(refused: Iterable[OnnxRefusal]) -> Emitted:
     """Emits the table REFUSED of a package: why operators have no mapping."""
     code = Code()
     code.add("REFUSED: dict[str, str] = {")
@@ -123,8 +167,8 @@ def refusals(refused: Iterable[OnnxRefusal]) -> str:
 class _Terms:
     """Emits one Python function: a mapping, or a function that mappings share."""
 
-    def __init__(self, specs: Mapping[str, OpSpec], functions: Iterable[TermFunction]) -> None:
-        self.specs = specs
+    def __init__(self, specs: Mapping[str, OpSpec], functions: Iterable[TermFunction], dialect: Dialect) -> None:
+        self.specs, self.dialect = specs, dialect
         self.functions = {f.name: f for f in functions}
         self.names: dict[str, str] = {}
         self.absent: set[str] = set()
@@ -137,7 +181,9 @@ class _Terms:
         """Emits a function from a node's inputs and attributes to its outputs."""
         code = self.code
         code.comment(source_of(m))
-        code.add(f"def {function_name(m.op, m.since)}(n: {use('OnnxNode')}) -> {use('Sequence')}[{use('Value')}]:")
+        code.add(
+            f"def {function_name(m.op, m.since)}(n: {use(self.dialect.node)}) -> {use('Sequence')}[{use('Value')}]:"
+        )
         code.indent()
         self._inputs(m)
         self._declare(m.body)
@@ -152,7 +198,7 @@ class _Terms:
         self.absent = set(f.args)
         code.comment(source_of(f))
         typed = "".join(f", {name}: {use('Any')}" for name in self.names.values())
-        code.add(f"def _{f.name}(n: {use('OnnxNode')}{typed}) -> {use('Any')}:")
+        code.add(f"def _{f.name}(n: {use(self.dialect.node)}{typed}) -> {use('Any')}:")
         code.indent()
         self._declare(f.body)
         self._statements(f.body, f"{f.name} of these operands")
@@ -203,6 +249,8 @@ class _Terms:
         match cond:
             case Compare(first, ((op, second),)) if op in NEGATED:
                 return f"{self._brackets(first)} {NEGATED[op]} {self._brackets(second)}"
+            case Unary("not", operand):
+                return self.text(operand)
         return f"not {self._brackets(cond)}"
 
     def _inputs(self, m: OnnxMapping) -> None:
@@ -224,7 +272,7 @@ class _Terms:
                 self.absent.add(argument.name)
                 at += 1
         # the schema of ONNX's own operators limits their number
-        if ":" in m.op and not count and not several:
+        if self.dialect.has_versions and ":" in m.op and not count and not several:
             self.code.add(f"n.only({at})")
 
     def _own(self, spec: OpSpec | None, m: OnnxMapping) -> str:
@@ -255,6 +303,8 @@ class _Terms:
                 return self._each(made, groups)
             case Call(func, _, _) if self._is_tuple(func):
                 return self._term(term)
+            case Call(func, _, _) if func in SEVERAL and not self.dialect.has_versions:
+                return f"[*{self.text(term)}]"
             case Call(func, _, _) if func in self.functions and self._gives_several(func):
                 return f"[*{self._term(term)}]"
             case Name(id) if id in self.names:
@@ -372,6 +422,10 @@ class _Terms:
                 return f"{use('positions')}(n, {self.text(values)}, {self.text(names)})"
             case Call("len", (Name() as v,), ()) if v.id in self.names:
                 return f"{use('length_of')}(n, {self.text(v)})"
+            case Call("dtype_of", (Name("outputs"),), ()) if not self.dialect.has_versions:
+                return "n.output_dtype"
+            case Call(func, args, ()) if func in ATEN_FUNCTIONS and not self.dialect.has_versions:
+                return f"{use(func)}(n, {', '.join(self._each_argument(v) for v in args)})"
             case Call("rank", (v,), ()):
                 return f"{use('rank_of')}(n, {self.text(v)})"
             case Call("dtype_of", (v,), ()):
@@ -430,6 +484,9 @@ class _Terms:
             return text
         required = x.id in self.absent if isinstance(p, Operand) else p.default is None
         return f"{use('needed')}(n, {text}, {quoted(p.name)})" if required else text
+
+    def _each_argument(self, e: Node) -> str:
+        return f"*{self.text(e.value)}" if isinstance(e, Star) else self._argument(e)
 
     def _argument(self, e: Node) -> str:
         if isinstance(e, Call) and e.func in self.specs and not self._is_tuple(e.func):

@@ -6,7 +6,7 @@ Every construct that cannot be emitted is a finding; there is no partial output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
@@ -29,6 +29,7 @@ class Family:
     path: str
     ops: tuple[OpAnalysis, ...]
     onnx: tuple[OnnxMapping, ...] = ()
+    aten: tuple[OnnxMapping, ...] = ()
 
     @property
     def stem(self) -> str:
@@ -45,11 +46,17 @@ class Family:
 
 def families(analysis: Analysis) -> tuple[Family, ...]:
     """Groups ops by spec file, in the order of the files' names."""
-    by_file: dict[str, list[OpAnalysis]] = {path: [] for path, _ in analysis.onnx}
+    by_file: dict[str, list[OpAnalysis]] = {path: [] for path, _ in (*analysis.onnx, *analysis.aten)}
     for a in analysis.ops:
         by_file.setdefault(a.file, []).append(a)
-    of_file = {path: tuple(m for other, m in analysis.onnx if other == path) for path in by_file}
-    return tuple(Family(path, tuple(by_file[path]), of_file[path]) for path in sorted(by_file))
+
+    def of_file(path: str, mappings: Iterable[tuple[str, OnnxMapping]]) -> tuple[OnnxMapping, ...]:
+        return tuple(m for other, m in mappings if other == path)
+
+    return tuple(
+        Family(path, tuple(by_file[path]), of_file(path, analysis.onnx), of_file(path, analysis.aten))
+        for path in sorted(by_file)
+    )
 
 
 class PackageEmitter:
@@ -58,7 +65,7 @@ class PackageEmitter:
     def __init__(self, analysis: Analysis, package: str, findings: Findings, memo: Memo) -> None:
         self.package, self.findings, self.memo = package, findings, memo
         self.families = families(analysis)
-        self.refused = analysis.refused
+        self.refused, self.refused_aten = analysis.refused, analysis.refused_aten
         self.ops: Mapping[str, OpAnalysis] = {a.spec.name: a for a in analysis.ops}
         self.specs: Mapping[str, OpSpec] = {name: a.spec for name, a in self.ops.items()}
         self.files: dict[str, str] = {}
@@ -106,7 +113,8 @@ class PackageEmitter:
         self._module(family, "relations", "Type relations", relations.KNOWN, relation)
         self._module(family, "rewrites", "Rewrites", rewrites.KNOWN, lambda a: rewrites.rewrites(a, self.specs))
         self._strategies(family)
-        self._onnx(family)
+        self._mappings(family, onnx.ONNX, [a.spec.onnx for a in family.ops], family.onnx)
+        self._mappings(family, onnx.ATEN, [a.spec.aten for a in family.ops], family.aten)
         rooms = {
             room: f"import {self.package}.{room}.{family.stem} as {room}"
             for room in ("compositions", "kernels", "relations", "rewrites")
@@ -147,22 +155,30 @@ class PackageEmitter:
         oracles = self.memo.get(family.path, "oracles", family.ops, partial(strategies.oracles, family.ops))
         self._module(family, "strategies", "Random calls, oracles and examples", known, self._strategy, head=oracles)
 
-    def _onnx(self, family: Family) -> None:
-        all_mappings = [*(m for a in family.ops for m in a.spec.onnx), *family.onnx]
+    def _mappings(
+        self,
+        family: Family,
+        dialect: onnx.Dialect,
+        of_ops: Sequence[Sequence[OnnxMapping]],
+        of_file: Sequence[OnnxMapping],
+    ) -> None:
+        """Emits one file of mappings, those of its ops and its own. No file where there are none."""
+        all_mappings = [*(m for of_op in of_ops for m in of_op), *of_file]
         texts: list[Emitted] = []
         with collecting(self.findings):
-            texts += onnx.functions(all_mappings, self.specs)
-        for a in family.ops:
+            texts += onnx.functions(all_mappings, self.specs, dialect)
+        for a, of_op in zip(family.ops, of_ops, strict=True):
             with collecting(self.findings):
-                texts += onnx.mappings(a.spec, a.spec.onnx, self.specs)
-        terms = f" in terms of {family.names}" if texts else ""
+                texts += onnx.mappings(a.spec, of_op, self.specs, dialect)
+        terms = f" in terms of {family.names}" if texts and family.ops else ""
         with collecting(self.findings):
-            texts += onnx.mappings(None, family.onnx, self.specs)
+            texts += onnx.mappings(None, of_file, self.specs, dialect)
         if texts:
-            doc = Doc(family.origin, f"What ONNX operators mean{terms}.")
-            table = onnx.table(all_mappings)
-            self.files[f"onnx/{family.stem}.py"] = python_module(
-                wrapped(doc), joined("\n\n\n", texts), {**onnx.KNOWN, "api": self.package}, self.package, tail=table
+            doc = Doc(family.origin, f"What {dialect.name} operators mean{terms}.")
+            table = onnx.table(all_mappings, dialect)
+            known = {**dialect.known, "api": self.package}
+            self.files[f"{dialect.table.lower()}/{family.stem}.py"] = python_module(
+                wrapped(doc), joined("\n\n\n", texts), known, self.package, tail=table
             )
 
     def _functions(self, name: str, variant: str) -> None:
@@ -192,10 +208,12 @@ class PackageEmitter:
         """Emits `__init__.py` of the package and of every room in it."""
         rooms = {path.split("/")[0] for path in self.files if "/" in path}
         for room in sorted(rooms):
-            if room not in ("onnx", "strategies"):
+            if room not in ("onnx", "aten", "strategies"):
                 doc = Doc(self._origin(), _ROOMS[room])
                 self.files[f"{room}/__init__.py"] = python_module(doc, NOTHING, {}, self.package, future=False)
         self.files["onnx/__init__.py"] = self._onnx_index()
+        if self.refused_aten or any(path.startswith("aten/") for path in self.files):
+            self.files["aten/__init__.py"] = self._aten_index()
         self.files["strategies/__init__.py"] = self._properties()
         code = Code()
         modules = [f.stem for f in self.families]
@@ -217,7 +235,8 @@ class PackageEmitter:
         code.add()
         code.add('__all__ = ["OPS"]')
         doc = Doc(
-            self._origin(), "The ops that the specs declare, by full name; `onnx` has what operators mean, by opset."
+            self._origin(),
+            "The ops that the specs declare, by full name; `onnx` has what operators mean, by opset, and `aten` those of PyTorch.",
         )
         self.files["__init__.py"] = python_module(doc, code.text(), known, self.package)
 
@@ -249,6 +268,16 @@ class PackageEmitter:
         code.comment("By operator and the opset since which an entry holds, until the next; None where it was removed.")
         code.add(onnx.refusals(self.refused))
         doc = Doc(self._origin(), "What ONNX operators mean.")
+        return python_module(doc, code.text(), known, self.package)
+
+    def _aten_index(self) -> str:
+        modules = [f.stem for f in self.families if f"aten/{f.stem}.py" in self.files]
+        known = dict.fromkeys(modules, f"{self.package}.aten") | {"Mapping": onnx.ATEN.known["Mapping"]}
+        code = Code()
+        code.add(f"ATEN: dict[str, {use('Mapping')}] = {{{', '.join(f'**{use(m)}.ATEN' for m in modules)}}}")
+        code.comment("By operator of ATen and overload.")
+        code.add(onnx.refusals(self.refused_aten))
+        doc = Doc(self._origin(), "What ATen operators mean.")
         return python_module(doc, code.text(), known, self.package)
 
 

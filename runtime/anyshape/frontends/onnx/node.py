@@ -1,4 +1,5 @@
-"""The protocol `OnnxNode`, by which generated mappings (`anyshape_ops.onnx`) read a node, and functions that they call.
+"""The protocol `OnnxNode`, by which generated mappings (`anyshape_ops.onnx`) read a node, and functions that they call; those of any
+`SourceNode` are for mappings of ATen too.
 
 The importer implements the protocol; mappings depend on nothing else of it.
 """
@@ -16,6 +17,17 @@ from anyshape.errors import ModelError
 from anyshape.frontends.onnx.attributes import Ints
 from anyshape.frontends.onnx.dtypes import declared_dims
 from anyshape.graph.value import Value, constant
+
+
+class SourceNode(Protocol):
+    """A node of any model whose mapping is generated."""
+
+    @property
+    def source(self) -> str:
+        """Where the node stands, for messages."""
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raises UnsupportedError naming the node."""
 
 
 class OnnxNode(Protocol):
@@ -73,14 +85,14 @@ Mapping = Callable[[OnnxNode], Sequence[Value]]
 T = TypeVar("T")
 
 
-def needed(n: OnnxNode, value: T | None, name: str) -> T:
+def needed(n: SourceNode, value: T | None, name: str) -> T:
     """A value that the op cannot do without."""
     if value is None:
         n.refuse(f"{name} is missing")
     return value
 
 
-def length_of(n: OnnxNode, v: Value | Sequence[Value] | None) -> int:
+def length_of(n: SourceNode, v: Value | Sequence[Value] | None) -> int:
     """How many inputs these are, or how many items a vector input has, 0 where it is absent."""
     if v is None:
         return 0
@@ -92,7 +104,7 @@ def length_of(n: OnnxNode, v: Value | Sequence[Value] | None) -> int:
     return shape[0]
 
 
-def rank_of(n: OnnxNode, v: Value | None) -> int:
+def rank_of(n: SourceNode, v: Value | None) -> int:
     """The rank of an input, which must be known."""
     dims = None if v is None else declared_dims(v.type)
     if dims is None:
@@ -100,7 +112,7 @@ def rank_of(n: OnnxNode, v: Value | None) -> int:
     return len(dims)
 
 
-def dtype_of(n: OnnxNode, v: Value | Sequence[Value] | None) -> DType:
+def dtype_of(n: SourceNode, v: Value | Sequence[Value] | None) -> DType:
     """The dtype of an input, or of the first of several."""
     if v is not None and not isinstance(v, Value):
         v = v[0] if v else None
@@ -182,7 +194,7 @@ def each(make: Callable[..., Sequence[Value]], *groups: Sequence[Value | None]) 
     return [v for results in zip(*results_of_members, strict=True) for v in results]
 
 
-def einsum(n: OnnxNode, values: Sequence[Value | None], equation: str) -> Value:
+def einsum(n: SourceNode, values: Sequence[Value | None], equation: str) -> Value:
     """Contracts tensors as the subscripts of an einsum say."""
     from anyshape.subscripts import einsum as contracted
 

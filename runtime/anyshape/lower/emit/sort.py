@@ -52,8 +52,8 @@ def _row(ctx: KernelContext, o: Ordered, descending: bool, room: Size | None = N
     assert o.position is not None
     whole = o.over[0].extent if o.over else 1
     row = Row(ctx, o, descending, whole if room is None else room)
-    if o.position.extent == whole:
-        row.sort(o.position.extent)
+    if o.position.extent == whole or not o.over:  # a row of one element has no variable to go along
+        row.sort(whole)
         return
     n, count = ctx.sizes.of(whole), ctx.sizes.of(o.position.extent)
     few = f.and_(f.compare("le", count, FEW), f.compare("le", f.mul(count, PART), n))

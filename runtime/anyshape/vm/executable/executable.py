@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol, Unpack
 
@@ -49,8 +50,11 @@ PROBABLE = 1 << 28
 @edge
 def compile(
     model: Any,
-    dims: Mapping[str, Any] | None = None,
+    dims: Mapping[str, Any] | Sequence[Any] | None = None,
     *,
+    example: Sequence[Any] | None = None,
+    example_kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
     policy: PolicyArgument = None,
     **options: Unpack[CompileOptions],
 ) -> Executable:
@@ -60,7 +64,27 @@ def compile(
     `dims` says more of the inputs' symbols: {"seq": 128} or {"seq": (1, 512)}. `policy`, of `anyshape.policies` or its name, says for
     which sizes of calls code is made besides. Options are the fields of `Options`, such as kernels="interpret". Raises a subclass of
     AnyshapeError for a model that is wrong or not supported.
+
+    A module of PyTorch takes its `example`, a tuple of arguments, in the place of `dims` or by name, `example_kwargs` and
+    `dynamic_shapes`, as `torch.export` has them; an exported program none of these. What is returned is then called with tensors
+    (docs/torch.md).
     """
+    if _is_of_torch(model):
+        own_dims, arguments = (dims, example) if isinstance(dims, Mapping | None) else (None, dims)
+        torch = import_module("anyshape.frontends.torch")
+        return torch.compile_torch(  # type: ignore[no-any-return]  # a TorchModel, which this room does not know
+            model,
+            arguments,
+            example_kwargs=example_kwargs,
+            dynamic_shapes=dynamic_shapes,
+            dims=own_dims,
+            policy=policy,
+            **options,
+        )
+    if not isinstance(dims, Mapping | None) or (example, example_kwargs, dynamic_shapes) != (None, None, None):
+        raise ArgumentError(
+            "compile: an example, example_kwargs and dynamic_shapes are for modules of PyTorch; dims is a mapping from names"
+        )
     chosen, sizes = make_options({**options, "dims": dims or {}}), size_policy(policy)
     if isinstance(model, (str, os.PathLike)) and is_saved(model):
         if not isinstance(sizes, Generic):
@@ -84,6 +108,13 @@ def compile(
         plan = SizePlan(plan, f, sizes, compile_for, report.variants)
     report.finished = True
     return Executable(f, plan, report, chosen)
+
+
+def _is_of_torch(model: Any) -> bool:
+    """Whether something is a module or an exported program of torch, which is not imported to find out."""
+    return any(
+        c.__module__.startswith("torch.") and c.__name__ in ("Module", "ExportedProgram") for c in type(model).__mro__
+    )
 
 
 def _loaded(path: PathLike, chosen: Options, options: CompileOptions) -> Executable:
@@ -128,15 +159,13 @@ def _function(model: Any, options: Options, report: Report) -> Function:
         or hasattr(model, "SerializeToString")
         or hasattr(model, "model_proto")
     ):
-        from importlib import import_module
-
         load = import_module("anyshape.frontends.onnx").load
         loaded = load(model, dims or None, repair=options.repair, notes=report.notes, columns=columns)
         report.columns = list(columns.items())
         assert isinstance(loaded, Function)
         return loaded
     raise ArgumentError(
-        f"compile takes a Function or a model (a path, bytes or an onnx.ModelProto), got {short(model)}"
+        f"compile takes a Function or a model (a path, bytes, an onnx.ModelProto or a module of PyTorch), got {short(model)}"
     )
 
 

@@ -1,0 +1,71 @@
+"""What becomes of each operator of core ATen: `python -m anyshape.frontends.torch.core_aten FILE` writes the table of docs/torch.md."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from anyshape.frontends.torch.importer import operator_name
+from anyshape.frontends.torch.program import core_operators
+
+BEGIN, END = "<!-- core ATen: begin -->\n", "<!-- core ATen: end -->\n"
+
+
+def status() -> Iterator[tuple[str, str, str]]:
+    """For each operator its name, `mapped`, `decomposed`, `refused` or `unknown`, and the reason of a refusal."""
+    import torch
+    from anyshape_ops.aten import ATEN, REFUSED
+
+    for op in core_operators():
+        name = operator_name(op)
+        if name in ATEN:
+            yield name, "mapped", ""
+        elif name in REFUSED:
+            yield name, "refused", REFUSED[name]
+        else:
+            yield name, "decomposed" if op in torch._decomp.decomposition_table else "unknown", ""
+
+
+def table() -> str:
+    """The table of the page."""
+    import torch
+    from anyshape_ops.aten import ATEN
+
+    rows = list(status())
+    core = {name for name, _, _ in rows}
+    by_kind = {kind: [name for name, k, _ in rows if k == kind] for kind in ("mapped", "decomposed", "refused")}
+    others = sorted(name for name in ATEN if name not in core)
+    lines = [
+        f"Of the {len(rows)} operators of core ATen in torch {torch.__version__.split('+')[0]}, {len(by_kind['mapped'])} are mapped, torch "
+        f"decomposes {len(by_kind['decomposed'])} into others, and {len(by_kind['refused'])} are refused. {len(others)} more operators "
+        "and functions of sizes are mapped.",
+        "",
+        f"Mapped: {_listed(by_kind['mapped'])}.",
+        "",
+        f"Decomposed: {_listed(by_kind['decomposed']) or 'none'}.",
+        "",
+        f"Mapped, and not in core ATen: {_listed(others)}.",
+        "",
+        "| refused | because |",
+        "|---|---|",
+        *(f"| `{name}` | {reason} |" for name, kind, reason in rows if kind == "refused"),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def write(path: Path) -> None:
+    """Writes the table into a page, between its marks."""
+    text = path.read_text()
+    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.S)
+    path.write_text(pattern.sub(lambda _: BEGIN + table() + END, text))
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
