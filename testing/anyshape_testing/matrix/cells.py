@@ -68,7 +68,7 @@ def tries(cell: Cell) -> int:
 def cells() -> Iterator[Cell]:
     """Yields all cells, form by form."""
     for form in forms().values():
-        for dtypes in (*form.classes, ANY):
+        for dtypes in (*form.classes, *((ANY,) if form.takes_any else ())):
             laws = [law for law in _laws_of(form, dtypes) if edits(form, dtypes, law)]
             yield from (Cell(form.name, dtypes, law.name) for law in laws if law.name != GRADIENTS or dtypes == DOUBLE)
 

@@ -57,6 +57,8 @@ class Form:
 
     without: Mapping[str, str] = field(default_factory=dict)
     """Classes of dtypes without such an op, and why"""
+    takes_any: bool = True
+    """Whether the op may be one of any dtype: the form is not limited to some classes"""
 
     @property
     def composes(self) -> bool:
@@ -150,7 +152,7 @@ def _form(name: str, entry: Mapping[str, Any], all_classes: list[str]) -> Form:
     chosen = tuple(c for c in entry.get("classes", all_classes) if c not in without)
     return Form(
         name, entry.get("kind", name), entry["spec"], chosen, (*edits, SPOILED), entry.get("oracles", ""),
-        _reasons(entry, "silent"), without,
+        _reasons(entry, "silent"), without, "classes" not in entry,
     )  # fmt: skip
 
 
