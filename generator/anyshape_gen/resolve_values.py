@@ -21,6 +21,7 @@ from anyshape_gen.nodes import (
     Expr,
     Generator,
     Index,
+    Int,
     Item,
     Name,
     Over,
@@ -119,12 +120,13 @@ class ValueResolver:
         for generator in generators:
             over = generator_over(generator, self.scope)
             domain = self.expr(generator.domain)
+            shown = domain if over in (Over.EXTENT, Over.EXTENTS) else None
             if over is Over.EXTENT and may_be_negative(generator.domain, self.kernel.spec):
+                shown = Call("max", (domain, Int(0, span=domain.span)), (), span=domain.span)
                 domain, over = Call("range", (domain,), (), span=domain.span), Over.RANGE
             bind_generator(generator, self.scope)
             for target in generator.targets:
-                shown = domain if over in (Over.EXTENT, Over.EXTENTS) else None
-                # A variable over items or over a range has no extent to propagate.
+                # A variable over items or over a range between two ends has no extent to propagate.
                 self.variables.extents[target.name] = shown or Name(f"<{target.name}>")
             resolved.append(replace(generator, domain=domain, over=over))
             if over is Over.RANGE and not self.kernel.steps and self._reads(generator.domain):
