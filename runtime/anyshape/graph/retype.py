@@ -46,9 +46,17 @@ def _grown(f: Function, values: Mapping[Dim, Size]) -> set[Dim]:
         alone = (monomial[0].dim for monomial, coefficient in n.terms if coefficient == 1 and len(monomial) == 1)
         grown.update(s for s in alone if s in values and (bounds(substitute(n - s, values))[0] or 0) >= 1)
         symbols = free_symbols(n)
-        if evaluate(n, dict.fromkeys(symbols, 0)) <= 0:
+        if _is_arithmetic(n) and evaluate(n, dict.fromkeys(symbols, 0)) <= 0:
             grown.update(s for s in symbols if evaluate(n, {**dict.fromkeys(symbols, 1), s: 0}) >= 1)
     return grown
+
+
+def _is_arithmetic(n: Size) -> bool:
+    """Whether nothing in a size is a choice: of a broadcast, or of a `select`, as where a 0 in a shape stands for another size."""
+    atoms = () if isinstance(n, int) else (atom for monomial, _ in n.terms for atom in monomial)
+    return all(
+        a.kind not in ("bcast", "select") and (a.kind == "symbol" or all(map(_is_arithmetic, a.args))) for a in atoms
+    )
 
 
 def _of_one_branch(f: Function) -> set[Dim]:
