@@ -79,7 +79,7 @@ test-torch: $(TORCH_VENV)/.anyshape-torch  ## the tests of the PyTorch frontend,
 	$(TORCH_VENV)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/pytorch
 
 torch-page: $(TORCH_VENV)/.anyshape-torch  ## the table of operators of docs/torch.md anew
-	$(TORCH_VENV)/bin/python -m anyshape.frontends.torch.core_aten docs/torch.md
+	$(TORCH_VENV)/bin/python -m tests.pytorch.core_aten docs/torch.md
 
 $(TORCH_VENV)/.anyshape-torch: pyproject.toml generator/pyproject.toml testing/pyproject.toml
 	$(PYTHON) -m venv $(TORCH_VENV)

@@ -22,7 +22,6 @@ NAMED = {
     "contract.right": "it says which dims of the operands are one, by letters, and so the form of the product",
     "contract.result": "it says which dims come out, by letters, and so the form of the product",
     "gather_nd.batch_dims": "it decides the rank of the result",
-    "max_roi_pool.scale": "it is a factor of boxes, which are data, and so can be multiplied into them",
     "reshape_by_all_codes.newshape": "its codes decide the rank of the result; newshape of `reshape` can be an operand",
     "shape_of.end": "it decides how many dims are read; starts and ends of a `slice` of what shape_of gives can be operands",
     "shape_of.start": "it decides how many dims are read; starts and ends of a `slice` of what shape_of gives can be operands",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from anyshape.frontends.torch.core_aten import status, table
+from tests.pytorch.core_aten import status, table
 from anyshape.frontends.torch.program import core_operators
 from anyshape_ops.aten import ATEN, REFUSED
 

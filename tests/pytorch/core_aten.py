@@ -1,4 +1,4 @@
-"""What becomes of each operator of core ATen: `python -m anyshape.frontends.torch.core_aten FILE` writes the table of docs/torch.md."""
+"""What becomes of each operator of core ATen: `python -m tests.pytorch.core_aten FILE` writes the table of docs/torch.md."""
 
 from __future__ import annotations
 
