@@ -16,6 +16,7 @@ BEGIN, END = "<!-- core ATen: begin -->\n", "<!-- core ATen: end -->\n"
 def status() -> Iterator[tuple[str, str, str]]:
     """For each operator its name, `mapped`, `decomposed`, `refused` or `unknown`, and the reason of a refusal."""
     import torch
+
     from anyshape_ops.aten import ATEN, REFUSED
 
     for op in core_operators():
@@ -31,6 +32,7 @@ def status() -> Iterator[tuple[str, str, str]]:
 def table() -> str:
     """The table of the page."""
     import torch
+
     from anyshape_ops.aten import ATEN
 
     rows = list(status())

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.pytorch.core_aten import status, table
 from anyshape.frontends.torch.program import core_operators
 from anyshape_ops.aten import ATEN, REFUSED
+from tests.pytorch.core_aten import status, table
 
 PAGE = Path(__file__).parents[2] / "docs/torch.md"
 
