@@ -24,7 +24,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-torch torch-page test-targets fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch torch-page test-export test-targets fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -77,6 +77,13 @@ endif
 
 test-torch: $(TORCH_VENV)/.anyshape-torch  ## the tests of the PyTorch frontend, in an environment of their own with a CPU build of torch; five minutes
 	$(TORCH_VENV)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/pytorch
+
+test-export: $(VENV)/.anyshape-cross  ## exported C programs of every target, by the package ziglang, qemu-user if it is here, and wasmtime; ten minutes the first time
+	ANYSHAPE_LONG=1 $(PYTEST) tests/export/test_c_programs.py tests/examples/test_embed.py
+
+$(VENV)/.anyshape-cross: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test,cross]' --editable generator --editable testing
+	@touch $@
 
 torch-page: $(TORCH_VENV)/.anyshape-torch  ## the table of operators of docs/torch.md anew
 	$(TORCH_VENV)/bin/python -m tests.pytorch.core_aten docs/torch.md
