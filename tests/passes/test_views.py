@@ -90,6 +90,17 @@ def test_an_index_that_is_no_variable_keeps_the_view() -> None:
     assert joined([moved(x, heads, (0, 1)), Equation(y, (i,), read(merged, [i + 2]))], [(merged, heads)]) is None
 
 
+def test_a_piece_is_not_split_for_another_that_is_read_through_a_view() -> None:
+    """Phases of a transposed convolution are interleaved apart from what they are joined to, which may have another layout."""
+    x, heads = Tensor("x", F32, (B, N, 4)), Tensor("h", F32, (B, 4, N))
+    merged, beside, y = Tensor("v", F32, (4 * B, N)), Tensor("z", F32, (4 * B, M)), Tensor("y", F32, (4 * B, N + M))
+    i, j, k = Var("i", 4 * B), Var("j", N), Var("k", M)
+    pieces = [Equation(y, (i, j), read(merged, [i, j])), Equation(y, (i, scalar(N) + k), read(beside, [i, k]))]
+    first, own = moved(x, heads, (0, 2, 1)), Tensor("o", F32, (B, 4, M))
+    assert joined([first, *pieces], [(merged, heads)]) is None
+    assert joined([first, *pieces], [(merged, heads), (beside, own)]) is not None
+
+
 def test_pieces_that_are_not_the_whole_are_not_taken_apart() -> None:
     t, y, i = Tensor("t", F32, (N + M,)), Tensor("y", F32, (N + M,)), Var("i", N + M)
     a, b = Var("a", N), Var("b", M)

@@ -34,9 +34,9 @@ which is a product of the image as it lies, less. `python -m benchmarks.layout_c
 LANES = 32
 IN_GROUP = 32
 """Channels of each group's results: of a product with fewer columns every step loads as many elements as it multiplies vectors."""
-TAPS = 25
-"""A window whose lanes are channels saves a cycle for so many of its products (`benchmarks.layout_costs` too): more than one of 3 x 3
-needs, since larger ones are as fast along rows."""
+TAPS, ALIKE = 25, 6
+"""A window whose lanes are channels saves a cycle for so many of its products (`benchmarks.layout_costs` too), with factors of each
+channel: more than one of 3 x 3 needs, since larger ones are as fast along rows; and with factors that are the same for all channels."""
 
 
 def channels_last(schedule: Schedule, stated: GroupEquations) -> Schedule:
@@ -165,6 +165,15 @@ class _Layouts:
             else 0
         )
 
+    def has_weights(self, node: Node, channels: int) -> bool:
+        """Whether the elements that a node sums have constant factors of their own for each channel of the result."""
+        equations, values = self.equations(node) or ((), {})
+        sums = [(q.index[channels].free, e.body) for q in equations for e in walk(q.value) if isinstance(e, Reduce)]
+        reads = ((own, e) for own, body in sums for e in walk(body) if isinstance(e, Read))
+        return any(
+            own & e.free and (v := values.get(e.tensor)) is not None and v.constant is not None for own, e in reads
+        )
+
     def roles(self, node: Node, result: int) -> _Roles | None:
         """The channels of what a node reads, if those of its result are this axis; None where they are no axis of their own there."""
         stated = self.equations(node)
@@ -229,8 +238,12 @@ class _Layouts:
                 self.enter(group, v, axis, ahead)
         for n, result in group.nodes.items():
             roles = self.convolution(n)
-            saved = roles.saved if roles is not None else self.taps(n) / TAPS
-            group.saved += saved * _number(result.type.shape, group.axes[result]) if result in group.axes else 0
+            if result in group.axes:
+                axis = group.axes[result]
+                saved = (
+                    roles.saved if roles is not None else self.taps(n) / (TAPS if self.has_weights(n, axis) else ALIKE)
+                )
+                group.saved += saved * _number(result.type.shape, axis)
         return group
 
     def at(self, node: Node, group: _Group) -> _Roles | None:

@@ -101,7 +101,14 @@ class _Splitting:
             if not all(map(self._refine, self.groups)) or not all(map(self._split, self.equations)):
                 return False
             if before == (self.of_vars, self.parts):
-                return True
+                return not any(map(self._is_dragged_along, self.equations))
+
+    def _is_dragged_along(self, q: Equation) -> bool:
+        """Whether an equation is split only since another piece of its target is read through a view: it may have a layout of its own."""
+        viewed = {t for g in self.groups for t in g}
+        pieces = [p for p in self.equations if p.target is q.target and p.target not in viewed]
+        through = [any(e.tensor in viewed for e in _reads(p)) for p in pieces]
+        return q in pieces and any(through) and not all(through) and any(v in self.of_vars for v in q.variables)
 
     def _refine(self, group: Sequence[Tensor]) -> bool:
         refined: Sizes | None = tuple(n for p in self.parts[group[0]] for n in p if n != 1)
