@@ -263,3 +263,17 @@ def test_a_saved_network(tmp_path: Path) -> None:
 def test_results_do_not_depend_on_threads() -> None:
     f, x = chain(64, 256, 256, 64), np.random.RandomState(0).randn(1, 64, 13, 11).astype(np.float32)
     np.testing.assert_array_equal(anyshape.compile(f, threads=1)(x), anyshape.compile(f, threads=2)(x))
+
+
+def test_factors_of_each_channel_are_told_from_a_transform(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bias of each channel beside the sum is no factor."""
+    asked, original = dict[str, bool](), layouts._Layouts.has_weights
+
+    def recorded(self: layouts._Layouts, node: Any, channels: int) -> bool:
+        asked[node.op.name] = original(self, node, channels)
+        return asked[node.op.name]
+
+    monkeypatch.setattr(layouts._Layouts, "has_weights", recorded)
+    anyshape.compile(chain(64, 64, 64))
+    anyshape.compile(stack(3, 2))
+    assert asked["conv"] and not asked["tile_results"]
