@@ -1,7 +1,8 @@
 """Programs as code: one part runs them; scalars are held in registers, arrays in scratch.
 
 In: a `Procedure`. Out: instructions. Every action is a phase of its own whose loads stay inside, since any action may change what the next
-one reads; what depends on no memory is still computed as far out as it can be. A loop is left by a jump: it carries nothing but scalars, which LLVM makes values of (`llvm/scalars.py`).
+one reads; what depends on no memory is still computed as far out as it can be. A loop is left by a jump: it
+carries nothing but scalars, which LLVM makes values of (`llvm/scalars.py`).
 """
 
 from __future__ import annotations
