@@ -55,7 +55,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 class LSTM(OpRun):
-    """Both directions, the usual activations, nothing before the first step."""
+    """An LSTM of both directions, the usual activations, nothing before the first step."""
 
     def _run(self, x: Array, w: Array, r: Array, b: Array, *rest: Any, **attributes: Any) -> tuple[Array, Array, Array]:
         ys, hs, cs = [], [], []

@@ -70,7 +70,7 @@ class Checkout(Stopped):
 
 
 def path_of(folder: Path) -> list[str]:
-    """Where its process looks for modules: the code of the checkout, then what measures, then all that is installed."""
+    """Returns where a process looks for modules: the code of the checkout, then what measures, then all that is installed."""
     ours = {str(HERE), *(str(HERE / room) for room in ROOMS)}
     installed = [p for p in sys.path if p and str(Path(p).resolve()) not in ours]
     return [*(str(folder / room) for room in ROOMS), str(HERE), *installed]

@@ -26,8 +26,8 @@ Compiled = tuple[Callable[[Arrays], Sequence[Array]], Callable[[Arrays, Arrays],
 WARM_SECONDS = 0.003
 """Seconds of calls at the beginning of a turn, at least: longer than threads need to wake, and caches to fill."""
 WARM_PASSES, PASS_BYTES = 10, 30e9
-"""Where the working set is large, as long as so many passes over it take at so many bytes a second: a last cache that the process before
-has filled changes hands slowly. The first calls of 33 MB took 1470 to 1120 us, and 650 once it had."""
+"""The time that a large working set is warmed up, as passes over it and bytes a second: a last cache that the process before has filled
+changes hands slowly. The first calls of 33 MB took 1470 to 1120 us, and 650 once it had."""
 BATCH_SECONDS = 4e-4
 TURN_SECONDS = 0.01
 """Seconds of batches in a turn."""

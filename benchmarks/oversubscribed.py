@@ -38,7 +38,7 @@ SHAPES = {"mlp": ((1, 1), (33, 1)), "bert_mini": ((1, 7), (1, 64)), "gpt2": ((1,
 
 @contextmanager
 def busy(count: int) -> Iterator[None]:
-    """So many processes that compute all the time."""
+    """Runs so many processes that compute all the time."""
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     time.sleep(0.2 if others else 0)
     try:

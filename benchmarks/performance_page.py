@@ -62,7 +62,7 @@ Written with [performance.md](performance.md), which says how it was measured.
 
 
 def machine() -> str:
-    """This one: a page is written where it was measured."""
+    """Describes this machine: a page is written where it was measured."""
     target = host_target()
     caches = ", ".join(f"{n >> 10} KiB" for n in (target.l1_bytes, target.l2_bytes, target.l3_bytes))
     return f"{os.cpu_count()} processors that LLVM calls {target.cpu}, vectors of {8 * target.vector_bytes} bits, caches of {caches}"
@@ -183,7 +183,7 @@ def losses(models_: Results, singles: Results) -> str:
 
 
 WORTH = 0.9
-"""Of the audit of operators, every row below this is listed with its cause: two runs of a row differ by some hundredths."""
+"""The ratio below which every row of the audit of operators is listed with its cause: two runs of a row differ by some hundredths."""
 
 
 def audit(results: Results) -> str:

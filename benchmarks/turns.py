@@ -1,4 +1,4 @@
-"""This checkout beside another one: the same calls on the code of both, each in a process of its own, in turns.
+"""Measures this checkout beside another one: the same calls on the code of both, each in a process of its own, in turns.
 
     PYTHONPATH=runtime:generated:. python -m benchmarks.turns OTHER CASE... [--threads 1] [--beside 0] [--seconds 4]
 

@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CALLS, MANY = 200, 1000
-"""For each law of an op; of the ops of a chunk"""
+"""Calls for each law of an op; and for those of the ops of a chunk"""
 COUNTS, LAW_PAGE = Path("docs/law-counts.json"), "anyshape_testing.law_page"
 """How often each law was tried on each op, and what writes that into docs/laws.md"""
 CHUNKS = 10
 SEEDS = 5000
 """Programs, cases and files with faults: of each so many"""
 BASES = (0, 1 << 24, 1 << 25)
-"""Where the seeds of each kind of files with faults begin: see `tests/frontends/hostile_files.py`"""
+"""First seeds of each kind of files with faults: see `tests/frontends/hostile_files.py`"""
 
 
 @dataclass(frozen=True)

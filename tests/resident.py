@@ -23,7 +23,7 @@ LINUX = Path("/proc/self/status").exists()
 
 
 def added(before: str, run: str) -> int:
-    """By how many bytes `run` raises the most that was ever resident, after `before`."""
+    """Measures by how many bytes `run` raises the most that was ever resident, after `before`."""
     script = _TOLD.format(before=before, run=run)
     command, root = [sys.executable, "-c", script], Path(__file__).parents[1]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, cwd=root)

@@ -67,7 +67,7 @@ def resolved(module: str, base: ast.expr, places: Mapping[str, Mapping[str, str]
 
 
 def depths(bases: Mapping[str, Iterable[str]]) -> dict[str, int]:
-    """Of every class, how many classes of ours stand above it, on the longest way up."""
+    """Counts for every class how many classes of ours stand above it, on the longest way up."""
 
     def depth(name: str) -> int:
         return max((1 + depth(base) for base in bases[name] if base in bases), default=0)
@@ -147,7 +147,7 @@ def is_record(node: ast.ClassDef) -> bool:
 
 
 def own_fields(node: ast.ClassDef) -> dict[str, bool]:
-    """Of the class alone; what is no argument of the constructor is none."""
+    """Collects the fields of the class alone; what is no argument of the constructor is none."""
     by_position = not any("kw_only=True" in ast.unparse(d) for d in node.decorator_list)
     fields = {}
     for item in node.body:

@@ -1,6 +1,7 @@
 """docs/glossary.md: its files are there, and no module, class or function of the run time has a name that it lists as gone.
 
-In the rooms of ROOMS_READ nothing at all is called by a word that says only that something was found, made, given, wanted or told.
+In the rooms of ROOMS_READ nothing at all is called by a word that says only that something was found, made, given, wanted or told, and
+every docstring in the rooms of ROOMS_DOCUMENTED can be read without the one before it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,15 @@ ROOMS_READ = (
     "examples/**",
 )
 """Rooms in which every name says what the thing is, as patterns of folders"""
+ROOMS_DOCUMENTED = ("runtime", "generator", "testing", "tests", "benchmarks", "examples")
+"""Rooms in which every docstring begins with what the thing does or is"""
+LEANING = re.compile(
+    r"(also|and|another|as|at|because|but|by|for|from|here|however|if|in|it|its|likewise|made|neither|none|nor|not|of|on|or|over|since|so"
+    r"|that|their|then|these|they|those|to|unless|until|up|whatever|where|while|with|without)\b"
+    r"|the (same|others?|rest|like|former|latter)\b",
+    re.IGNORECASE,
+)
+"""Beginnings of docstrings that lean on something said before: pronouns, prepositions, conjunctions"""
 VAGUE = {"found", "made", "given", "wanted", "told"}
 FORCED = {"matching.py": {"given"}, "properties.py": {"Given"}}
 """Names that generated code uses, by file"""
@@ -105,6 +115,53 @@ def test_a_vague_name_would_be_found_and_a_use_of_a_foreign_one_is_none(
     path = tmp_path / "module.py"
     path.write_text(text)
     assert sorted(n.split(": ")[1] for n in vague_names(path)) == sorted(vague)
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """Every string that stands as a statement, with its line: of the module, classes, functions and fields."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        for statement in body if isinstance(body := getattr(node, "body", None), list) else ():
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    yield statement.lineno, text.strip()
+
+
+def leaning_docstrings(path: Path) -> list[str]:
+    return [f"{path}:{line}: {text[:60]}" for line, text in docstrings(path) if LEANING.match(text)]
+
+
+@pytest.mark.parametrize("room", ROOMS_DOCUMENTED)
+def test_docstrings_can_be_read_alone(room: str) -> None:
+    files = sorted((ROOT / room).rglob("*.py"))
+    assert files
+    leaning = [line for path in files for line in leaning_docstrings(path)]
+    assert not leaning, leaning
+
+
+@pytest.mark.parametrize(
+    ("text", "leaning"),
+    [
+        ('"""Of floats, as a share of the largest."""', True),
+        ('TURNS = 3\n"""Of each engine."""', True),
+        ('"""Names."""\nclass A:\n    x: int\n    """of the tensor that is indexed"""', True),
+        ('def f():\n    """The same with `Dim.AUTO` for each dim."""', True),
+        ('async def f():\n    """The others are left."""', True),
+        ('class A:\n    def f(self):\n        """\n        Their time over ours.\n        """', True),
+        ('if True:\n    X = 1\n    """So that a call is short."""', True),
+        ('def f():\n    """Where the node stands."""', True),
+        ('def f():\n    """Also where the end is a place."""', True),
+        ('"""Offsets of floats."""', False),
+        ('def f():\n    """Atoms by dim; the same dim gives the same atom."""', False),
+        ('def f():\n    """Whereabouts of a node."""\n    return "Of another"', False),
+        ('def f():\n    x = """Of a string that is no docstring."""', False),
+        ('def f():\n    """`if`: Of what follows nothing is said."""', False),
+        ('"""The samples."""\ndef f(): ...  # Also this', False),
+    ],
+)
+def test_a_docstring_that_leans_on_another_is_noticed(text: str, leaning: bool, tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(text)
+    assert bool(leaning_docstrings(path)) == leaning
 
 
 @pytest.mark.parametrize("line", [line for line in TERMS.splitlines() if line.startswith("| ") and "`" in line])

@@ -72,7 +72,7 @@ def test_an_import_the_other_way_is_found() -> None:
 
 
 def other_packages(text: str) -> set[str]:
-    """The other distributions of this repository that a text of the run time imports; the generated ops are one with it."""
+    """Returns the other distributions of this repository that a text of the run time imports; the generated ops are one with it."""
     return {n.split(".")[0] for n in names_imported("anyshape.x", text)} & {"anyshape_gen", "anyshape_testing"}
 
 

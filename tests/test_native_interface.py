@@ -33,7 +33,7 @@ def behind_the_interface(module: str, text: str) -> list[str]:
 
 
 def modules() -> dict[str, Path]:
-    """By their names, those of all folders but the room's own."""
+    """Collects modules by name, those of all folders but the room's own."""
     found = {}
     for folder in USERS:
         for path in (ROOT / folder).rglob("*.py"):

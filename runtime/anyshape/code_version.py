@@ -1,4 +1,4 @@
-"""Which code made a result: a hash over the sources of a package.
+"""Versions of the code that made a result: a hash over the sources of a package.
 
 In: a package's name. Out: hex digits, the same wherever the same sources are installed. Saved models and cached objects that no text
 identifies carry it, so that nothing made by other code is ever run.

@@ -54,7 +54,7 @@ class Draw(Protocol):
         """The position, or the same counted from the end."""
 
     def free_axis(self, rank: int) -> int:
-        """Any axis, mostly in range."""
+        """Draws an axis, mostly in range."""
 
     def axes(self, n: int, rank: int) -> tuple[int, ...]:
         """n different axes, each counted from the front or from the end."""
@@ -83,7 +83,7 @@ class Draw(Protocol):
         """n such numbers, each between bounds of all or of its own."""
 
     def like(self, values: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
-        """Mostly these values, with one of the others in place of some."""
+        """Draws mostly these values, with one of the others in place of some."""
 
     def divisor(self, n: int) -> int:
         """A positive number that mostly divides n."""
@@ -104,7 +104,7 @@ class Draw(Protocol):
         """Draws one of these."""
 
     def mostly(self, values: Sequence[T], other: Callable[[], T]) -> T:
-        """Mostly one of the values, else any other."""
+        """Draws mostly one of the values, else any other."""
 
     def together(self, n: int) -> tuple[bool, ...]:
         """Draws which of n inputs are present: mostly all, or none."""

@@ -22,7 +22,7 @@ class Tally:
     """The counts of a law on one op."""
 
     law: str
-    """its number and what it says: `1b kernel == interpreter`"""
+    """the number of the law and what it says: `1b kernel == interpreter`"""
     op: str
     drawn: int
     """calls that were drawn for it, with those that the rule refused"""

@@ -134,7 +134,7 @@ int main(void) {{
 
 
 def _tensors(export: Export) -> str:
-    """The same call with tensors; the program ends with 7 or 8 where it fails or gives other bits."""
+    """Writes the call of the function with tensors; the program ends with 7 or 8 where it fails or gives other bits."""
     m = export.interface
     weights = "weights, " if export.weights.is_file else ""
     codes = [code_of(t.dtype) for t in m.inputs], [code_of(t.dtype) for t in m.outputs]

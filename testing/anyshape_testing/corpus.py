@@ -32,7 +32,7 @@ from anyshape_testing.wrong_calls import wrong_call
 
 Make = Callable[[Property, Any], Call]
 FEW = 5
-"""Up to so many calls are a first look, in common dtypes."""
+"""Most calls that are a first look, in common dtypes."""
 LEAST_ELEMENTS = 2
 """The least elements of a call that is added for its dtype."""
 AGAIN = "the same call as before"
@@ -175,7 +175,8 @@ class _Counted:
 
 
 class Enough(BaseException):
-    """There is no time for more calls. It is no Exception, since the test library would search the smallest call that raises one."""
+    """Raised where there is no time for more calls. It is no Exception, since the test library would search the smallest call that raises
+    one."""
 
 
 def allowed(c: Call) -> Call:

@@ -74,7 +74,7 @@ class Verdict(IntEnum):
     FAILS = 0
     HOLDS = 1
     SHORT = 2
-    """It had no time for as many calls as it takes to say that it holds."""
+    """A law that had no time for as many calls as it takes to say that it holds."""
 
 
 @dataclass(frozen=True)

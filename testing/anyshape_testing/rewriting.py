@@ -59,7 +59,7 @@ Array = NDArray[Any]
 Record = Callable[[str, Any], None]
 LAW = "5 rewrites keep values and types"
 DRAWS = 16
-"""of one call until its parameters fit the pattern"""
+"""draws of one call until its parameters fit the pattern"""
 ENOUGH = 100
 """Instances after which a rewrite that has not fired fails"""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def same(got: Any, wanted: Any, rtol: float = 0.0, atol: float = 0.0) -> None:
-    """Of the same lengths, shapes and dtypes, and of elements that are equal up to a tolerance."""
+    """Asserts that values have the same lengths, shapes and dtypes, and elements that are equal up to a tolerance."""
     if isinstance(wanted, list):
         assert isinstance(got, list) and len(got) == len(wanted)
         for g, w in zip(got, wanted):

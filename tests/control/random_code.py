@@ -22,7 +22,7 @@ class Language:
     most: int
     """statements of a block"""
     limits: tuple[int, int]
-    """of lengths that branches are chosen by"""
+    """the lengths by which branches are chosen"""
     nesting: int
     """how often a branch or loop is drawn, beside each kind once"""
     plain: Callable[[str, Any, Any], Any]
@@ -30,7 +30,7 @@ class Language:
     node: Callable[[str, Any, Any], Any]
     node_joined: Callable[[Any, Any], Any]
     length: Callable[[Any], Any]
-    """as a node"""
+    """the length of a list as a node"""
 
     def block(self, r: random.Random, there: int, depth: int) -> list[Code]:
         """Statements; each makes one more of the values that are there, by number."""

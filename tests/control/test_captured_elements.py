@@ -20,7 +20,7 @@ BODIES: dict[str, tuple[Body, dict[int, list[float]]]] = {
     "smaller": (lambda x, s: ops.tile(x, (s + 1) - 2), {1: [], 3: [0, 1, 0, 1]}),
     "made anew by a kernel": (lambda x, s: ops.resize(x, sizes=s), {1: [0], 3: [0, 0, 1]}),
 }
-"""And what it makes of 0, 1 and the number"""
+"""Bodies of loops, and what each makes of 0, 1 and the number"""
 
 
 def _branch(x: Any, s: Any, c: Any, body: Body) -> Any:

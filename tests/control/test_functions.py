@@ -62,7 +62,7 @@ def test_sizes_that_are_new_in_each_call(options: dict[str, Any]) -> None:
 
 
 def test_calls_that_are_nested_too_deeply_are_an_error(options: dict[str, Any]) -> None:
-    """In a thread with little stack too; afterwards all is as before."""
+    """Calls nested too deeply are refused in a thread with little stack too; afterwards all is as before."""
     exe = anyshape.compile(grows(), **options)
     with pytest.raises(UnsupportedError, match="grow: calls are nested more than 1000 deep"):
         exe(X, np.array(2000))
@@ -107,7 +107,7 @@ def two_functions() -> list[Any]:
 
 
 def test_a_function_is_chosen_at_run_time(options: dict[str, Any]) -> None:
-    """In a branch, and anew in each iteration of a loop that carries it."""
+    """A function is chosen in a branch, and anew in each iteration of a loop that carries it."""
     double, first = two_functions()
     x, c, k = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]"), anyshape.input("k", "i64[]")
     (chosen,) = control.if_(c, lambda: control.reference(double), lambda: control.reference(first))

@@ -97,7 +97,7 @@ USES: dict[str, list[onnx.NodeProto]] = {
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("source", ["v[i:i+1]", "an element of a split"])
 def test_a_vector_whose_length_is_plain_to_see(use, source):
-    """As tf2onnx writes crop_and_resize, torch repeat_interleave, and dynamo EmbeddingBag."""
+    """Vectors of known length are written as tf2onnx writes crop_and_resize, torch repeat_interleave, and dynamo EmbeddingBag."""
     picked = source == "v[i:i+1]"
     proto = looped((PICK if picked else AT) + USES[use], [] if picked else SPLIT)
     feeds = {"x": X, "v": np.array([0, 2, 1]), "n": np.array(3)}

@@ -216,7 +216,8 @@ exe(wide, np.array(100))
 
 
 def test_appending_copies_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a branch of a loop too, where nobody else holds it: seen in the Python loop, which runs the same program as the native one."""
+    """A list that nobody else holds is not copied in a branch of a loop either: seen in the Python loop, which runs the same program as the
+    native one."""
     x, k = anyshape.input("x", "f32[4]"), anyshape.input("k", "i64[]")
 
     def turn(i: Any, rows: Any) -> list[Any]:
@@ -334,7 +335,7 @@ def test_functions_are_no_elements() -> None:
 
 
 def test_an_op_of_tensors_goes_through_a_list(options: dict[str, Any]) -> None:
-    """In a loop, beside what the loop makes of it, and where only its size is wanted."""
+    """An op reads a list in a loop, beside what the loop makes of it, and where only its size is wanted."""
     given, k = xs(), anyshape.input("k", "i64[]")
 
     def turn(i: Any, rows: Any, whole: Any) -> list[Any]:
@@ -361,7 +362,7 @@ def test_an_op_of_tensors_goes_through_a_list(options: dict[str, Any]) -> None:
 def test_a_list_does_not_take_memory_that_is_not_there(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In pieces, a system gives more than it has, and ends the process that uses it."""
+    """A system gives more memory than it has in pieces, and ends the process that uses it."""
     x, k = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
     (rows,) = control.loop(k, lambda i, rows: [lists.append(rows, x)], [lists.empty("f32[...]")])
     exe = anyshape.compile(anyshape.function([x, k], lists.length(rows)), **options)

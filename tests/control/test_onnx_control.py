@@ -1,4 +1,4 @@
-"""If, Loop and Scan models beside onnxruntime, in both executors; what is wrong or too much is refused with its place."""
+"""Models with If, Loop and Scan beside onnxruntime, in both executors; what is wrong or too much is refused with its place."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def model(g: onnx.GraphProto) -> onnx.ModelProto:
 
 
 def agree(m: onnx.ModelProto, feeds: Sequence[Mapping[str, Any]]) -> None:
-    """Where nothing was collected, onnxruntime does not know the other dims."""
+    """Asserts that results equal those of onnxruntime, which does not know the other dims of what collected nothing."""
     session = onnxruntime.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
     executables = [anyshape.compile(m), anyshape.compile(m, loop="python")]
     for given in feeds:

@@ -83,7 +83,7 @@ def test_what_comes_and_goes_as_a_sequence() -> None:
 
 
 def test_tensors_of_different_ranks_in_one_sequence() -> None:
-    """Without a rank in its type, the sequence is looked at when it is there."""
+    """A sequence without a rank in its type is examined when it is there."""
     m = model(
         [node("SequenceAt", "s at", "x"), node("Exp", "x", "y")],
         [seq("s"), *infos("at:i[]")],
@@ -116,7 +116,7 @@ def test_sequence_map() -> None:
 
 
 def test_optionals() -> None:
-    """Of a tensor: the element, or something else where there is none."""
+    """An optional tensor gives its element, or something else where there is none."""
     opt = helper.make_value_info("o", helper.make_optional_type_proto(helper.make_tensor_type_proto(FLOAT, [None, 3])))
     then = graph([node("OptionalGetElement", "o", "t")], "", "t:f[,3]")
     other = graph([node("Exp", "x", "e")], "", "e:f[,3]")
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_told() -> None:
 
 
 def test_the_command_and_the_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Made inputs are sequences too, and types are told as onnxruntime tells them."""
+    """The command makes sequences as inputs too, and the session tells types as onnxruntime does."""
     m = model([node("SequenceAt", "s at", "x"), node("SequenceErase", "s at", "t")], [seq("s", [None, 3]), *infos("at:i[]")],
               [*infos("x:f[,3]"), seq("t")])  # fmt: skip
     onnx.save(m, tmp_path / "m.onnx")

@@ -56,7 +56,7 @@ LISTS = Language(
     node_joined=lambda p, q: lists.append(lists.erase(p), lists.at(q, -1)),
     length=lists.length,
 )
-"""None of its lists is ever empty."""
+"""The language of random code on lists, none of which is ever empty."""
 
 
 def agrees(seed: int) -> None:

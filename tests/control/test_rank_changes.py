@@ -37,7 +37,7 @@ def ones(*shapes: Sequence[int], trips: Sequence[int] = (0, 1, 2, 5)) -> list[li
 
 
 def squeezed(x: Value) -> Value:
-    """Without its first axis if that is one."""
+    """Drops the first axis if its size is one."""
     is_one = ops.equal(ops.gather(ops.shape_of(x), 0), 1)
     return control.if_(is_one, lambda: ops.squeeze(x, axes=[0]), lambda: x)[0]
 

@@ -1,4 +1,4 @@
-"""Which dim tells which symbol, and what the symbol is then."""
+"""Solving dims for symbols: which dim tells which symbol, and what the symbol is then."""
 
 from anyshape.dims import definitions, floordiv, linear, symbol
 

@@ -169,7 +169,8 @@ def test_a_transform_of_a_length_that_only_the_run_tells_has_the_gradient_of_its
 
 
 def test_the_adjoint_of_a_branch_is_a_branch():
-    """Both sides read what is outside, one of them not all of it; sizes and numbers of float results differ, and one fails where taken."""
+    """The sides of the branch both read what is outside, one of them not all of it; sizes and numbers of float results differ, and one
+    fails where taken."""
     x, w = anyshape.input("x", "f64[n]"), anyshape.input("w", "f64[n]")
     y, _, z = control.if_(
         ops.sum(x) > 0,

@@ -89,7 +89,7 @@ def test_floats_that_are_computed_in_f32_do_not_meet_by_themselves() -> None:
 
 @pytest.mark.parametrize("dtype", STORED)
 def test_a_mean_of_many(dtype: DType) -> None:
-    """As an author writes it: neither the sum nor the number of the elements is a narrow float."""
+    """A mean as an author writes it: neither the sum nor the number of the elements is a narrow float."""
     x, y = Tensor("x", dtype, (N,)), Tensor("y", dtype, ())
     eqs = Equations("mean", {"x": x}, {"y": y})
     eqs.define(y[()], reduce_("sum", [N], lambda k: x[k]) / N)
@@ -143,7 +143,7 @@ def test_a_recurrence_goes_on_from_what_is_not_rounded() -> None:
 
 
 def test_steps_add_up_in_the_wider_dtype() -> None:
-    """In a result, in an array and in a variable."""
+    """Steps add up in the wider dtype in a result, in an array and in a variable."""
     x, y, z = Tensor("x", F16, (N,)), Tensor("y", F16, (1,)), Tensor("z", F16, (2,))
     eqs = Equations("steps", {"x": x}, {"y": y, "z": z})
     p = eqs.procedure()
@@ -162,7 +162,7 @@ def test_steps_add_up_in_the_wider_dtype() -> None:
 
 
 def test_a_gradient_is_rounded_once() -> None:
-    """Of a scale that 3,000 elements share: the sum of what all of them count."""
+    """The gradient of a scale that 3,000 elements share is the sum of what all of them count."""
     x, scale, y = Tensor("x", F16, (N,)), Tensor("scale", F16, ()), Tensor("y", F16, (N,))
     forward = Equations("scaled", {"x": x, "scale": scale}, {"y": y})
     i = forward.index("i", N)

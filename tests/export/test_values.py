@@ -152,7 +152,7 @@ def test_of_parts_that_refuse_the_first_one_says_why() -> None:
 
 
 def test_tensors_of_dlpack(both: tuple[Exported, anyshape.Executable]) -> None:
-    """Those that NumPy makes: the layout is DLPack's, strides are read, and shapes tell the sizes."""
+    """Tensors of NumPy have DLPack's layout: strides are read, and shapes tell the sizes."""
     c, python = both
     inputs, result = arrays(3, 5, 7), np.empty((3, 7), np.float32)
     needed = c.arena_bytes((3, 5, 7))

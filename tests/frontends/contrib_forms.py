@@ -60,7 +60,7 @@ def tokens(b: int, s: int, past: int, room: int | None = None, packed: bool = Fa
 
 
 def coded(bits: int, channels: bool, feeds: Feeds) -> Feeds:
-    """With a cache of integers of 8 bits, or of 4, and one scale or one for each element of a head."""
+    """Makes the cache one of integers of 8 bits, or of 4, with one scale or one for each element of a head."""
     past = feeds["past_k"]
     assert past is not None
     made = dict(feeds)
@@ -96,7 +96,7 @@ class Row(NamedTuple):
     why: str = ""
 
     def of(self, op: str, **more: Any) -> Form:
-        """Of that operator, with these attributes too."""
+        """Returns the form for that operator, with these attributes too."""
         return Form(
             op, self.text, self.feeds(), self.outputs, {**more, **self.attributes}, self.theirs, self.ours, self.why
         )

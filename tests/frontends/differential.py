@@ -95,7 +95,7 @@ class Trial:
 
     @property
     def number(self) -> int:
-        """By which samples are drawn."""
+        """A number by which samples are drawn."""
         return zlib.crc32(self.name.encode())
 
 
@@ -105,7 +105,7 @@ def element_type(a: np.ndarray) -> int:
 
 @cache
 def bases() -> dict[str, list[Base]]:
-    """Of each operator a few cases that have all its attributes and inputs between them, as far as the suite does."""
+    """Collects a few cases of each operator that have all its attributes and inputs between them, as far as the suite does."""
     found: dict[str, list[Base]] = defaultdict(list)
     seen: dict[str, set[Any]] = defaultdict(set)
     suite = list(_suite())
@@ -243,7 +243,7 @@ def in_type(trial: Trial, schema: Any, variable: str, t: int) -> Trial:
 
 
 def cast(a: np.ndarray, t: int) -> np.ndarray:
-    """The same numbers as another element type, as far as it has them; words for strings."""
+    """Converts numbers to another element type, as far as it has them; to words for strings."""
     if t == onnx.TensorProto.STRING:
         return WORDS[np.arange(a.size) * 5 % len(WORDS)].reshape(a.shape)
     dtype = helper.tensor_dtype_to_np_dtype(t)

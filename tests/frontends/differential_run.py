@@ -43,8 +43,8 @@ from tests.frontends.isolated import MEMORY, awaited
 LONGEST, LONGEST_OF_REFERENCE = 20.0, 5.0
 """Seconds of the processor that a runtime has for a trial: the reference loops in Python over whatever number an attribute says"""
 OFF = {2: 2e-2, 4: 2e-3, 8: 1e-6}
-"""By bytes of a float: how far two results may be apart, as a share of the largest number; of those beyond the root of the largest float,
-which would hide all others, as a share of each"""
+"""The most by which two results may differ, by bytes of a float: as a share of the largest number; where that is beyond the root of the
+largest float, which would hide all others, as a share of each"""
 Results = list[Any]
 Said = Results | str
 """What a runtime gives for a trial; or why it gives none"""
@@ -227,7 +227,7 @@ def is_finite(trial: Trial) -> bool:
 
 
 def _without_overflows(theirs: Any, us: Any) -> Any:
-    """Their result with our elements in place of infinities and NaN."""
+    """Puts our elements in place of infinities and NaN in their result."""
     if not isinstance(theirs, np.ndarray) or not isinstance(us, np.ndarray) or "float" not in us.dtype.name:
         return theirs
     alike = theirs.dtype == us.dtype and theirs.shape == us.shape
@@ -253,7 +253,7 @@ def unlike(a: Results, b: Results) -> str:
 
 
 def shaped(a: Results, b: Results) -> str:
-    """The same of random results: shapes and dtypes."""
+    """Compares random results: shapes and dtypes only."""
     return unlike([np.zeros_like(x) for x in a], [np.zeros_like(y) for y in b])
 
 
@@ -294,7 +294,7 @@ def _short(a: np.ndarray) -> str:
 
 
 def chosen(only: str = "", part: tuple[int, int] = (0, 1)) -> list[Trial]:
-    """Those whose name has a text; of them every so many-th."""
+    """Selects trials whose name has a text; of them every so many-th."""
     k, n = part
     return [t for t in trials() if only in t.name and t.number % n == k % n]
 

@@ -119,7 +119,7 @@ def node_of(m: Mapped, seed: int) -> tuple[str, bytes]:
 
 
 def _attribute(pick: random.Random, key: str, kind: int | None, words: Sequence[str]) -> onnx.AttributeProto | None:
-    """Of its kind, mostly; None for an empty list, whose kind nobody could tell."""
+    """Makes an attribute mostly of its kind; None for an empty list, whose kind nobody could tell."""
     if kind is None or pick.random() < 0.1:
         kind = pick.choice(tuple(KINDS.values()))
     usual = pick.random() < 0.6

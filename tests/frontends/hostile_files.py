@@ -178,7 +178,7 @@ def outcome(seed: int) -> str:
 
 
 def tried(seed: int, name: str, data: bytes) -> str:
-    """The same of a file, compiled and run on arrays that the seed tells."""
+    """Compiles a file and runs it on arrays that the seed tells; returns the outcome in words."""
     import anyshape
 
     try:

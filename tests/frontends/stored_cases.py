@@ -18,7 +18,7 @@ KINDS = ("simple", "pytorch-converted", "pytorch-operator")
 
 @dataclass(frozen=True)
 class StoredCase:
-    """As the suite's own case, from a folder."""
+    """A case of the suite, read from a folder."""
 
     name: str
     folder: Path

@@ -52,7 +52,7 @@ def test_attention_with_a_past(causal):
 
 @pytest.mark.parametrize("causal", [0, 1])
 def test_attention_of_lengths(causal):
-    """As many as batches, or with as many starts behind, or with what other providers want besides; one model has them all."""
+    """Lengths are as many as batches, or have as many starts behind, or what other providers want besides; one model has them all."""
     forms = [
         fused(2, 3, lengths(2, 0)),
         fused(2, 3, lengths(2, 3, 1, 0)),

@@ -57,7 +57,7 @@ RANGES = [
 @pytest.mark.parametrize("domain", ["", "com.microsoft"])
 @pytest.mark.parametrize(("given", "named", "got"), RANGES)
 def test_a_range_of_floats_that_has_no_length_is_refused_by_name(given, named, got, domain):
-    """As data, when the program runs, and as constants, when the model is read."""
+    """A range is refused as data, when the program runs, and as constants, when the model is read."""
     numbers = [np.float32(v) for v in given]
     words = {"step": "must be a number other than 0", "range": "must have less than 9e18 numbers"}.get(
         named, "must be a number"
@@ -85,7 +85,7 @@ def test_ranges_of_floats_that_have_a_length():
 
 
 def test_tile_has_a_repeat_for_each_axis():
-    """So the rank of a result is known where the length of its repeats is not; any other length is refused."""
+    """The rank of a result is known where the length of its repeats is not; any other length is refused."""
     inputs = [helper.make_tensor_value_info("x", 1, ["n", 3]), helper.make_tensor_value_info("r", 7, [None])]
     graph = helper.make_graph(
         [helper.make_node("Tile", ["x", "r"], ["y"])], "g", inputs, [onnx.ValueInfoProto(name="y")]

@@ -65,7 +65,7 @@ def test_the_page_has_the_table():
 
 
 def test_every_attribute_of_learners_is_in_a_case():
-    """So each is tried absent, empty and at its extremes."""
+    """Every attribute of learners is tried absent, empty and at its extremes."""
     missing = []
     for operator, versions in opsets().items():
         domain, _, op = operator.rpartition(":")

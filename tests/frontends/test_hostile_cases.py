@@ -46,7 +46,7 @@ SINGLE = {
 @pytest.mark.parametrize("shape", [[], ["k"], ["k", 1], [1, 1], None, [1]], ids=str)
 @pytest.mark.parametrize("what", SINGLE)
 def test_what_decides_has_one_element(what: str, shape: list[int | str] | None) -> None:
-    """By its type, or else when it runs; a tensor of one element is one, whatever its rank."""
+    """A condition is refused by its type, or else when it runs; a tensor of one element is one, whatever its rank."""
     n, name, one = SINGLE[what]
     types = {"c": (TensorProto.BOOL, np.array(True)), "m": (I64, np.array(1))}
     inputs = [tensor(k, shape if k == name else [], kind) for k, (kind, _) in types.items()]
@@ -185,7 +185,7 @@ def test_turns_that_no_memory_holds_are_refused():
 
 
 def _nested(depth: int) -> onnx.ModelProto:
-    """If within If, of which the innermost gives x and the others -x."""
+    """Nests If in If, of which the innermost gives x and the others -x."""
     node_ = node("Identity", "x", "r0")
     for k in range(1, depth + 1):
         sides = [(node_, f"r{k - 1}"), (node("Neg", "x", f"e{k}"), f"e{k}")]

@@ -49,7 +49,7 @@ def test_scalars_are_of_rank_0():
 
 @pytest.mark.parametrize("rows", [2**36, 2**40, 2**59])
 def test_what_no_memory_holds_dense_is_refused(rows):
-    """As it is, it takes four bytes."""
+    """A broadcast array takes four bytes as it is, and more than memory has once it is dense."""
     with pytest.raises(ArgumentError, match=r"input x of shape .* no memory"):
         relu()(np.broadcast_to(F32(1), (rows, 3)))
     with pytest.raises(ArgumentError, match=r"input x of shape .* no memory"):
@@ -384,7 +384,7 @@ SCALES = {
 @pytest.mark.parametrize("scale", [np.nan, np.inf, -np.inf, 0.0, -1.0])
 @pytest.mark.parametrize("where", SCALES)
 def test_scales_that_no_size_follows_from(where, scale):
-    """By name, when the model is compiled or when it runs; 2 is a scale in all of these places."""
+    """A scale is refused by name, when the model is compiled or when it runs; 2 is a scale in all of these places."""
     x = np.ones((2, 3), np.float32)
     for value, is_refused in ((scale, True), (2.0, False)):
         n, opset, scales = SCALES[where](value)

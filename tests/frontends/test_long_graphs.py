@@ -129,7 +129,7 @@ def test_a_chain_takes_calls_in_proportion(name: str) -> None:
 
 
 def test_functions_within_functions() -> None:
-    """As deep as they may be."""
+    """Functions are nested as deep as they may be."""
     deep = DEEPEST
     domains = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
     functions = [

@@ -95,7 +95,7 @@ def test_simplify_leaves_maps_as_they_are() -> None:
 ])  # fmt: skip
 @pytest.mark.parametrize("zeros", [0, 1])
 def test_categories_that_nobody_knows(cats: dict[str, Any], known: Any, unknown: Any, zeros: int) -> None:
-    """Without zeros they are an error of the call, as in onnxruntime; known ones are encoded in both."""
+    """Unknown categories without zeros are an error of the call, as in onnxruntime; known ones are encoded in both."""
     node = helper.make_node("OneHotEncoder", ["x"], ["y"], domain="ai.onnx.ml", zeros=zeros, **cats)
     kind = TensorProto.INT64 if known.dtype != object else TensorProto.STRING
     x = helper.make_tensor_value_info("x", kind, ["n", "m"])

@@ -12,11 +12,11 @@ from tests.frontends.onnx_suite import FORMS, PAGE, counted, page, read_ratchet,
 
 SAMPLE = 400
 SMALLEST = ("real:test_squeezenet", "given")
-"""Of the whole networks, the one that every run tries"""
+"""The one of the whole networks that every run tries"""
 
 
 def _chosen() -> list[tuple[str, str]]:
-    """The same sample every time, spread over the list by a hash of the names."""
+    """Selects the same sample every time, spread over the list by a hash of the names."""
     held = read_ratchet()
     small = [k for k in held if not k[0].startswith("real:")]
     return [SMALLEST, *sorted(sorted(small, key=lambda k: zlib.crc32("/".join(k).encode()))[:SAMPLE])]
@@ -34,7 +34,8 @@ def test_the_page_has_the_table_as_it_is():
 
 
 def test_enough_passes():
-    """Of base types and today's operators nearly all; and nearly as much with nothing known of shapes as in the form that is given."""
+    """Nearly all cases of base types and today's operators pass; and nearly as many with nothing known of shapes as in the form that is
+    given."""
     total, held = counted()
     assert held["node, tier 1", "given"] >= 0.99 * total["node, tier 1"]
     for group in total:

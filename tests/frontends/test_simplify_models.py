@@ -36,7 +36,7 @@ def shapes(m: onnx.ModelProto) -> dict[str, list[Any]]:
 
 
 def typed(m: onnx.ModelProto, **kinds: int) -> onnx.ModelProto:
-    """With types for the outputs, which the checker wants, and of a file version that onnxruntime knows."""
+    """Adds types for the outputs, which the checker wants, and a file version that onnxruntime knows."""
     m.ir_version = 10
     for o in m.graph.output:
         o.type.tensor_type.elem_type = kinds.get(o.name, TensorProto.FLOAT)
@@ -44,7 +44,7 @@ def typed(m: onnx.ModelProto, **kinds: int) -> onnx.ModelProto:
 
 
 def run(m: onnx.ModelProto, feed: dict[str, Any]) -> list[Any]:
-    """As the model stands: onnxruntime's own fusions turn a shape that works for empty dims into one that does not."""
+    """Runs the model as it stands: onnxruntime's own fusions turn a shape that works for empty dims into one that does not."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(m.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -182,7 +182,7 @@ def test_a_dropout_is_known_where_it_does_not_train(trains: bool) -> None:
 
 
 def test_the_end_of_a_slice_is_a_shape_too() -> None:
-    """Up to the last row: whatever is one less than the rows in the model is -1 in the simplified one."""
+    """A slice ends at the last row: whatever is one less than the rows in the model is -1 in the simplified one."""
     nodes = [*shape_of("x", "n", 0), node("Sub", "n one", "s"), node("Slice", "x zero s", "y")]
     m = typed(model(nodes, [tensor("x", ["n"])], "y", {"one": np.array([1]), "zero": np.array([0])}))
     assert ops(checked(m, {"x": floats(4)}, {"x": floats(1)})) == ["Slice"]

@@ -16,7 +16,7 @@ from anyshape.strings import as_chars, as_strings
 from tests.frontends import models
 
 BLOCKS = (range(0x180), range(0x370, 0x400), range(0x400, 0x590), range(0x1E00, 0x1F00), range(0xFF00, 0xFF60))
-"""Where letters have two cases, for `string_normalizer`."""
+"""Blocks in which letters have two cases, for `string_normalizer`."""
 OTHERS = {0x370, 0x371, 0x372, 0x373, 0x376, 0x377, 0x37B, 0x37C, 0x37D, 0x37F, 0x3CF, *range(0x3D0, 0x400), 0x130}
 """Letters in those blocks that stay: archaic Greek and Coptic, and the capital I with a dot."""
 

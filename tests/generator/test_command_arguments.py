@@ -45,7 +45,7 @@ VALUES = ("", "x", "halve", "-1", "a\0b", "/dev/null", "..", "nothing/at/all", "
 def test_no_words_end_in_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a folder without specs, so that nothing is generated; `watch` would wait for them."""
+    """The commands run in a folder without specs, so that nothing is generated; `watch` would wait for them."""
     monkeypatch.chdir(tmp_path)
     ended: set[int | str | None] = set()
     for seed in range(300):

@@ -33,7 +33,7 @@ def is_narrow(example: Example) -> bool:
 
 CASES = [(op, example) for op in OPS for example in op.spec.examples if not is_narrow(example)]
 NUMPY = {t.name: t.computed.type for t in (*ALL, *NARROW, CHAR)}
-"""Of characters, that of their code points."""
+"""NumPy's types by dtype; characters are their code points."""
 
 
 def dtype_of(op: OpAnalysis, operand: Operand) -> Any:
@@ -127,7 +127,7 @@ def _spells(value: ExampleValue) -> bool:
 
 
 def shown(operand: Operand, tensor: Any) -> Any:
-    """As references take it: characters are strings."""
+    """Converts a tensor to what references take: characters are strings."""
     if operand.signature.dtype != CHAR:
         return tensor
     return [shown(operand, t) for t in tensor] if isinstance(tensor, list) else as_strings(tensor.view(CHAR.numpy))

@@ -34,7 +34,7 @@ OTHERS = [
     "rule_",
     "self",
 ]
-"""Of other rooms, and what a name with an underscore may meet"""
+"""Names of other rooms, and what a name with an underscore may meet"""
 MANY = 9
 FORMS = {
     "params": """
@@ -132,7 +132,8 @@ def test_a_variable_of_an_oracle_is_no_import() -> None:
 
 
 def test_a_name_is_imported_where_what_it_is_written_in_is_kept() -> None:
-    """Not for a text that an emitter drops, nor for a name of the op's that looks the same; marks count for nothing on a line."""
+    """Nothing is imported for a text that an emitter drops, nor for a name of the op's that looks the same; marks count for nothing on a
+    line."""
     code = Code()
     dropped, kept = f"{use('prod')}(x)", f"{use('sum_')}(x)"
     code.add(f"count = {kept if dropped else dropped} + {number_text((float('inf'), -1.5))}[0]")

@@ -325,7 +325,7 @@ def _division_by_zero_is_zero(a: int, b: int, f: Any) -> int:
 
 @pytest.fixture(autouse=True)
 def total_division(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a kernel x // 0 and x % 0 are 0."""
+    """Makes x // 0 and x % 0 the 0 that they are in a kernel."""
     from tests.generator import evaluate
 
     for op in ("//", "%"):

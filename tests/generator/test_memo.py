@@ -40,7 +40,7 @@ def analysed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def say_other_words(options: argparse.Namespace) -> None:
-    """In one file, which moves its ops, too."""
+    """Rewrites the summaries of one file, and moves its ops, too."""
     path = options.specs / "reduction.yaml"
     path.write_text("\nops:\n".join(path.read_text().replace("summary: ", "summary: Here, ").split("ops:\n")))
 

@@ -46,7 +46,7 @@ def test_any_change_of_code_is_seen(old: str, new: str) -> None:
 
 
 def test_the_prover_is_all_that_a_proof_rests_on() -> None:
-    """Its own modules, the arithmetic of dims, the nodes; not what reports on verdicts."""
+    """The prover is its own modules, the arithmetic of dims and the nodes; not what reports on verdicts."""
     found = set(prover_code(DiskCache(None)))
     assert {
         "anyshape_gen.bounds.prove",

@@ -188,7 +188,7 @@ KEPT = """
 @pytest.mark.parametrize("n", [2, 5])
 @pytest.mark.parametrize("m", [0, 1, 40])
 def test_last_positions_of_recurrences(n: int, m: int, kernels: str) -> None:
-    """Of what others read too, of a recurrence from the end, and one of which another position is read."""
+    """Last positions are read of what others read too, of a recurrence from the end, and of one of which another position is read."""
     x = np.random.default_rng(n).normal(size=(n, m)).astype(np.float32)
     y, first, every, end, twice = run(KEPT, {"x": x}, kernels)
     forward, backward = [x[0]], [x[-1]]
@@ -202,7 +202,7 @@ def test_last_positions_of_recurrences(n: int, m: int, kernels: str) -> None:
 
 @pytest.mark.parametrize("size", [1, "n"])
 def test_a_last_position_is_a_step_where_there_is_one(size: int | str) -> None:
-    """Where there may be no position at all, the equation stays one of its own."""
+    """The equation stays one of its own where there may be no position at all."""
     from anyshape.equations import Equations, Step, Tensor
     from anyshape.equations.functions import gt, where
     from anyshape.equations.recurrences import with_last_positions

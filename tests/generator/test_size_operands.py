@@ -1,5 +1,5 @@
-"""Whatever shapes a result, an operand can say: the parameters of which sizes are computed and that no variant takes as operands, each with
-the reason why."""
+"""Parameters that shape a result can be operands: those of which sizes are computed and that no variant takes as operands, each with the
+reason why."""
 
 from __future__ import annotations
 

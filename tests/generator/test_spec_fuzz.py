@@ -1,4 +1,4 @@
-"""Whatever a spec file holds, the answer is an analysis or a SpecError whose every place exists, never another exception."""
+"""Analyses random spec files: the answer is an analysis or a SpecError whose every place exists, never another exception."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 
 def by_rename(path: Path, text: str) -> None:
-    """To a file beside it, which then takes its place: vim, Emacs and most others."""
+    """Writes to a file beside it, which then takes its place: vim, Emacs and most others do."""
     beside = path.with_name(f".{path.name}.swp")
     beside.write_text(text)
     beside.replace(path)
@@ -105,7 +105,7 @@ class Watched:
                 raise AssertionError(f"no {wanted} in:\n" + "\n".join(self.heard[-60:]))
 
     def interrupt(self) -> int:
-        """As Ctrl-C does; the exit code."""
+        """Interrupts the process as Ctrl-C does; returns its exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(HANGS)
 

@@ -180,7 +180,7 @@ def test_ways_of_which_the_first_tells_nothing_are_not_all_tried() -> None:
 
 
 def test_a_rule_is_not_run_for_more_orders_than_can_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of seven dims there are 5,040: the rank stays open, after one way."""
+    """Seven dims have 5,040 orders: the rank stays open, after one way."""
     runs = []
     monkeypatch.setattr(relating, "_way", lambda *given, _run=relating._way: runs.append(given) or _run(*given))
     x, p = anyshape.input("x", "f32[a, b, c, d, e, f, g]"), anyshape.input("p", "i64[7]")

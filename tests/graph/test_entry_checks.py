@@ -1,4 +1,4 @@
-"""Which checks are made at the entry, and in which words."""
+"""Checks at the entry: which are made, and in which words."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_so_they_do_in_each_iteration_of_a_loop() -> None:
 
 
 def test_what_is_checked_of_an_equality_s_size_does_not_come_before_the_equality() -> None:
-    """That the bias has as many elements as w has rows is said in the words of a size that is computed of rows that do not divide."""
+    """A bias without as many elements as w has rows is refused in the words of a size that is computed of rows that do not divide."""
     types = {"x": "f32[n, c]", "w": "f32[k, d]", "offset": "f32[n, e]", "bias": "f32[l]", "mask": "f32[n, f]"}
     x = {name: anyshape.input(name, t) for name, t in types.items()} | {"groups": anyshape.input("groups", "i64[]")}
     made = ops.deform_conv(**x, strides=(), dilations=(), pads=(), offset_groups=1)

@@ -33,7 +33,7 @@ PARTS = 16
 
 @contextmanager
 def held_against_inference() -> Iterator[Counter[str]]:
-    """Whatever is remembered in here was learned in here, and is inferred anew and compared; counts both."""
+    """Infers anew and compares whatever is remembered while this is open, which was learned here; counts both."""
     counted: Counter[str] = Counter()
     remembered = infer._inferred
 

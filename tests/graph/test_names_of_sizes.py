@@ -129,7 +129,7 @@ def test_executables_print_names_of_users() -> None:
 
 
 def test_one_function_has_one_name_for_each_size() -> None:
-    """In its text, in what explains it, and as data: `?0` is the same unknown wherever it is."""
+    """A size has one name in a function's text, in what explains it, and as data: `?0` is the same unknown wherever it is."""
     *inputs, elements, counted, _, range_, joined, _, twice, _ = branches_of_sizes().values()
     exe = anyshape.compile(anyshape.function(inputs, [elements, counted, range_, joined, twice]))
     answer = explain(exe)

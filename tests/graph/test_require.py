@@ -27,7 +27,7 @@ A = np.arange(6, dtype=np.float32)
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here the generated ops are meant."""
+    """Replaces the fixture of that name: here the generated ops are meant."""
 
 
 @pytest.fixture(params=EXECUTORS, ids=["default", "walk", "interpret", "unfused"])
@@ -116,7 +116,7 @@ BOTH: dict[str, tuple[Said, Callable[[Value, Value], Value], str]] = {
 
 @pytest.mark.parametrize("known", BOTH)
 def test_what_follows_is_checked_no_more(known: str) -> None:
-    """Without the requirement there is a check; with it there is none, before and after passes, and for certain sizes."""
+    """There is a check without the requirement; with it there is none, before and after passes, and for certain sizes."""
     said, used, check = BOTH[known]
     for is_said in (False, True):
         x, m, o = inputs(x="f32[n]", m="bool[n]", o="bool[n]")
@@ -142,7 +142,7 @@ def test_types_are_known() -> None:
 
 
 def test_a_relation_of_two_sizes_settles_their_minimum(options: dict[str, Any]) -> None:
-    """Of dims of inputs, and of sizes that data decides, in the types behind it alone."""
+    """A relation of dims of inputs, or of sizes that data decides, settles their minimum in the types behind it alone."""
     x, y, m = inputs(x="f32[n]", y="f32[k]", m="bool[n]")
     (n,), (k,), kept = x.shape, y.shape, x[m]
     ops.require(k <= n, "k is short")
@@ -214,7 +214,7 @@ TAKES: dict[str, Callable[[Any, Value], Any]] = {
 @pytest.mark.parametrize("message", EQUALITIES)
 @pytest.mark.parametrize("taken", TAKES)
 def test_an_equality_of_python_is_no_condition(taken: str, message: str) -> None:
-    """It is a truth about dims and values as objects, which would be decided at once, and nothing would say so."""
+    """An equality of Python is a truth about dims and values as objects, which would be decided at once, and nothing would say so."""
     x, y, lengths = inputs(x="f32[n]", y="f32[k]", lengths="i64[b]")
     with pytest.raises(ArgumentError, match=message):
         TAKES[taken](EQUALITIES[message](x.shape[0], y.shape[0], ops.sum(lengths)), x)
@@ -238,7 +238,8 @@ def test_dims_are_keys_and_members() -> None:
 
 
 def test_not_and_in_of_python_ask_for_one_expression_and_decide_at_once() -> None:
-    """They ask as a dict and an `assert` do, by `__bool__` of what `==` gives, so that refusing them would refuse those."""
+    """The operators `not` and `in` ask as a dict and an `assert` do, by `__bool__` of what `==` gives, so that refusing them would refuse
+    those."""
     x, y = inputs(x="f32[n]", y="f32[k]")
     n, k = x.shape[0], y.shape[0]
     asked = []
@@ -305,7 +306,7 @@ def test_what_is_no_condition_on_sizes_is_an_error() -> None:
 
 
 def test_a_requirement_is_of_the_function_that_has_its_sizes() -> None:
-    """Of two functions whose inputs have dims of one name, it is that of the input made last."""
+    """A requirement is that of the input made last, of two functions whose inputs have dims of one name."""
     before, x = inputs(before="f32[n]", x="f32[n]")
     ops.require(x.shape[0] <= 3, "few")
     (behind,) = inputs(behind="f32[n]")

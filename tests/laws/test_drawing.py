@@ -139,8 +139,8 @@ def test_a_negative_size_and_a_long_parameter_are_no_call() -> None:
     ],
 )
 def test_asserts_are_met_by_construction(op: str) -> None:
-    """Of these, three draws in four and more were refused: equalities of runs, of params and of dims, and bounds of vectors. Elements that
-    are indices of an op in a body are not drawn to be in range, and no assert says that they must be."""
+    """Three draws in four and more of these ops were refused: equalities of runs, of params and of dims, and bounds of vectors. Elements
+    that are indices of an op in a body are not drawn to be in range, and no assert says that they must be."""
     load_profile(25)
     found = corpus(PROPERTIES[op], 25)
     load_profile(usual())

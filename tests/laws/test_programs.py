@@ -20,7 +20,7 @@ from anyshape_testing.running import register
 
 OPS = tuple(register("anyshape_ops"))
 COUNT = 20
-"""Of each part; `make test-long` tries 5,000 by `python -m anyshape_testing.programs`"""
+"""Programs of each part; `make test-long` tries 5,000 by `python -m anyshape_testing.programs`"""
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -42,7 +42,7 @@ def test_rows_of_pads() -> None:
 
 
 def test_a_row_onto_itself() -> None:
-    """Where operand and result are one memory, old rows stay as they are and new ones come behind."""
+    """Old rows stay as they are and new ones come behind, where operand and result are one memory."""
     group, past, new, filled = cache()
     rng = np.random.default_rng(3)
     sizes = {B: 2, N: 9, K: 2, M: 70}

@@ -124,7 +124,7 @@ def kept(directory: Path) -> int:
 
 
 def test_the_bound_holds_over_processes_that_write_little_each(tmp_path: Path) -> None:
-    """None of them writes a sixteenth."""
+    """No process writes a sixteenth of the bound."""
     for k in range(60):
         DiskCache(tmp_path, limit_bytes=40_000).put(f"k{k}", CODE)
         assert kept(tmp_path) <= 40_000 * 17 // 16 + len(CODE)
@@ -202,7 +202,7 @@ def _compile(directory: str, seed: int, out: Any) -> None:
 
 
 def _damage(path: Path, how: int) -> None:
-    """As a full disk or another program might."""
+    """Damages a file as a full disk or another program might."""
     try:
         data = path.read_bytes()
         if how % 3 == 0:

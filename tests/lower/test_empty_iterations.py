@@ -137,7 +137,7 @@ def normed() -> Group:
 
 
 def summed() -> Group:
-    """Over the first and the last dim, which are not side by side."""
+    """Makes a sum over the first and the last dim, which are not side by side."""
     b = Builder("summed")
     b.output(b.reduce("sum", b.input([N, M, K]), [0, 2]))
     return b.group()
@@ -180,7 +180,7 @@ def test_parts_whose_ends_are_read(form: str, dtype: str, kind: str) -> None:
 @pytest.mark.parametrize("form", ["vector", "rows", "columns"])
 @pytest.mark.parametrize("wide", [False, True])
 def test_ends_of_parts_may_be_any_integers(form: str, wide: bool) -> None:
-    """Also where the end itself is a place of the part, so that one more than the greatest integer would be asked for."""
+    """An end may itself be a place of the part, so that one more than the greatest integer would be asked for."""
     limits = np.iinfo(np.int64)
     ends = np.array([limits.min, limits.min + 1, -1, 0, 3, 300, 301, limits.max - 1, limits.max], np.int64)
     low, high = (a.ravel() for a in np.meshgrid(ends, ends))

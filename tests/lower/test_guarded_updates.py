@@ -146,7 +146,7 @@ def test_a_range_of_data_is_a_loop_from_one_end_to_the_other() -> None:
 
 @pytest.mark.parametrize("width", [1, 16, 70])
 def test_an_index_is_checked_where_the_condition_holds(width: int) -> None:
-    """Its range at both ends of a row says nothing then."""
+    """The range of an index at both ends of a row says nothing under a condition."""
     values, kept = np.ones((3, width), np.float32), np.arange(width) < width - 1
     got = same(shifted(), values, kept, sizes={N: 3, M: width})
     np.testing.assert_array_equal(got[:, 0], 0)

@@ -215,7 +215,7 @@ COPIES = 5
 
 
 def instructions_of(operation: str) -> float:
-    """Of the operation on a vector, as counted in the text of a map, for the dtype of which they are most."""
+    """Counts the instructions of an operation on a vector in the text of a map, for the dtype of which they are most."""
     floats = (
         F32
         if operation not in ("shift_left", "shift_right", "bit_and", "bit_or", "bit_xor", "and", "or", "not", "wrap")
@@ -251,7 +251,7 @@ def test_an_operation_that_the_table_forgot_is_found() -> None:
 
 
 def test_what_is_long_as_code_takes_long() -> None:
-    """Both columns are of one thing; and what sizes are computed with is done again all the same."""
+    """Cycles and instructions of an operation are about the same code; and what sizes are computed with is done again all the same."""
     assert all(c.cycles >= 3 for c in COSTS.values() if c.instructions > 5)
     assert {name for name, c in COSTS.items() if c.of_sizes} == {"floordiv", "mod", "fmod", "trunc_div"}
     assert cost_of("floordiv").is_cheap and cost_of("add").is_cheap and not cost_of("exp").is_cheap

@@ -50,7 +50,7 @@ def test_a_step_beyond_any_tensor_becomes_code() -> None:
 
 @pytest.mark.parametrize("size", [2**62 - 2, 2**62 - 1, 2**61])
 def test_results_of_nearly_all_addresses_are_refused(size: int) -> None:
-    """With the head of a block more than 63 bits, or a little less."""
+    """Sizes are more than 63 bits with the head of a block, or a little less."""
     stop = anyshape.input("stop", "i64[]")
     f = anyshape.compile(anyshape.function([stop], ops.arange(0, stop, dtype="u16")))
     with pytest.raises(AnyshapeError, match="cannot be allocated"):

@@ -85,8 +85,8 @@ def test_constant_weights_of_short_floats_stay_short(dtype: str) -> None:
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 @pytest.mark.parametrize("columns", [193, 200, 212])
 def test_constant_weights_are_widened_once_for_many_rows(dtype: str, level: str, columns: int) -> None:
-    """With a second cache that holds a widened panel, and with one that does not: the same bits, for any number of parts, and rows in tiles
-    of any height that three and more can have."""
+    """Results have the same bits with a second cache that holds a widened panel and with one that does not, for any number of parts, and
+    rows in tiles of any height that three and more can have."""
     b = Builder("matmul")
     x, w = b.input([N, 40]), b.input([40, columns], dtype)
     b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
@@ -108,7 +108,8 @@ def test_constant_weights_are_widened_once_for_many_rows(dtype: str, level: str,
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("columns", [16, 33, 70])
 def test_weights_widen_to_the_same_bits_wherever_factors_are_loaded(dtype: str, columns: int) -> None:
-    """Any 16 bits of numbers up to 2^15, those below the normal ones too; an infinity in one column and a NaN in another."""
+    """The operands are any 16 bits of numbers up to 2^15, those below the normal ones too; an infinity in one column and a NaN in
+    another."""
     b = Builder("matmul")
     x, w = b.input([N, 600], dtype), b.input([600, columns], dtype)
     b.output(b.matmul(*(b.map(lambda a: cast(a, F32), t, dtype="f32") for t in (x, w))))
@@ -128,7 +129,7 @@ def test_weights_widen_to_the_same_bits_wherever_factors_are_loaded(dtype: str, 
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 def test_the_least_rows_of_a_tile(level: str) -> None:
-    """Where rows are split evenly, as the driver does it."""
+    """The least rows are those of an even split, as the driver makes it."""
     tiles = tiles_for(host_target().limited(level), elementwise.memory_type(F32))
     for count in (2, 3, 4):
         split = [(rows, -(-rows // tiles.rows)) for rows in range(1, 20 * tiles.rows)]
@@ -136,7 +137,7 @@ def test_the_least_rows_of_a_tile(level: str) -> None:
 
 
 def test_weights_that_are_widened_once_are_shared_out() -> None:
-    """By columns, although there are rows enough: each part would widen all of them."""
+    """Widened weights are shared out by columns, although there are rows enough: each part would widen all of them."""
     b = Builder("matmul")
     x, w = b.input([N, 40]), b.input([40, 200], "f16")
     b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
@@ -318,7 +319,7 @@ def test_a_factor_of_several_summed_variables_that_is_checked_is_computed_once(c
     ("rows", "step", "gap", "copied"), [(64, 2, 0, True), (63, 2, 0, False), (64, 1, 0, False), (64, 2, 1, False)]
 )
 def test_places_of_a_strided_factor_are_columns_of_one_product(rows: int, step: int, gap: int, copied: bool) -> None:
-    """Of a copy, where there are rows enough to pay for it, and results that lie one behind the other."""
+    """The product is of a copy, where there are rows enough to pay for it, and results that lie one behind the other."""
     b = Builder("strided")
     x, w = b.input([K, 3 * step, M * step]), b.input([rows, K])
     y, bias = b.tensor([rows, 3, M]), b.input([3, M + gap])

@@ -52,7 +52,7 @@ class Case:
         self.group = builder.group()
 
     def given(self, sizes: Mapping[Any, int]) -> dict[Tensor, Any]:
-        """Any bytes, the ends among them."""
+        """Draws any bytes, the ends among them."""
         rng, arrays = np.random.default_rng(3), {}
         for t in self.group.inputs:
             ends = np.iinfo(t.dtype.numpy)
@@ -133,7 +133,7 @@ def test_one_row_of_known_size() -> None:
 
 
 def test_a_zero_point_that_varies_along_the_sum_is_none() -> None:
-    """It is no bytes less a zero point, and summed up in words of i32."""
+    """A zero point that varies along the sum makes no product of bytes; it is summed up in words of i32."""
     b = Builder("varying")
     x, w, z = b.input([N, K], "u8"), b.input([K, M], "i8"), b.input([K], "u8")
     y = b.tensor([N, M], "i32")
@@ -244,7 +244,7 @@ def test_sums_of_windows_are_made_only_where_weights_have_zero_points() -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_windows_that_cannot_be_copied_are_computed_as_they_are_packed(level: str) -> None:
-    """Those of three dims, and those of many taps."""
+    """Windows of three dims, and of many taps, cannot be copied."""
     for group in (window("u8", "i8", True, rank=3), window("u8", "i8", True, taps=9, spread=1)):
         assert describe(group).startswith("product")
         check_window(group, level)

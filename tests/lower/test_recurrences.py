@@ -279,8 +279,8 @@ def limited(by: str) -> tuple[Group, Equations]:
 
 @pytest.mark.parametrize("by", ["position", "row", "nothing", "one"])
 def test_positions_beyond_all_rows_have_no_products(by: str) -> None:
-    """Where one condition of the position alone chooses every value; one that differs from row to row, or chooses some values only, is part
-    of the values."""
+    """Products stop beyond all rows where one condition of the position alone chooses every value; one that differs from row to row, or
+    chooses some values only, is part of the values."""
     group, eqs = limited(by)
     x, r, most = group.inputs
     (y,) = group.outputs
@@ -372,7 +372,7 @@ def test_a_reduction_that_is_computed_ahead_reads_only_where_it_is_asked_for(nam
 
 @pytest.mark.parametrize(("by_position", "steps"), [(False, 2), (True, 1)])
 def test_a_prefix_sum_under_a_condition_reads_only_where_it_holds(by_position: bool, steps: int) -> None:
-    """Where the condition depends on the position, the sum is none of steps: those before would read what it keeps from being read."""
+    """A sum under a condition of the position is none of steps: those before would read what it keeps from being read."""
     x, y, eqs = tensor("x", "f64", N, T), tensor("y", "f64", N, T), Equations("guarded", {}, {})
     i, k = eqs.index("i", N), eqs.index("k", T)
     condition = gt(i + k, 2) if by_position else gt(i, 0)
@@ -390,7 +390,8 @@ def test_a_prefix_sum_under_a_condition_reads_only_where_it_holds(by_position: b
 @pytest.mark.parametrize("factor", [False, True])
 @pytest.mark.parametrize("kind", ["sum", "max"])
 def test_a_reduction_over_the_whole_row_before(kind: str, factor: bool, m: int) -> None:
-    """It does not depend on the row's variable, whose name it may have: that is no variable that rows are apart by."""
+    """A reduction over the row before does not depend on the row's variable, whose name it may have: that is no variable that rows are
+    apart by."""
     x, y, eqs = tensor("x", "f64", T, M), tensor("y", "f64", T, M), Equations("whole", {}, {})
     s, j = eqs.index("s", T), eqs.index("j", M)
     before = where(gt(s, 0), lambda: reduce_(kind, [M], lambda k: y[s - 1, k]) * (x[s, j] if factor else 1), 0)

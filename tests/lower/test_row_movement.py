@@ -35,7 +35,7 @@ def test_transposes(perm: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("kib", [1, 1024])
 def test_short_rows_walk_the_operand(kib: int) -> None:
-    """With a second cache that holds what is moved, and with one that does not, so that the loops over rows are exchanged."""
+    """Rows are moved with a second cache that holds them, and with one that does not, so that the loops over rows are exchanged."""
     b = Builder("heads")
     x = b.input([B, N, K, M])
     y = b.tensor([B, K, N, M])

@@ -32,7 +32,7 @@ def small(level: str = "avx512") -> Target:
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For every scope that is run in blocks of rows, whether its rows may wait in a result."""
+    """Records for every scope that is run in blocks of rows whether its rows may wait in a result."""
     seen: list[bool] = []
     home = emit_row_blocks._home
 

@@ -177,7 +177,7 @@ def convolutions(*channels: int) -> int:
 
 
 def test_layers_that_differ_in_numbers_of_channels_share_a_long_kernel() -> None:
-    """Not where one of them has channels that fill no whole vectors."""
+    """Layers share no kernel where one of them has channels that fill no whole vectors."""
     assert convolutions(64, 128, 256) == 3 * convolutions(64) - 2
     assert convolutions(64, 72) == 2 * convolutions(64)
 

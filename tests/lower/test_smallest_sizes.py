@@ -22,7 +22,7 @@ PARTS = (1, 2, 5)
 
 
 def products(dtype: str) -> Group:
-    """Of batches, each with an epilogue."""
+    """Makes products of batches, each with an epilogue."""
     b = Builder("products")
     b.output(b.map(lambda p: p + 1.0, b.matmul(b.input([B, N, K], dtype), b.input([B, K, M], dtype))))
     return b.group()

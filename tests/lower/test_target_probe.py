@@ -26,7 +26,7 @@ AVX512 = "+avx2,+fma,+f16c,+avx512f,+avx512vl,+avx512bw,+avx512dq"
 
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No answer is known."""
+    """Empties every cache of answers."""
     monkeypatch.setattr(target_probe, "disk_cache", lambda: DiskCache(tmp_path))
     for remembered in (target_probe.gathers, target_probe.measured_multiply_adds, reload_probe.measured_reloads):
         remembered.cache_clear()
@@ -56,7 +56,7 @@ def test_it_is_the_tuning_that_counts_not_the_name() -> None:
 
 @pytest.mark.usefixtures("empty")
 def test_vectors_that_take_twice_the_time_of_their_halves_are_one_a_cycle() -> None:
-    """Of twice the width that there is LLVM makes two; 16 bytes nobody halves."""
+    """LLVM makes two vectors of one of twice the width that there is; 16 bytes nobody halves."""
     host = host_target()
     assert target_probe.measured_multiply_adds(replace(host, vector_bytes=2 * host.vector_bytes)) == 1
     assert target_probe.measured_multiply_adds(replace(host, vector_bytes=16)) == 2

@@ -233,7 +233,7 @@ def test_pow_specials_follow_numpy(dtype: str, level: str) -> None:
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("exponent", [1.0, 2.0, -1.0, 0.5, -0.5, 2.5])
 def test_powers_by_a_known_exponent(exponent: float, dtype: str, level: str) -> None:
-    """Those that are one instruction are the numbers that a power of any exponent is."""
+    """Powers that are one instruction are the numbers that a power of any exponent is."""
     x, y = anyshape.input("x", f"{dtype}[n]"), anyshape.input("y", f"{dtype}[n]")
     number = anyshape.constant(np.array(exponent, {"f32": np.float32, "f64": np.float64}[dtype]))
     known, any_one = (
@@ -273,7 +273,7 @@ def test_remainders_of_any_quotient_are_exact(scale: float, level: str) -> None:
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 @pytest.mark.parametrize("bits", [8, 31, 49, 50, 51, 53, 63])
 def test_quotients_of_long_integers_are_exact(dtype: str, bits: int, level: str) -> None:
-    """Those next to a whole number, where a float would round up to it, and those whose vector has one lane that is too long."""
+    """The quotients are next to a whole number, where a float would round up to it, or in a vector that has one lane that is too long."""
     rng = np.random.default_rng(5)
     y = rng.integers(1, 1 << max(bits // 2, 1), 4096, dtype)
     x = rng.integers(0, 1 << (bits - bits // 2), 4096, dtype) * y + rng.integers(-1, 2, 4096).astype(dtype)

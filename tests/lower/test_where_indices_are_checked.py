@@ -1,4 +1,4 @@
-"""Where in a kernel an index of data is tested: once per row, ahead of what is moved; and that this refuses nothing more."""
+"""An index of data is tested once per row, ahead of what is moved; and that this refuses nothing more."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def test_a_result_may_lie_over_the_indices(level: str) -> None:
 
 
 def test_a_vector_of_indices_takes_one_look() -> None:
-    """Of as many lanes as a register has, whatever the number of bounds. For a processor that has the larger of two 64-bit numbers as an
-    instruction, whichever this is."""
+    """A look is at as many lanes as a register has, whatever the number of bounds. The target is a processor that has the larger of two
+    64-bit numbers as an instruction, whichever this is."""
     target = replace(host_target(), triple="riscv64-unknown-linux-gnu", vector_bytes=32, scalef=False)
     for group in (_numbers(F32).group(), _pairs()[0].group):
         text = lower_group(group, target).text
@@ -193,7 +193,7 @@ def test_an_index_of_positions_is_tested_ahead_of_all_loops() -> None:
 
 @pytest.mark.parametrize("width", [0, 3])
 def test_an_index_from_the_end_is_the_same_where_it_picks_nothing(width: int) -> None:
-    """Of rows without elements any index is right, and what it is as a number stands in another result."""
+    """Any index of rows without elements is right, and what it is as a number stands in another result."""
     b = Builder("picked")
     x, index, y, z = b.input([K, M]), b.input([N], I64), b.tensor([N, M]), b.tensor([N], I64)
     i, j = b.eqs.indices("i", y.shape)

@@ -1,4 +1,4 @@
-"""Which reductions become windows over a copy, and what comes out at edges, by remainder, and where rows of places are longer."""
+"""Windows over a copy: which reductions become some, and what comes out at edges, by remainder, and where rows of places are longer."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_extremes_of_windows_of_any_dtype(dtype: str, kind: str) -> None:
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize(("kind", "dtype"), [("max", "f32"), ("sum", "f32"), ("sum", "f16")])
 def test_planes_are_copied_some_at_a_time(kind: str, dtype: str, step: int) -> None:
-    """More planes than are copied together, and planes that are too large for two of them."""
+    """There are more planes than are copied together, and planes that are too large for two of them."""
     made = None if kind == "max" else lambda value, weight: cast(value, F32) * cast(weight, F32)
     group = windows(kind, step, 1, dtype=dtype, made=made)
     sizes = [{B: 9, H: 4, W: 5}, {B: 1, H: 70, W: 70}, {B: 2, H: 20, W: 40}]
@@ -104,7 +104,7 @@ def test_planes_are_copied_some_at_a_time(kind: str, dtype: str, step: int) -> N
 @pytest.mark.parametrize("kind", ["max", "min"])
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
 def test_nan_is_in_all_windows_that_see_it(dtype: str, kind: str, level: str) -> None:
-    """In one plane and not in the other, which has the version without it."""
+    """NaN is in one plane and not in the other, which has the version without it."""
     group = windows(kind, 1, 1, dtype=dtype)
     (x,) = group.inputs
     for at in [(0, 0, 0, 0), (0, 1, 8, 20), (0, 0, 3, 15), (0, 1, 4, 16)]:
@@ -125,7 +125,7 @@ def test_what_is_reduced_is_made_once_of_each_element(step: int, spread: int) ->
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 def test_rows_of_results_are_computed_together(level: str) -> None:
-    """Of eight at most, or four, some are beyond the last; what is added to a result may lie where the result is stored."""
+    """Rows are eight at most, or four, and some are beyond the last; what is added to a result may lie where the result is stored."""
     b = Builder("depthwise")
     x, w, more = b.input([2, H + 2, W + 2]), b.input([2, 3, 3]), b.input([2, H, W])
     y = b.tensor([2, H, W])
@@ -159,7 +159,7 @@ def test_products_of_windows(step: int, spread: int) -> None:
 @pytest.mark.parametrize("side", [7, 8, 14, 28])
 @pytest.mark.parametrize(("step", "spread"), [(1, 1), (2, 1), (1, 2)])
 def test_images_of_known_size_have_the_same_windows(step: int, spread: int, side: int) -> None:
-    """Where sizes are numbers a channel is a whole number of rows, and a row of elements, all of which are steps of a window too."""
+    """A channel whose sizes are numbers is a whole number of rows, and a row of elements, all of which are steps of a window too."""
     rows, product = (windows("sum", step, spread, c, image=(side, side), batch=1) for c in (0, 16))
     assert lower_group(rows, host_target()).schedule == ("folded",)
     assert "windows of x0" in describe(product)

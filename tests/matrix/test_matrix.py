@@ -20,7 +20,7 @@ from anyshape_testing.running import register
 
 ROOT = Path(__file__).parents[2]
 PARTS = 6
-"""In which the sample is shared by processes"""
+"""Number of parts in which the sample is shared by processes"""
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def test_the_sample_has_every_law_form_and_class() -> None:
 
 
 def test_no_cell_is_missing_without_a_reason() -> None:
-    """Of every kind of op and class of dtypes there is an op, and laws that speak of all ops have a cell there, or say why not."""
+    """There is an op of every kind and class of dtypes, and laws that speak of all ops have a cell there, or say why not."""
     by_kind = Counter((c.kind, c.dtypes, c.law) for c in every())
     assert len(every()) >= 300
     of_all = ["1a", "1b", "2", "3a", "7a", "examples"]

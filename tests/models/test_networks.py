@@ -39,7 +39,7 @@ def test_results_are_onnxruntimes(name: str) -> None:
 
 
 def test_errors_are_at_most_twice_onnxruntimes() -> None:
-    """Not with all algorithms, which have to be asked for."""
+    """Errors are larger with all algorithms, which have to be asked for."""
     found = [errors(networks()["densenet"], growth) for growth in (None, 200)]
     ratios = [e["anyshape"] / e["onnxruntime"] for e in found]
     assert ratios[0] < 2 < ratios[1]

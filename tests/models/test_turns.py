@@ -1,4 +1,4 @@
-"""This checkout beside another one, in turns: the code of each is what is measured, and figures come out."""
+"""Measures this checkout beside another one, in turns: the code of each is what is measured, and figures come out."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ BREAKS = {
     "7a": ("executors:test_every_executor_gives_the_same_bits", "widen", KERNELS, "x[*i] * 2", OTHER_EACH_TIME),
     "12": ("sequences:test_a_list_is_its_elements", "row", KERNELS, "xs[v][k]", "xs[v][k] * (1 if isinstance(v, int) else 2)"),
 }  # fmt: skip
-"""By law: the law's function, the op, the file to edit, what it says and what it is made to say"""
+"""The function of each law, the op, the file to edit, what it says and what it is made to say"""
 
 
 def generate(folder: Path) -> None:

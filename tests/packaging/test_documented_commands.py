@@ -35,7 +35,7 @@ def quoted(text: str) -> Iterator[str]:
 
 
 def commands(path: Path) -> list[str]:
-    """Without variables of the shell before them; of code only what is between backticks, or a line that begins so."""
+    """Reads commands without variables of the shell before them; of code only what is between backticks, or a line that begins so."""
     text = path.read_text(encoding="utf-8")
     lines = [line.strip() for line in text.splitlines() if line.startswith("    ") or path.suffix == ".py"]
     if path.suffix == ".py":
@@ -45,7 +45,7 @@ def commands(path: Path) -> list[str]:
 
 
 def words_of(command: str) -> list[str]:
-    """Without what is said about it behind, and the brackets of what may be left out."""
+    """Splits a command without what is said about it behind, and the brackets of what may be left out."""
     plain = re.sub(r"  +.*|\s#.*|[;,] .*", "", command)
     try:
         found = shlex.split(plain)
@@ -56,7 +56,7 @@ def words_of(command: str) -> list[str]:
 
 @cache
 def help_of(parser: Callable[[], argparse.ArgumentParser], *command: str) -> str | None:
-    """None where it takes no such subcommand."""
+    """Returns the help of a subcommand, None where the parser takes no such subcommand."""
     shown = io.StringIO()
     with redirect_stdout(shown), redirect_stderr(io.StringIO()):
         try:

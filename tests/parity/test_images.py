@@ -22,7 +22,7 @@ def summed(x: Array, w: Array) -> Array:
 
 
 def spread(x: Array, w: Array) -> Array:
-    """Its transpose of stride 2."""
+    """Computes the transpose of a convolution of stride 2."""
     y = np.zeros((x.shape[0], w.shape[1], *[2 * (n - 1) + k for n, k in zip(x.shape[2:], w.shape[2:])]), x.dtype)
     for q in np.ndindex(*w.shape[2:]):
         at = tuple(slice(k, k + 2 * n - 1, 2) for k, n in zip(q, x.shape[2:]))

@@ -400,7 +400,7 @@ def test_nested_tuples_are_inputs_and_results() -> None:
 
 
 def test_several_inputs_and_results() -> None:
-    """In order or by name."""
+    """Inputs come in order or by name."""
     x, y, z = (anyshape.input(n, "f32[?, 4]") for n in "xyz")
     run = anyshape.compile(anyshape.function([x, y, z], {"both": ops.add(ops.mul(x, y), z), "first": ops.neg(x)}))
     a = np.full((9, 4), 2, np.float32)

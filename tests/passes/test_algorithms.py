@@ -132,7 +132,7 @@ def test_the_bound_of_errors_decides() -> None:
 
 
 def test_errors_are_within_the_bound() -> None:
-    """Of numbers of at most 1: the bound of the sum itself, and `growth` times that."""
+    """Errors on numbers of at most 1 are within the bound of the sum itself, and `growth` times that."""
     w = RNG.uniform(-1, 1, (8, 64, 3, 3)).astype(np.float32)
     x = RNG.uniform(-1, 1, (1, 64, 12, 12)).astype(np.float32)
     exact = anyshape.compile(
@@ -161,7 +161,7 @@ def test_no_branch_where_one_way_is_best_for_all_sizes() -> None:
 
 
 def test_a_check_of_sizes_stays_at_the_entry() -> None:
-    """Without pads a picture has at least three rows and columns, which is asked once."""
+    """A picture without pads has at least three rows and columns, which is asked once."""
     x = anyshape.input("x", "f32[b, 32, h, w]")
     f = chosen(anyshape.function([x], ops.conv(x, weights())))
     assert "tile_products" in names(f) and "tile_weights" not in names(f)

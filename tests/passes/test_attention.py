@@ -41,7 +41,7 @@ def scaled(q: Any, k: Any, v: Any, mask: Any) -> Any:
 
 
 def split_scale(q: Any, k: Any, v: Any, mask: Any) -> Any:
-    """As torch exports scaled_dot_product_attention: each factor takes the root of the scale."""
+    """Attends as torch exports scaled_dot_product_attention: each factor takes the root of the scale."""
     scores = ops.matmul(ops.mul(q, np.float32(0.5)), ops.mul(turned(k), np.float32(0.5)))
     return ops.transpose(ops.matmul(ops.softmax(ops.add(scores, mask), axis=-1), v), axes=[0, 2, 1, 3])
 
@@ -68,7 +68,7 @@ def test_one_kernel(write: Make) -> None:
 
 
 def test_keys_repeated_for_the_heads_of_a_group_are_read_where_they_are() -> None:
-    """As decoders are exported: keys and values of two heads, each copied for three heads of queries."""
+    """Decoders are exported like this: keys and values of two heads, each copied for three heads of queries."""
     q, mask = anyshape.input("q", "f32[b, 6, s, 8]"), anyshape.input("mask", "f32[b, 1, s, t]")
     k, v = anyshape.input("k", "f32[b, 2, t, 8]"), anyshape.input("v", "f32[b, 2, t, 8]")
 
@@ -96,7 +96,7 @@ def test_scores_that_are_results_stay() -> None:
 
 
 def test_a_softmax_over_queries_stays() -> None:
-    """It needs all rows at once."""
+    """A softmax over queries needs all rows at once."""
     params = inputs()
     q, k, v, mask = params
     soft = ops.softmax(ops.add(ops.matmul(q, turned(k)), mask), axis=-2)
@@ -104,7 +104,7 @@ def test_a_softmax_over_queries_stays() -> None:
 
 
 def test_a_product_of_scores_with_themselves_stays() -> None:
-    """Its second factor has rows of all blocks."""
+    """The second factor has rows of all blocks."""
     q = anyshape.input("q", "f32[b, 2, s, 8]")
     soft = ops.softmax(ops.matmul(q, turned(q)), axis=-1)
     assert all(names.count("matmul") < 2 for names in kernels(anyshape.function([q], ops.matmul(soft, soft))))

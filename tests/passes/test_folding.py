@@ -160,7 +160,7 @@ def forest(trees: int, depth: int) -> tuple[bytes, Any]:
 
 
 def test_a_forest_compiles_in_work_that_hardly_grows() -> None:
-    """Its trees were linked by the interpreter, an action at a time: ten trees took half a minute."""
+    """Trees are folded by compiled kernels: linked by the interpreter, an action at a time, ten trees took half a minute."""
     small, large = forest(2, 4), forest(24, 6)
     anyshape.compile(small[0])
     few, many = (calls(lambda m=m: anyshape.compile(m)) for m, _ in (small, large))

@@ -34,7 +34,7 @@ def x(shape: str = "n, 8", name: str = "x") -> Any:
 
 
 def function(*results: Any) -> Function:
-    """Of all the inputs that the results need."""
+    """Makes a function of all the inputs that the results need."""
     seen: dict[Any, None] = {}
     left = list(results)
     while left:

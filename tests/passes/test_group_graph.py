@@ -96,7 +96,7 @@ def test_what_is_between_has_to_be_inside() -> None:
 
 
 def test_groups_that_need_each_other_are_refused() -> None:
-    """Where nobody asks whether groups may become one."""
+    """Groups become one without a question whether they may."""
     q, k = anyshape.input("q", "f32[n, 8]"), anyshape.input("k", "f32[8, n]")
     scores = ops.matmul(q, k)
     f = anyshape.function([q, k], ops.add(ops.softmax(scores, axis=0), scores))

@@ -52,7 +52,7 @@ def agree(f: Any, *shapes: tuple[int, ...], dtype: Any = np.float32, tolerance: 
 
 
 def test_queries_keys_and_values() -> None:
-    """Of different widths, each with an epilogue of its own, one with its heads moved."""
+    """Products have different widths, each an epilogue of its own, and one has its heads moved."""
     x = tokens()
     heads = ops.transpose(ops.reshape(dense(x, 64), [0, 0, 4, 16]), axes=[0, 2, 1, 3])
     f = anyshape.function([x], {"q": heads, "k": ops.relu(dense(x, 33)), "v": dense(x, 40)})

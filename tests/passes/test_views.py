@@ -153,7 +153,7 @@ def test_a_view_that_others_see_stays() -> None:
 
 
 def test_a_concat_before_rows_is_a_kernel_of_its_own() -> None:
-    """It would be computed as a whole first, by one thread."""
+    """A concat in the kernel of its rows would be computed as a whole first, by one thread."""
     x = anyshape.input("x", "f32[b, 32]")
     f = anyshape.function([x], {"y": ops.softmax(ops.concat([x, ops.neg(x)], axis=1), axis=-1)})
     assert len(kernels(f)) == 2
@@ -161,7 +161,7 @@ def test_a_concat_before_rows_is_a_kernel_of_its_own() -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_part_of_a_concat_is_not_made_of_whole_pieces(axis: int) -> None:
-    """They would end behind the part."""
+    """Whole pieces would end behind the part."""
     x = anyshape.input("x", "f32[b, 6]")
     both = ops.concat([ops.abs(x), x], axis=axis)
     for part in (ops.slice(both, [0], [-1], [axis]), ops.slice(both, [1], [4], [axis])):

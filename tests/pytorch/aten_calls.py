@@ -588,7 +588,7 @@ def drawn(name: str, r: Draw) -> tuple[Call, Any]:
 
 
 def ours(name: str, call: Call, answer: Any) -> list[Any]:
-    """The same call through our mapping, compiled for dims that are open where they are not 1."""
+    """Makes the call through our mapping, compiled for dims that are open where they are not 1."""
     graph = torch.fx.Graph()
     leaves: list[torch.Tensor] = []
     of = GraphImport(name)

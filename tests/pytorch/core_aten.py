@@ -14,7 +14,7 @@ BEGIN, END = "<!-- core ATen: begin -->\n", "<!-- core ATen: end -->\n"
 
 
 def status() -> Iterator[tuple[str, str, str]]:
-    """For each operator its name, `mapped`, `decomposed`, `refused` or `unknown`, and the reason of a refusal."""
+    """Yields for each operator its name, `mapped`, `decomposed`, `refused` or `unknown`, and the reason of a refusal."""
     import torch
 
     from anyshape_ops.aten import ATEN, REFUSED

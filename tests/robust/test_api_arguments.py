@@ -130,7 +130,7 @@ REFUSED = {
 CALLED = {"body", "then", "otherwise", "callback"}
 """What callers give to be called: what that raises comes out as it is."""
 OFTEN = {"TensorType", "Value", "Function", "Executable.run", "InferenceSession.run"}
-"""Made or called so often that nothing stands before them: Python says itself, as a TypeError, that there are too many arguments."""
+"""Names made or called so often that nothing stands before them: Python says itself, as a TypeError, that there are too many arguments."""
 
 
 def test_the_walk_finds_what_there_is() -> None:

@@ -77,7 +77,7 @@ def broadcast() -> Case:
 
 
 def broadcast_product() -> Case:
-    """The same below two loops."""
+    """Makes a product that is long below two loops."""
     x, y, k = (anyshape.input(name, t) for name, t in (("x", "f32[m, 1]"), ("y", "f32[1, n]"), ("k", "i64[1]")))
     left = ops.broadcast_to(x, ops.concat([np.array([1]), k], axis=0))
     right = ops.broadcast_to(y, ops.concat([k, np.array([1])], axis=0))
@@ -118,7 +118,7 @@ def after(seconds: float, act: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def cancelling(exe: Any) -> Iterator[None]:
-    """Again and again: who cancels once may be there before the call has begun, which then never ends."""
+    """Cancels again and again: who cancels once may be there before the call has begun, which then never ends."""
     over = threading.Event()
 
     def cancel() -> None:
@@ -210,7 +210,7 @@ def test_a_call_in_another_thread_leaves_signals_to_the_main_one() -> None:
 
 
 def test_only_the_executable_that_is_told_stops() -> None:
-    """Of two calls of it in two threads both do; another executable goes on."""
+    """The two calls of it in two threads both end; another executable goes on."""
     exe, large, _ = looping()
     other = turns()
     ended: list[type[BaseException]] = []

@@ -61,7 +61,7 @@ def share(pool: int, kernel: Any, parts: int) -> int:
 
 @contextmanager
 def working_pool() -> Iterator[Pool]:
-    """Its first worker takes parts; all others sleep."""
+    """Runs a pool whose first worker takes parts; all others sleep."""
     end = threading.Event()
     work = native("anyshape_work", None, ctypes.c_int64, ctypes.c_int64)
 

@@ -241,7 +241,7 @@ def test_threads_that_are_first_together_make_one() -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("parts", [-(2**63), -1, 0, 1, 2, 3, 64, 2**62])
 def test_a_kernel_is_never_told_of_no_parts(parts: int, workers: int) -> None:
-    """It divides by their number. Nobody comes to help here, so the caller runs all of them."""
+    """A kernel divides by the number of parts. Nobody comes to help here, so the caller runs all of them."""
     told: list[tuple[int, int]] = []
 
     def run(scalars: int, buffers: int, scratch: int, part: int, count: int) -> int:
@@ -293,7 +293,7 @@ def test_as_many_threads_as_the_container_grants(monkeypatch: pytest.MonkeyPatch
 
 
 def test_no_more_threads_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They would take turns: eight threads on two processors took three times as long as one (`benchmarks.oversubscribed`)."""
+    """More threads would take turns: eight on two processors took three times as long as one (`benchmarks.oversubscribed`)."""
     monkeypatch.setattr(pool_module, "usable_threads", lambda: 2)
     f = anyshape.compile(model(), threads=7)
     assert f.options.threads == 7 and bits(f, (257, 96)) == bits(anyshape.compile(model(), threads=1), (257, 96))

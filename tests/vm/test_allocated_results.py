@@ -31,7 +31,7 @@ def store(new_allocators: int) -> ResultAllocator:
 
 
 def keep(store: ResultAllocator, size: int) -> None:
-    """At most so many bytes wait to be allocated again."""
+    """Sets how many bytes may wait to be allocated again."""
     ctypes.c_int64.from_address(store.address + 8 * KEEP).value = size
 
 

@@ -31,7 +31,7 @@ from tests.vm.poisoning import poison
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here the generated ops are meant."""
+    """Replaces the fixture of that name: here the generated ops are meant."""
 
 
 def elementwise(draw: Any) -> anyshape.Function:

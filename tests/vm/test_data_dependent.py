@@ -19,7 +19,7 @@ DENSITIES = (0.0, 0.3, 1.0)
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here the generated ops are meant."""
+    """Replaces the fixture of that name: here the generated ops are meant."""
 
 
 @pytest.fixture(params=EXECUTORS, ids=["default", "walk", "interpret", "unfused"])

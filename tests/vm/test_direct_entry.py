@@ -29,7 +29,7 @@ pytestmark = pytest.mark.parametrize("handmade_ops", ["native"], indirect=True)
 
 @pytest.fixture(params=["direct", "turns"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With the direct entry, and as where Python's objects are laid out otherwise."""
+    """Runs a test with the direct entry, and as where Python's objects are laid out otherwise."""
     if request.param == "turns":
         monkeypatch.setattr(executor, "_methods", lambda: None)
     return str(request.param)
@@ -261,7 +261,7 @@ def test_sixteen_threads_give_the_serial_results(way: str) -> None:
 
 
 def test_kernels_run_without_the_lock() -> None:
-    """Another thread gets on while a long kernel runs."""
+    """A second thread gets on while a long kernel runs."""
     x = anyshape.input("x", "f32[n, 64]")
     w = anyshape.constant(np.ones((64, 64), np.float32))
     h = x
@@ -297,7 +297,7 @@ def test_without_types_there_is_no_direct_entry() -> None:
 
 
 def growing_squares() -> Executable:
-    """Its arena is as large as an argument."""
+    """Compiles a sum of squares whose arena is as large as an argument."""
     x = anyshape.input("x", "f32[n]")
     return compile(anyshape.function([x], call(STATIC_SUM, call(MUL, x, x), axes=(0,))), fuse=False, threads=1)
 

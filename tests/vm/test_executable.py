@@ -328,7 +328,7 @@ def test_compiles_go_without_the_garbage_collector_and_leave_it_as_it_was() -> N
 
 
 def test_a_call_waits_for_large_constants() -> None:
-    """They are laid out beside what follows a compile; a call, a copy of the executable and a forked child find them ready."""
+    """Large constants are laid out beside what follows a compile; a call, a copy of the executable and a forked child find them ready."""
     w = np.random.default_rng(4).normal(size=(600, 700)).astype(np.float32)
     x, a = anyshape.input("x", "f32[n, 600]"), np.ones((3, 600), np.float32)
     f = anyshape.function([x], anyshape.ops.matmul(x, anyshape.constant(w)))

@@ -40,7 +40,7 @@ Array = Any
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here the generated ops are meant."""
+    """Replaces the fixture of that name: here the generated ops are meant."""
 
 
 def variant(op: OpAnalysis, way: str) -> OpDef | None:
@@ -187,7 +187,7 @@ def test_the_largest_number_is_no_infinity() -> None:
 
 
 def plain_floats(a: Array) -> Array:
-    """Of a dtype that NumPy knows: of others it does not see that NaN is no number."""
+    """Converts floats to a dtype that NumPy knows: of others it does not see that NaN is no number."""
     return a if a.dtype.kind in "UO" or not from_numpy(a.dtype).is_narrow_float else a.astype(np.float32)
 
 

@@ -127,7 +127,7 @@ def test_typical_points_are_distinct() -> None:
 
 
 def test_a_size_that_overflows_at_a_typical_point_is_only_large() -> None:
-    """Which point has which numbers depends on the order in which symbols were made: none may fail a compilation."""
+    """The numbers of a point depend on the order in which symbols were made: none may fail a compilation."""
     product: Size = 1
     for k in range(6):
         n = symbol(f"large{k}")
@@ -146,7 +146,7 @@ def test_regions_are_aligned_and_grow() -> None:
 
 
 def test_a_region_whose_size_varies_is_mapped_at_once() -> None:
-    """So that a call at a larger shape finds memory that was touched before; one whose size is a number is as large as it must be."""
+    """A call at a larger shape finds memory that was touched before; a region whose size is a number is as large as it must be."""
     varies, fixed = (anyshape.input("x", f"f32[{n}, 64]") for n in ("n", 64))
     found = []
     for x in (varies, fixed):

@@ -1,4 +1,4 @@
-"""The same programs with machine code: results and errors equal those of interpreted kernels, and constants are laid out once."""
+"""Programs with machine code: results and errors equal those of interpreted kernels, and constants are laid out once."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from anyshape.vm.run.arena import Context
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here no op is compiled."""
+    """Replaces the fixture of that name: here no op is compiled."""
 
 
 SIGNATURE = ctypes.CFUNCTYPE(
@@ -234,7 +234,7 @@ def test_a_loop_with_a_kernel_and_a_region_in_it(start: int, turns: int, wild: b
 
 
 def shifted(words: list[int], by: int) -> list[int]:
-    """The same instructions `by` words later: jumps follow."""
+    """Moves instructions `by` words on: jumps follow."""
     out: list[int] = []
     at = 0
     while at < len(words):
@@ -289,7 +289,7 @@ def test_operands_that_refer_to_nothing_are_refused(op: Op) -> None:
 
 
 def test_a_region_that_cannot_grow_is_not_used_again() -> None:
-    """Its old memory has been given back by then."""
+    """The old memory of the region has been given back by then."""
     words = (
         encode(Op.DIM, 0, 0, 0) + encode(Op.REGION, 1, 0, 0) + encode(Op.CONST, 2, 1) + encode(Op.OUTPUT, 3, 0, (2,))
     )

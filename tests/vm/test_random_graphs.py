@@ -23,7 +23,7 @@ SHAPES = [(2, 3), (5, 4), (1, 1), (1, 7), (4, 1), (3, 3), (0, 3), (2, 0), (17, 1
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here the generated ops are meant."""
+    """Replaces the fixture of that name: here the generated ops are meant."""
 
 
 def outcome(exe: Executable, given: list[Any]) -> list[Any] | None:
@@ -60,7 +60,7 @@ def test_every_way_of_running_agrees(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_both_loops_agree_to_the_bit(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same kernels called by the native loop, by the same without its direct entry, and by Python; refusals in the same words."""
+    """Kernels give the same bits called by the native loop, by it without its direct entry, and by Python; refusals have the same words."""
     f = random_function(seed, 14)
     try:
         native = compile(f, kernels="native")

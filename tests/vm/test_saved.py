@@ -225,7 +225,7 @@ def _load_compiling_nothing(path: str, cache: str, out: Any) -> None:
 
 
 def test_loading_on_a_new_machine_compiles_nothing(tmp_path: Path) -> None:
-    """Not even what all models share."""
+    """Nothing is compiled, not even what all models share."""
     saved(tmp_path / "m", network)
     context = multiprocessing.get_context("spawn")
     out: Any = context.Queue()
@@ -240,7 +240,7 @@ def _run_in_process(path: str) -> Any:
 
 
 def test_two_processes_map_one_file(tmp_path: Path) -> None:
-    """However long they take; a process that dies is an error of the pool."""
+    """Processes may take any time; one that dies is an error of the pool."""
     fresh = saved(tmp_path / "m", network)
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         sums = list(pool.map(_run_in_process, [str(tmp_path / "m")] * 2))

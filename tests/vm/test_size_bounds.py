@@ -21,7 +21,7 @@ EXECUTORS: list[dict[str, Any]] = [{}, {"loop": "python"}, {"kernels": "interpre
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here the generated ops are meant."""
+    """Replaces the fixture of that name: here the generated ops are meant."""
 
 
 @pytest.fixture(params=EXECUTORS, ids=["default", "walk", "interpret", "unfused"])
@@ -73,7 +73,7 @@ def test_a_bound_that_is_wasteful_is_not_used() -> None:
 
 @pytest.mark.parametrize(("most", "count"), [(512, 1), (1 << 13, 1), (1 << 20, 2)])
 def test_a_bound_that_is_required_is_used_where_it_is_small(most: int, count: int) -> None:
-    """As many bytes as a region of a varying size has anyway are no waste; more of them are, for a mask of bytes."""
+    """A bound of as many bytes as a region of a varying size has anyway is no waste; more of them are, for a mask of bytes."""
     m = anyshape.input("m", "bool[n]")
     at = ops.nonzero(m)
     ops.require(at.shape[1] <= most, "few")

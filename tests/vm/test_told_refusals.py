@@ -113,7 +113,7 @@ def test_what_data_is_refused_for_is_told(case: str, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_of_several_ops_in_a_kernel_the_one_that_refuses_is_told(way: str) -> None:
-    """With what the index was computed from, or the index where another kernel computed that."""
+    """The message has what the index was computed from, or the index where another kernel computed that."""
     message = told(*rows(np.array([[0, 1], [2, -4]], I32)), **WAYS[way])
     head = f"gather (node7): index -4 is out of range for axis 0 of x with size 3 ({GATHER}: "
     assert message in (f"{head}b = 0, a[1, 1] = -4)", f"{head}index[1, 1] = -4)")

@@ -25,7 +25,7 @@ class How(StrEnum):
     CHECKED = "checked"
     """data: the index is tested when the kernel runs"""
     UNKNOWN = "unknown"
-    """neither proved nor refuted: tested when the kernel runs"""
+    """a read that is neither proved nor refuted, and tested when the kernel runs"""
 
 
 PROOFS = {Proof.STRUCTURAL: How.STRUCTURAL, Proof.LINEAR: How.LINEAR, Proof.CASES: How.CASES}

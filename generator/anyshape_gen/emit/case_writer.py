@@ -43,9 +43,9 @@ class CaseWriter:
         self.open: set[str] = set()
         """Params whose draws are being emitted: no other draw may depend on them yet"""
         self.passed: dict[str, str] = {}
-        """For each of `resolved` that has a default: the name of the drawn argument, which may be None"""
+        """The name of the drawn argument, which may be None, for each of `resolved` that has a default"""
         self.position: dict[str, str] = {}
-        """For each axis: the number of dims before it"""
+        """The number of dims before each axis"""
         self.together = [g for g in self.constraints.together() if set(g) <= {o.name for o in self.spec.inputs}]
 
     def new(self, name: str, draw: str) -> None:

@@ -72,7 +72,7 @@ class Dialect:
     """What differs between mappings of ONNX and of ATen."""
 
     name: str
-    """as readers know it"""
+    """the name that readers know"""
     table: str
     """the name of the table of a module"""
     node: str

@@ -79,7 +79,7 @@ class _Scope:
 
     values: dict[str, str] = field(default_factory=dict)
     dtypes: dict[str, frozenset[str]] = field(default_factory=dict)
-    """those that the pattern allows for a value"""
+    """the dtypes that the pattern allows for a value"""
     params: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 

@@ -215,7 +215,7 @@ class _Stated(Equations):
     """Equations of a call whose sizes are known, those that its data decide, too."""
 
     def born(self, size: Size, value: Any, source: str = "") -> None:
-        """Nothing: the size is a dim of what was computed."""
+        """Does nothing: the size is a dim of what was computed."""
 
 
 class _Call:

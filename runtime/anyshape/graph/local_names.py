@@ -80,7 +80,7 @@ def over(node: Node, inputs: tuple[Value | None, ...]) -> Node:
 
 
 def _written(region: Function, names: Mapping[Value, str]) -> dict[Value, _Place]:
-    """Where the region itself writes each name: `match_shape` makes a vector of the required dims for one `ensure_shape`."""
+    """Finds where the region itself writes each name: `match_shape` makes a vector of the required dims for one `ensure_shape`."""
     vectors: dict[Value, Value] = {}
     for node in region.nodes:
         shape = node.operand_inputs().get("shape")

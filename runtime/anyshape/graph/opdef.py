@@ -86,15 +86,15 @@ class RewriteDef:
     apply: Callable[..., Any]
     source: str = ""
     depth: int = 1
-    """of calls within calls that its pattern has"""
+    """the nesting of calls in its pattern"""
     operands: tuple[str, ...] = ()
-    """Other ops whose calls its pattern has as operands: it matches them where they are folded, too."""
+    """Ops whose calls its pattern has as operands: it matches them where they are folded, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmDef:
-    """Another op with the same results: `applies` says to which calls, of what the relation bound, if their input `constant` is one. The
-    bound of its errors is `growth` times that of the sum itself."""
+    """An op by which the results of another can be computed: `applies` says to which calls, of what the relation bound, if their input
+    `constant` is one. The bound of its errors is `growth` times that of the sum itself."""
 
     op: str
     applies: Callable[[Any, Bound], Any]

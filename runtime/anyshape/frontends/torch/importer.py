@@ -99,7 +99,7 @@ class GraphImport:
 
     name: str
     values: dict[Any, Any] = field(default_factory=dict)
-    """of FX nodes: a Value, a tuple of them, a number, or None where it could not be computed"""
+    """what each FX node became: a Value, a tuple of them, a number, or None where it could not be computed"""
     sizes: set[Value] = field(default_factory=set)
     """values that are sizes of torch"""
     reasons: dict[Any, str] = field(default_factory=dict)

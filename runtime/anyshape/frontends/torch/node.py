@@ -20,7 +20,7 @@ class AtenNode(Protocol):
 
     @property
     def source(self) -> str:
-        """Where the node stands, for messages."""
+        """The place of the node, for messages."""
 
     @property
     def output_count(self) -> int:

@@ -98,7 +98,7 @@ class Staged:
     fixed: dict[int, LoopVar]
     size: Size
     slot: LoopVar | None
-    """Which of several copies of `size` elements it is, where planes are copied some ahead of the one that is reduced."""
+    """Number of the copy, of several of `size` elements, where planes are copied some ahead of the one that is reduced."""
 
     @property
     def remainder_pitches(self) -> tuple[int, ...]:

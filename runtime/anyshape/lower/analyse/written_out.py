@@ -132,7 +132,7 @@ def _is_plain(n: DagNode) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where results are in the tables: the short variables of results, or the remainders of long ones."""
+    """Positions of results in the tables: the short variables of results, or the remainders of long ones."""
 
     short: tuple[LoopVar, ...]
     splits: tuple[Split, ...]

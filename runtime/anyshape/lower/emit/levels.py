@@ -347,7 +347,7 @@ class Levels:
         self._depths.clear()
 
     def hold(self, node: DagNode, buffer: Buffer) -> None:
-        """Has a node in scratch from here on."""
+        """Stores the value of a node in scratch, from which it is read from here on."""
         self._stack[-1].buffers[node] = buffer
         self._depths.clear()
 

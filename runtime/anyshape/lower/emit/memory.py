@@ -1,4 +1,4 @@
-"""Where tensors begin: operands in the caller's buffers, everything else in the scratch of the kernel.
+"""Base addresses of tensors: operands in the caller's buffers, everything else in the scratch of the kernel.
 
 In: tensors, sizes. Out: base addresses, each computed once, ahead of all loops; how much scratch is needed.
 """

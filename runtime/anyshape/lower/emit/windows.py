@@ -260,13 +260,13 @@ class _Row:
         return [*iteration.results]
 
     def masks(self, left: Val) -> list[Val]:
-        """Which lanes exist of as many vectors as the step has remainders, where so many elements are left."""
+        """Returns the masks of as many vectors as the step has remainders: lanes exist where elements are left, `left` of them."""
         f, lanes = self.ctx.f, self.lanes
         count = f.convert("trunc", f.smin(left, self.step * lanes), I32)
         return [f.tail_mask(count, lanes, copy * lanes) for copy in range(self.step)]
 
     def first_masks(self) -> list[Val]:
-        """Those of the beginning of a row, the same for all rows."""
+        """Returns the masks of the beginning of a row, which are the same for all rows."""
         levels, keys = self.ctx.levels, [("beginning", self.staged.tensor, copy) for copy in range(self.step)]
         known = [mask for k in keys if (mask := levels.find(k)) is not None]
         if known:

@@ -83,7 +83,7 @@ def block_phases(dag: Dag, phases: Sequence[Unplanned], temporaries: Sequence[Te
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BlockOfRows:
-    """Some of `all` rows: `count` from `first` on, which are symbols."""
+    """A range of `all` rows: `count` from `first` on, which are symbols."""
 
     first: Dim
     count: Dim

@@ -1,4 +1,4 @@
-"""From equations to stores over one graph: map equations are inlined, movement becomes part of the accesses.
+"""Lowers equations to stores over one graph: map equations are inlined, movement becomes part of the accesses.
 
 In: a `Group`. Out: `Inlined`: stores in an order that respects reads through memory, and the errors that checked
 indices can raise. An intermediate stays in memory only where inlining would compute a reduction more than once, or

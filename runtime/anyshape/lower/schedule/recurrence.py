@@ -289,7 +289,7 @@ def _as_rows(cycle: CycleStores, stages: list[list[Store]], outputs: tuple[Tenso
 ROWS = 4
 """Rows that take their steps together: each step waits for the one before, an addition of floats for three to five cycles."""
 MOST_CYCLES = 20
-"""Of a step, beyond which there is enough else to do while it waits."""
+"""Most cycles of a step that is taken for several rows: beyond, there is enough else to do while it waits."""
 
 
 def _with_several(dag: Dag, form: RowForm) -> RowForm:

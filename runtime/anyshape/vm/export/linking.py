@@ -24,7 +24,7 @@ _LEVEL = 1  # as in `lower.llvm.jit`
 LIBRARY = frozenset({"memcpy", "memmove", "memset"})
 """Functions of the C library that any object may call; LLVM calls them for copies."""
 MATHEMATICS = frozenset({"cos", "cosf", "fma", "fmod", "fmodf", "sin", "sinf"})
-"""Those that some ops call, of the library of mathematics (`-lm`)."""
+"""Functions of the library of mathematics (`-lm`) that some ops call."""
 
 
 _OF_LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_", "__stack_pointer", "__linear_memory", "__indirect_function_table"})

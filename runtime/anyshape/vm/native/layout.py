@@ -18,11 +18,11 @@ class Word(IntEnum):
     """Address of the instruction to run next, or of the one at which the loop returned."""
     REGISTERS = 2
     ARGUMENTS = 3
-    """Per argument: address of the elements, address of the dims."""
+    """Addresses of the elements and of the dims, per argument."""
     CONSTANTS = 4
     KERNELS = 5
     REGIONS = 6
-    """Per region: address, capacity in bytes."""
+    """Address and capacity in bytes, per region."""
     RESULTS = 7
     """Addresses of results that were made and not yet taken; 0: not made."""
     FRAME = 8
@@ -37,11 +37,11 @@ class Word(IntEnum):
     ARGUMENT_COUNT = 13
     RESULT_COUNT = 14
     ARGUMENT_TYPES = 15
-    """Per argument: address of the dtype object, rank, bytes of an element."""
+    """Address of the dtype object, rank and bytes of an element, per argument."""
     RESULT_TYPES = 16
-    """Per result: address of the dtype object, bytes of an element."""
+    """Address of the dtype object and bytes of an element, per result."""
     DESTINATIONS = 17
-    """Per result: address of the object that is the caller's destination for it, or 0."""
+    """Address of the object that is the caller's destination for a result, or 0, per result."""
     ARRAY_TYPE = 18
     """Address of the type of arrays, and of None: compiled code must not hold what differs between processes."""
     NONE = 19
@@ -53,7 +53,7 @@ class Word(IntEnum):
     """Address of words of the heap of lists: handle of the newest object, or 0; number of objects; bytes that may be taken before the
     system is asked again. All frames share them."""
     CALLEES = 23
-    """Per function: address of the state of a call from here, or 0."""
+    """Address of the state of a call from here, or 0, per function."""
     CALLED = 24
     """Address of the state of the last call from here."""
     INSIDE = 25
@@ -61,7 +61,7 @@ class Word(IntEnum):
     DEPTH = 26
     """Number of calls around this one."""
     PASS = 27
-    """Per word of a function's arguments: the place in the state where it goes."""
+    """Place in the state where a word of a function's arguments goes, per word."""
     RETURNS = 28
     """Address of the words that a function returns."""
     ALLOCATOR = 29
@@ -127,9 +127,9 @@ class End(IntEnum):
     ARGUMENTS = 9
     """An argument is not exactly what the program takes; from the direct entry alone."""
     UNKNOWN = 10
-    """There is no instruction at AT: the table was changed after it was verified."""
+    """Code for no instruction at AT: the table was changed after it was verified."""
     MEMORY = 11
-    """There is no memory for an object of a list."""
+    """Code for no memory for an object of a list."""
     CALL = 12
     """The function that the instruction at AT calls has no state yet; the loop goes on at AT."""
     DEPTH = 13

@@ -89,7 +89,7 @@ def at_points(tenants: Sequence[Tenant], values: Sequence[Mapping[Dim, int]]) ->
 
 
 MOST = 1 << 63
-"""More bytes than any memory has"""
+"""A number of bytes that no memory has"""
 
 
 def _bytes_at(size: Size, point: Mapping[Dim, int]) -> float:
