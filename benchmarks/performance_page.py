@@ -192,7 +192,7 @@ def audit(results: Results) -> str:
         (case_label(r), f"{r['size']}: {r['ratio']:.2f} ({r['best']})")
         for r in results if r["ratio"] is not None and r["ratio"] < WORTH
     ]  # fmt: skip
-    others = [
+    sections = [
         f"\n{title}\n\n" + "\n".join(f"- {line}" for line in lines)
         for title, lines in (
             ("Results that differ from those of every peer:", remarks([r for r in results if alone(r)], "differences")),
@@ -205,7 +205,7 @@ def audit(results: Results) -> str:
         "Every ONNX operator that takes more than some microseconds in a typical model, in its usual variants, at three sizes or more of\n"
         "one compiled model, medians of turns (`python -m benchmarks.op_audit`; the cases are `benchmarks/op_cases.yaml`), on\n"
         f"{machine()}.\n\n"
-        f"{summary(results)}. Rows below {WORTH}, by cause:\n\n{by_cause(slow)}" + "\n".join(["", *others])
+        f"{summary(results)}. Rows below {WORTH}, by cause:\n\n{by_cause(slow)}" + "\n".join(["", *sections])
     )
 
 

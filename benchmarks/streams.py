@@ -128,13 +128,13 @@ def _seconds(engine: Engine, arguments: Arrays, repeats: int = 1) -> float:
     return (time.perf_counter() - started) / repeats
 
 
-def _once_warm(first: Arrays, others: Sequence[Arrays]) -> Iterator[Arrays]:
+def _once_warm(first: Arrays, rest: Sequence[Arrays]) -> Iterator[Arrays]:
     """The first again and again until caches and threads are awake, then the others."""
     end = time.perf_counter() + WARM_SECONDS
     yield first
     while time.perf_counter() < end:
         yield first
-    yield from others
+    yield from rest
 
 
 def steady(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float) -> Times:

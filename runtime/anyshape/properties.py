@@ -82,8 +82,8 @@ class Draw(Protocol):
     ) -> tuple[int, ...]:
         """n such numbers, each between bounds of all or of its own."""
 
-    def like(self, values: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
-        """Draws mostly these values, with one of the others in place of some."""
+    def like(self, values: Sequence[int], alternatives: Sequence[int]) -> tuple[int, ...]:
+        """Draws mostly these values, with one of the alternatives in place of some."""
 
     def divisor(self, n: int) -> int:
         """A positive number that mostly divides n."""

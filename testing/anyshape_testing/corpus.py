@@ -101,7 +101,7 @@ class Corpus:
         return tuple(mixed)
 
     @cached_property
-    def others(self) -> tuple[Call, ...]:
+    def further_dtypes(self) -> tuple[Call, ...]:
         """Small calls in dtypes that no valid call has: every dtype is another kernel to compile."""
         return in_other_dtypes(self.property, self.valid)
 
@@ -214,8 +214,8 @@ def in_other_dtypes(p: Property, drawn: Sequence[Call]) -> tuple[Call, ...]:
         for d in computed(allowed)
         if all(c.recipe is None or c.recipe.dtypes[v] != d for c in drawn)
     ]
-    others = (_under(p, by_size, v, d) for v, d in missing)
-    return tuple(c for c in others if c is not None)
+    calls = (_under(p, by_size, v, d) for v, d in missing)
+    return tuple(c for c in calls if c is not None)
 
 
 def _elements(c: Call) -> int:

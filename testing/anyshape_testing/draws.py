@@ -188,8 +188,8 @@ class HypothesisDraw:
     ) -> tuple[int, ...]:
         return tuple(self.between(_item(low, k), _item(high, k)) for k in range(n))
 
-    def like(self, values: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
-        drawn = tuple(self._among(v, v, *others) for v in values)
+    def like(self, values: Sequence[int], alternatives: Sequence[int]) -> tuple[int, ...]:
+        drawn = tuple(self._among(v, v, *alternatives) for v in values)
         return drawn if self._mostly() else self.sizes(self.length(3))
 
     def divisor(self, n: int) -> int:

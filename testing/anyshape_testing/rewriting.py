@@ -156,11 +156,11 @@ class Instance:
     ) -> Call:
         """Draws a call of an op that its rule accepts, of a first shape if one is given, with the parameters at their defaults that the
         pattern does not mention: shapes may depend on them."""
-        others = [q for q in variants(p.op)[0].params if q.name not in parts]
+        unmatched = [q for q in variants(p.op)[0].params if q.name not in parts]
         for _ in range(DRAWS):
             choices = HypothesisDraw(self.draw) if shape is None else Following(self.draw, shape, self.numbers)
             case = random_case(p, choices)
-            if all(case.params.get(q.name) is None or case.params[q.name] == q.default for q in others):
+            if all(case.params.get(q.name) is None or case.params[q.name] == q.default for q in unmatched):
                 c = random_call(p, self.draw, dtypes, case=case)
                 with suppress(AnyshapeError):
                     static_node(c)

@@ -107,14 +107,14 @@ def values(names: OpNames) -> list[Any]:
     """A value of each sort that an argument can be."""
     context = names.context
     length = context.fresh("n", 0)
-    reals = Run(length, lambda p: context.thing("real", p))
+    reals = Run(length, lambda p: context.opaque_value("real", p))
     return [
         context.fresh("i"),
         2,
         context.run("v", length),
         context.run("v", 2),
         reals,
-        context.thing("real"),
+        context.opaque_value("real"),
         context.undecided("c"),
     ]
 

@@ -19,7 +19,7 @@ from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import assembly
 from anyshape.lower.llvm.types import BF16, F16, F32, Type
 from anyshape.lower.target import Target, host_target
-from anyshape_testing.processors import NEON, OTHERS, processor
+from anyshape_testing.processors import NEON, TARGETS, processor
 
 AVX512 = "+avx2,+fma,+f16c,+avx512f,+avx512vl,+avx512bw,+avx512dq"
 
@@ -100,7 +100,7 @@ def test_nothing_is_measured_for_another_processor(monkeypatch: pytest.MonkeyPat
     for module, what in ((target_probe, "measured_multiply_adds"), (reload_probe, "measured_reloads")):
         monkeypatch.setattr(module, what, lambda target: pytest.fail("it was measured"))
     named = x86(host.cpu, AVX512)
-    for target in (*OTHERS.values(), named, host.limited("avx2"), host.limited("sse")):
+    for target in (*TARGETS.values(), named, host.limited("avx2"), host.limited("sse")):
         assert target == host or (target_probe.multiply_adds(target) == 2 and not reload_probe.reloads_factors(target))
 
 

@@ -101,8 +101,8 @@ def covered(graph: Any, optimised: Any) -> dict[str, frozenset[int]]:
     for nodes, beside, names in ((optimised.node, made_by, "input"), (reversed(optimised.node), read_by, "output")):
         for node in nodes:  # what it adds belongs to what it follows, or else precedes
             if not nodes_of[node.name]:
-                others = (nodes_of[beside[name]] for name in getattr(node, names) if name in beside)
-                nodes_of[node.name] = next(filter(None, others), frozenset())
+                sources = (nodes_of[beside[name]] for name in getattr(node, names) if name in beside)
+                nodes_of[node.name] = next(filter(None, sources), frozenset())
     return nodes_of
 
 

@@ -262,10 +262,10 @@ def _left_out_between(boxes: Sequence[Box], axis: Span, rest: Box) -> Iterator[B
     if step > MOST_REMAINDERS or axis.first != 0 or any(b[0].step not in (1, step) for b in boxes):
         raise Undecided
     of: dict[int, list[Box]] = {r: [] for r in range(step)}
-    for (first, count, own), *others in boxes:
+    for (first, count, own), *inner in boxes:
         if not isinstance(first, int) or first < 0 or (own == 1 and count != 1):
             raise Undecided
-        of[first % step].append((Span(first // step, count), *others))
+        of[first % step].append((Span(first // step, count), *inner))
     for r, mine in of.items():
         count = dims.maximum(0, dims.floordiv(axis.size - r + step - 1, step))
         for part in _left_out(mine, (Span(0, count), *rest)):

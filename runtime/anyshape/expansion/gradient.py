@@ -251,9 +251,9 @@ class _Call:
         """What messages call the operands: as the op does, one of several tensors with its place among them."""
         names: dict[Value, str] = {}
         grouped = self.node.grouped_inputs()
-        others = [*grouped, *(p.name for p in self.node.op.params)]
+        taken = [*grouped, *(p.name for p in self.node.op.params)]
         for name, v in grouped.items():
-            numbered = _apart(f"{name}_", others) if isinstance(v, tuple) else ""
+            numbered = _apart(f"{name}_", taken) if isinstance(v, tuple) else ""
             for k, one in enumerate(v if isinstance(v, tuple) else (v,)):
                 if one is not None:
                     names.setdefault(one, f"{numbered}{k}" if numbered else name)

@@ -43,8 +43,8 @@ def emit_tiles(ctx: KernelContext, scope: Scope) -> None:
     tiled, f = scope.tiled, ctx.f
     assert tiled is not None
     *outer, last = (p.tile for p in tiled.splits)
-    others = [v for v in scope.stores[0].variables if all(v is not p.variable for p in tiled.splits)]
-    planes = [v for v in others if v is not tiled.vector]
+    unsplit = [v for v in scope.stores[0].variables if all(v is not p.variable for p in tiled.splits)]
+    planes = [v for v in unsplit if v is not tiled.vector]
     inner = [last] if last is tiled.vector else [last, tiled.vector]
 
     def body() -> None:

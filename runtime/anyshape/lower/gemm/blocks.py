@@ -132,9 +132,9 @@ def prefetch_start(
     """Returns the address at which a tile begins to prefetch: at its own share of the panel `following`, or, if it is alone, ahead of what
     it reads."""
     before = f.sub(index, f.add(block.first, keeping_tiles(f, iteration.once)))
-    others = f.gep(following, f.mul(before, f.mul(iteration.share, k)), I8)
+    shared = f.gep(following, f.mul(before, f.mul(iteration.share, k)), I8)
     alone = f.compare("eq", f.sub(block.end, block.first), 1)
-    return f.select(alone, f.gep(b, SOON * tiles.line, I8), others)
+    return f.select(alone, f.gep(b, SOON * tiles.line, I8), shared)
 
 
 def prefetch_of_rows(

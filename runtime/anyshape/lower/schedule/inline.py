@@ -196,9 +196,9 @@ class _Inliner(InlinedValues):
         if not equations:
             return ()
         targets = {q.target for q in equations}
-        others = {q.target for q in equations if not isinstance(q.form, Update)}
+        assigned = {q.target for q in equations if not isinstance(q.form, Update)}
         for q in self.group.equations:
-            if (targets if q.form is None else others) & reads(q):
+            if (targets if q.form is None else assigned) & reads(q):
                 raise UnsupportedError(f"{self.group.name}: {q.target.name} needs a kernel of its own")
         self.spilled, self.memo = [], {}
         return tuple(self.ordered(q) for q in equations)

@@ -155,8 +155,8 @@ def components(stores: list[Store]) -> list[list[Store]]:
             plain[s.domain] += 1
         members = [s]
         for number in sorted({part_of[k] for k in keys if k in part_of}):
-            others, m = parts.pop(number)
-            keys |= others
+            other_keys, m = parts.pop(number)
+            keys |= other_keys
             members = m + members
         number = next(numbers)
         parts[number] = keys, members

@@ -51,8 +51,8 @@ def link(around: Sequence[Module], kernels: Iterable[KernelText], target: Export
     """The object file of modules with their kernels. Their own code is optimised; that of kernels is in final form."""
     texts = {k.symbol: k for k in kernels}
     imports = [name for k in texts.values() for name in k.imports]
-    whole, *others = (_optimised(_parsed(m.text(), target), target) for m in around)
-    for other in others:
+    whole, *imported = (_optimised(_parsed(m.text(), target), target) for m in around)
+    for other in imported:
         whole.link_in(other)
     for k in texts.values():
         whole.link_in(_parsed(k.text, target))
