@@ -32,8 +32,8 @@ class Target:
     batch: int = 50
 
     def run(self, seeds: Sequence[int]) -> Iterator[tuple[int, str]]:
-        found: Iterator[tuple[int, str]] = importlib.import_module(self.module).run(seeds)
-        return found
+        outcomes: Iterator[tuple[int, str]] = importlib.import_module(self.module).run(seeds)
+        return outcomes
 
 
 TARGETS = {

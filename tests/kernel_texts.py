@@ -74,10 +74,10 @@ def names() -> list[str]:
 
 def texts_of(name: str) -> list[str]:
     """Returns the text of each kernel of an op's examples or of a model, in an order that does not depend on which was compiled first."""
-    found: list[str] = []
-    with heard(found.append):
+    texts: list[str] = []
+    with heard(texts.append):
         compile_examples(name) if name in register("anyshape_ops") else compile_model(name)
-    return sorted(found)
+    return sorted(texts)
 
 
 def lines_of(name: str, texts: Sequence[str]) -> list[str]:

@@ -102,19 +102,19 @@ def main() -> int:
     parser.add_argument("--only", default="", help="these parts, separated by commas")
     args = parser.parse_args()
     all_parts = parts(args.jobs, args.chunk)
-    wanted = args.only.split(",") if args.only else [p.name for p in all_parts]
-    unknown = sorted({*wanted} - {p.name for p in all_parts})
+    names = args.only.split(",") if args.only else [p.name for p in all_parts]
+    unknown = sorted({*names} - {p.name for p in all_parts})
     if unknown:
         parser.error(f"no part is called {', '.join(unknown)}; there are {', '.join(p.name for p in all_parts)}")
-    chosen = [p for p in all_parts if p.name in wanted]
-    told = []
+    chosen = [p for p in all_parts if p.name in names]
+    outcomes = []
     for k, part in enumerate(chosen):
         print(f"\n== {k + 1} of {len(chosen)}, {part.name}: {part.about}", flush=True)
         held, seconds = run(part)
-        told.append((held, f"{part.name:<13}{'holds' if held else 'FAILS'} {seconds / 60:8.1f} min"))
-        print(f"== {told[-1][1]}", flush=True)
-    print("\n" + "\n".join(text for _, text in told), flush=True)
-    return 0 if all(held for held, _ in told) else 1
+        outcomes.append((held, f"{part.name:<13}{'holds' if held else 'FAILS'} {seconds / 60:8.1f} min"))
+        print(f"== {outcomes[-1][1]}", flush=True)
+    print("\n" + "\n".join(text for _, text in outcomes), flush=True)
+    return 0 if all(held for held, _ in outcomes) else 1
 
 
 if __name__ == "__main__":

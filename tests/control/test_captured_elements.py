@@ -61,9 +61,9 @@ def test_elements_of_what_is_captured_are_sizes(options: dict[str, Any], region:
     x, s, c = anyshape.input("x", "f32[n]"), anyshape.input("s", "i64[1]"), anyshape.input("c", "bool[]")
     body, results = BODIES[name]
     exe = anyshape.compile(anyshape.function([x, s, c], REGIONS[region](x, s, c, body)), **options)
-    for number, made in results.items():
+    for number, elements in results.items():
         for holds in (True, False):
-            expected: Any = made if holds or region == "loop" else [0, 1]
+            expected: Any = elements if holds or region == "loop" else [0, 1]
             if "loop" in region:
                 expected = 2 * sum(expected)
             result = exe(np.arange(2, dtype=np.float32), np.array([number]), np.array(holds))

@@ -61,8 +61,8 @@ def looped(
 PICK = [node("Add", ["i", "one"], ["e"]), node("Slice", ["v", "i", "e"], ["s"])]
 """v[i:i+1]"""
 NEXT = node("Add", ["s", "two"], ["t"])
-MADE = node("ConstantOfShape", ["length"], ["ones"], value=numpy_helper.from_array(ONE))
-SPLIT = [node("Shape", ["v"], ["length"]), MADE, node("SplitToSequence", ["v", "ones"], ["parts"], axis=0)]
+ONES = node("ConstantOfShape", ["length"], ["ones"], value=numpy_helper.from_array(ONE))
+SPLIT = [node("Shape", ["v"], ["length"]), ONES, node("SplitToSequence", ["v", "ones"], ["parts"], axis=0)]
 AT = [node("Squeeze", ["i", "zero"], ["k"]), node("SequenceAt", ["parts", "k"], ["s"])]
 TIMES_0 = node("Mul", ["s", "zero"], ["q"])
 SUM = node("ReduceSum", ["p"], ["o"])

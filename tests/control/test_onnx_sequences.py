@@ -37,8 +37,8 @@ def agree(m: onnx.ModelProto, feeds: Sequence[Mapping[str, Any]]) -> None:
     session = onnxruntime.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
     for form in FORMS:
         exe = anyshape.compile(m, **form)
-        for given in feeds:
-            same(exe.run(given), session.run(None, given), rtol=1e-5, atol=1e-6)
+        for feed in feeds:
+            same(exe.run(feed), session.run(None, feed), rtol=1e-5, atol=1e-6)
 
 
 def test_a_loop_that_collects_a_sequence_in_a_branch() -> None:
@@ -99,11 +99,11 @@ def test_tensors_of_different_ranks_in_one_sequence() -> None:
 @pytest.mark.parametrize("split", [None, np.array(2), np.array([1, 4])])
 @pytest.mark.parametrize("axis", [0, -1])
 def test_split_to_sequence(split: Any, axis: int) -> None:
-    given = {} if split is None else {"k": split}
+    lengths = {} if split is None else {"k": split}
     inputs = infos("x:f[n,m]") + ([] if split is None else infos("k:i[k]" if split.ndim else "k:i[]"))
     operands = "x" if split is None else "x k"
     m = model([node("SplitToSequence", operands, "s", axis=axis, keepdims=int(split is not None))], inputs, [seq("s")])
-    agree(m, [{"x": rows(5, 5), **given}])
+    agree(m, [{"x": rows(5, 5), **lengths}])
 
 
 def test_sequence_map() -> None:
@@ -127,10 +127,10 @@ def test_optionals() -> None:
     for form in FORMS:
         exe = anyshape.compile(m, **form)
         a, x = rows(2, 3), rows(4, 3)
-        for given, wanted in ((a, a), (None, np.exp(x))):
-            y, has, z = exe.run({"o": given, "x": x})
-            same([y, z], [wanted, wanted], rtol=1e-5, atol=1e-6)
-            assert has == (given is not None)
+        for optional, expected in ((a, a), (None, np.exp(x))):
+            y, has, z = exe.run({"o": optional, "x": x})
+            same([y, z], [expected, expected], rtol=1e-5, atol=1e-6)
+            assert has == (optional is not None)
 
 
 @pytest.mark.parametrize("back", [0, 1])

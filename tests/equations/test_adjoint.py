@@ -21,11 +21,11 @@ N, M = symbol("n"), symbol("m")
 
 def gradient(eqs: Equations, x: Tensor, y: Tensor, shapes: Sequence[tuple[int, ...]], sizes: dict) -> np.ndarray:
     """Interprets the gradient of the sum of y's elements by x, whose elements are 2; `shapes` are theirs."""
-    seed, wanted = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
-    found = Equations("gradient", {"x": x, "seed": seed}, {"gradient": wanted})
-    state_adjoint(found, eqs.equations, {y: seed}, {x: wanted})
-    given = {x: np.full(shapes[0], 2.0), seed: np.ones(shapes[1])}
-    return interpret(found.equations, given, sizes)[wanted]
+    seed, result = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
+    adjoint = Equations("gradient", {"x": x, "seed": seed}, {"gradient": result})
+    state_adjoint(adjoint, eqs.equations, {y: seed}, {x: result})
+    arrays = {x: np.full(shapes[0], 2.0), seed: np.ones(shapes[1])}
+    return interpret(adjoint.equations, arrays, sizes)[result]
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
@@ -74,25 +74,25 @@ def chain_of_choices(length: int) -> tuple[Equations, Tensor, Tensor]:
 
 def test_a_chain_of_choices_has_the_slope_of_the_path_taken():
     eqs, x, y = chain_of_choices(8)
-    seed, wanted = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
-    found = Equations("gradient", {"x": x, "seed": seed}, {"gradient": wanted})
-    state_adjoint(found, eqs.equations, {y: seed}, {x: wanted})
+    seed, result = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
+    adjoint = Equations("gradient", {"x": x, "seed": seed}, {"gradient": result})
+    state_adjoint(adjoint, eqs.equations, {y: seed}, {x: result})
     at = np.array([-1.2, 0.1, 0.4, 0.9, 1.1, 3.0])
 
     def run(values: np.ndarray) -> np.ndarray:
         return interpret(eqs.equations, {x: values}, {N: len(at)})[y]
 
-    got = interpret(found.equations, {x: at, seed: np.ones_like(at)}, {N: len(at)})[wanted]
+    got = interpret(adjoint.equations, {x: at, seed: np.ones_like(at)}, {N: len(at)})[result]
     np.testing.assert_allclose(got, (run(at + 1e-6) - run(at - 1e-6)) / 2e-6, rtol=1e-6, atol=1e-9)
 
 
 def test_the_adjoint_of_a_chain_of_choices_is_as_long_as_the_chain():
     def nodes(length: int) -> int:
         eqs, x, y = chain_of_choices(length)
-        seed, wanted = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
-        found = Equations("gradient", {"x": x, "seed": seed}, {"gradient": wanted})
-        state_adjoint(found, eqs.equations, {y: seed}, {x: wanted})
-        return sum(1 for q in found.equations for e in q.expressions for _ in walk(e))
+        seed, result = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
+        adjoint = Equations("gradient", {"x": x, "seed": seed}, {"gradient": result})
+        state_adjoint(adjoint, eqs.equations, {y: seed}, {x: result})
+        return sum(1 for q in adjoint.equations for e in q.expressions for _ in walk(e))
 
     assert nodes(16) < 2.5 * nodes(8)
 
@@ -122,10 +122,10 @@ def of_windows(by: str) -> list[Equation]:
         reduce_("sum", [CHANNELS, 3], lambda j, q: pad(x, 0)[h * CHANNELS + j, 2 * p + q] * w[h * M + i, j, q]),
     )
     seed, of = Tensor("seed", F64, y.shape), {"x": x, "w": w}[by]
-    wanted = Tensor("gradient", F64, of.shape)
-    found = Equations("gradient", {"x": x, "w": w, "seed": seed}, {"gradient": wanted})
-    state_adjoint(found, eqs.equations, {y: seed}, {of: wanted})
-    return found.equations
+    result = Tensor("gradient", F64, of.shape)
+    adjoint = Equations("gradient", {"x": x, "w": w, "seed": seed}, {"gradient": result})
+    state_adjoint(adjoint, eqs.equations, {y: seed}, {of: result})
+    return adjoint.equations
 
 
 def sums(q: Equation) -> int:

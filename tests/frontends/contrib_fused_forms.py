@@ -180,8 +180,8 @@ BNB: dict[str, Any] = {"K": 16, "N": 6, "block_size": 16, "transB": 1}
 
 def few_bits() -> Iterator[Form]:
     def feeds(half: bool = False) -> Feeds:
-        made: Feeds = {"a": real(3, 16), "b": codes(48), "most": np.abs(real(6))}
-        return halved(made) if half else made
+        values: Feeds = {"a": real(3, 16), "b": codes(48), "most": np.abs(real(6))}
+        return halved(values) if half else values
 
     yield Form("MatMulBnb4", "NF4", feeds(), attributes={**BNB, "quant_type": 1})
     yield Form("MatMulBnb4", "FP4", feeds(), attributes={**BNB, "quant_type": 0})
@@ -202,10 +202,10 @@ def fused() -> Iterator[Form]:
         "HardSigmoid",
         "Selu",
     ):
-        given: dict[str, Any] = {"activation": how} if how else {}
+        activation: dict[str, Any] = {"activation": how} if how else {}
         if how in ("LeakyRelu", "Elu", "ThresholdedRelu", "HardSigmoid", "Selu"):
-            given["activation_alpha"] = 0.3
-        given |= (
+            activation["activation_alpha"] = 0.3
+        activation |= (
             {"activation_beta": 0.6} if how == "HardSigmoid" else {"activation_gamma": 1.2} if how == "Selu" else {}
         )
         text = f"`activation` {how}" if how else "no activation"
@@ -214,7 +214,7 @@ def fused() -> Iterator[Form]:
             "FusedGemm",
             text,
             matrices,
-            attributes={"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0, **given},
+            attributes={"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0, **activation},
             theirs=YES if how else NO,
         )
     for how, params in (
@@ -226,18 +226,18 @@ def fused() -> Iterator[Form]:
         ("HardSigmoid", (0.3, 0.4)),
         ("Clip", (-0.2, 0.3)),
     ):
-        given = {"activation": how} if how else {}
-        given |= {"activation_params": params} if params else {}
+        activation = {"activation": how} if how else {}
+        activation |= {"activation_params": params} if params else {}
         text = f"`activation` {how}" if how else "no activation"
         image: Feeds = {"x": real(2, 4, 5, 6), "w": real(6, 2, 3, 3), "bias": real(6)}
         window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "group": 2}
-        yield Form("FusedConv", text, image, attributes={**window, **given})
+        yield Form("FusedConv", text, image, attributes={**window, **activation})
         if how in ("Relu", ""):
             yield Form(
                 "FusedConv",
                 f"{text}, and a tensor that is added",
                 {**image, "more": real(2, 6, 5, 6)},
-                attributes={**window, **given},
+                attributes={**window, **activation},
             )
     yield Form(
         "FusedConv", "another activation", image, attributes={**window, "activation": "Selu"}, theirs=NO, ours=NO

@@ -33,8 +33,8 @@ def test_means(n: int) -> None:
 
 
 def test_softmax_of_many_that_are_equal() -> None:
-    found = run("Softmax", [np.zeros((1, 135_200), np.float16)])
-    np.testing.assert_allclose(found, 1 / 135_200, rtol=2e-2)
+    got = run("Softmax", [np.zeros((1, 135_200), np.float16)])
+    np.testing.assert_allclose(got, 1 / 135_200, rtol=2e-2)
     assert (run("LogSoftmax", [np.zeros((1, 135_200), np.float16)]) == float(np.float16(-np.log(135_200)))).all()
 
 

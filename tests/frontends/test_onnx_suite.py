@@ -41,17 +41,17 @@ def test_enough_passes():
     for group in total:
         if group.startswith(("pytorch", "real")):
             assert held[group, "given"] == total[group]
-    given = sum(held[group, "given"] for group in total)
+    passed = sum(held[group, "given"] for group in total)
     for form in FORMS:
-        assert sum(held[group, form] for group in total) >= 0.98 * given, form
+        assert sum(held[group, form] for group in total) >= 0.98 * passed, form
 
 
 def test_what_dft_inverse_wants_is_not_within_its_own_tolerance():
     """The one case of arithmetic that does not pass: what it wants is no nearer to the sums than f32 gets, where they are 0."""
     case = onnx_suite.cases()["test_dft_inverse"]
-    (x, *more), (wanted,) = ([onnx_suite.as_array(a) for a in side] for side in case.data_sets[0])
+    (x, *more), (expected,) = ([onnx_suite.as_array(a) for a in side] for side in case.data_sets[0])
     got = onnx_backend.prepare(case.model).run([x, *more])[0]
     exact = np.fft.ifft(x.astype(np.float64) @ [1, 1j], axis=1)
     sums = np.stack([exact.real, exact.imag], -1)
-    assert not np.allclose(wanted, sums, rtol=case.rtol, atol=case.atol)
+    assert not np.allclose(expected, sums, rtol=case.rtol, atol=case.atol)
     assert np.allclose(got, sums, rtol=1e-6, atol=1e-7 * np.abs(sums).max())

@@ -29,14 +29,14 @@ def in_a_plain_install(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_needs_no_package() -> None:
-    told = in_a_plain_install("--help")
-    assert told.returncode == 0 and "new-op" in told.stdout, told.stderr
+    done = in_a_plain_install("--help")
+    assert done.returncode == 0 and "new-op" in done.stdout, done.stderr
     assert in_a_plain_install("--version").stdout == f"anyshape_gen {anyshape.__version__}\n"
 
 
 def test_what_is_not_installed_is_named() -> None:
-    told = in_a_plain_install("--check")
-    assert told.returncode == 2 and "which is not installed: pip install 'anyshape[gen]'" in told.stderr
+    done = in_a_plain_install("--check")
+    assert done.returncode == 2 and "which is not installed: pip install 'anyshape[gen]'" in done.stderr
 
 
 VALUES = ("", "x", "halve", "-1", "a\0b", "/dev/null", "..", "nothing/at/all", "\udcff", "=", "--", "²", "x" * 5000)

@@ -173,10 +173,10 @@ def test_most_asserts_are_met(op: str) -> None:
     """One call in a hundred of these ops was valid while draws knew nothing of asserts."""
     register("anyshape_ops")
     load_profile(15)
-    found = corpus(PROPERTIES[op], 15)
+    calls = corpus(PROPERTIES[op], 15)
     load_profile(usual())
-    assert len(found.valid) >= 15
-    assert len(found.drawn) < 20 * len(found.valid)
+    assert len(calls.valid) >= 15
+    assert len(calls.drawn) < 20 * len(calls.valid)
 
 
 @pytest.mark.parametrize("op", ["overlap_add", "phase_sums"])
@@ -184,9 +184,9 @@ def test_runs_are_as_long_as_a_param_that_gives_their_length(op: str) -> None:
     """One call in seven was valid while runs were drawn before the param."""
     register("anyshape_ops")
     load_profile(15)
-    found = corpus(PROPERTIES[op], 15)
+    calls = corpus(PROPERTIES[op], 15)
     load_profile(usual())
-    assert len(found.drawn) < 4 * len(found.valid)
+    assert len(calls.drawn) < 4 * len(calls.valid)
 
 
 SORTED_PARTS = """

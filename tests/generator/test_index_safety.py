@@ -30,8 +30,8 @@ def findings_of(body: str) -> tuple[str, dict[str, int]]:
     """What the prover says of one op, and its counts."""
     findings = Findings()
     analysis = analyse({"specs/m.yaml": spec(body)}, complete=False)
-    _, found = prove_indices(analysis, {}, findings, Memo())
-    return findings.render(), found["an_op"].counts
+    _, records = prove_indices(analysis, {}, findings, Memo())
+    return findings.render(), records["an_op"].counts
 
 
 FLIP = """
@@ -178,11 +178,11 @@ def test_the_record_and_the_page_are_current() -> None:
     analysis = all_specs()
     kept = read_record(path)
     findings = Findings()
-    analysis, found = prove_indices(analysis, kept, findings, Memo())
+    analysis, records = prove_indices(analysis, kept, findings, Memo())
     assert not findings.items
-    assert kept == found, "run `make gen`"
-    assert path.read_text() == record_text(analysis, found)
-    assert (ROOT / "docs" / "index-safety.md").read_text() == page(analysis, found)
+    assert kept == records, "run `make gen`"
+    assert path.read_text() == record_text(analysis, records)
+    assert (ROOT / "docs" / "index-safety.md").read_text() == page(analysis, records)
     assert sum(s.proved for s in kept.values()) >= 0.95 * sum(s.affine for s in kept.values())
     record = json.loads(path.read_text())["ops"]
     assert all(entry["total"] == entry["proved"] + len(entry["rest"]) for entry in record.values())
@@ -208,8 +208,8 @@ def test_processes_beside_each_other_find_what_one_does() -> None:
     several = []
     for processes in (1, 2):
         findings = Findings()
-        marked, found = prove_indices(analysis, {}, findings, Memo(), processes)
-        several.append((findings.render(), found, [a.unproved for a in marked.ops]))
+        marked, records = prove_indices(analysis, {}, findings, Memo(), processes)
+        several.append((findings.render(), records, [a.unproved for a in marked.ops]))
     assert len(kernels) > FEW
     assert several[0] == several[1]
     assert several[0][0].count("is out of bounds") == kernels.count("n - i")
@@ -237,6 +237,6 @@ def test_every_construct_of_the_language_has_a_verdict(path: Path) -> None:
     """A construct that the prover does not model is unknown, never an error."""
     analysis = analyse({"specs/m.yaml": path.read_text()}, complete=False)
     findings = Findings()
-    _, found = prove_indices(analysis, {}, findings, Memo())
+    _, records = prove_indices(analysis, {}, findings, Memo())
     assert not findings.items
-    assert len(found) == sum(a.kernel is not None for a in analysis.ops)
+    assert len(records) == sum(a.kernel is not None for a in analysis.ops)

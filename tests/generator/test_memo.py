@@ -28,15 +28,15 @@ def options(tmp_path: Path) -> argparse.Namespace:
 @pytest.fixture
 def analysed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the ops that are analysed."""
-    found: list[str] = []
+    names: list[str] = []
     inner = analysis.analyse_op
 
     def noted(spec: OpSpec, *rest: Any) -> Any:
-        found.append(spec.name)
+        names.append(spec.name)
         return inner(spec, *rest)
 
     monkeypatch.setattr(analysis, "analyse_op", noted)
-    return found
+    return names
 
 
 def say_other_words(options: argparse.Namespace) -> None:

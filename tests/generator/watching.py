@@ -90,7 +90,7 @@ class Watched:
             self.lines.put(line.rstrip("\n"))
         self.lines.put("<end>")
 
-    def until(self, *wanted: str, seconds: float = HANGS) -> str:
+    def until(self, *texts: str, seconds: float = HANGS) -> str:
         """The next line with one of these texts in it. Raises AssertionError where none comes."""
         end = time.monotonic() + seconds
         while True:
@@ -99,10 +99,10 @@ class Watched:
             except queue.Empty:
                 line = "<end>"
             self.heard.append(line)
-            if any(w in line for w in wanted):
+            if any(w in line for w in texts):
                 return line
             if line == "<end>":
-                raise AssertionError(f"no {wanted} in:\n" + "\n".join(self.heard[-60:]))
+                raise AssertionError(f"no {texts} in:\n" + "\n".join(self.heard[-60:]))
 
     def interrupt(self) -> int:
         """Interrupts the process as Ctrl-C does; returns its exit code."""

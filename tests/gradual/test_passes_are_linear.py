@@ -36,9 +36,9 @@ class Work:
         plain = infer.infer
         monkeypatch.setattr(infer, "question_of", lambda *_: None)  # nothing is remembered
 
-        def counted(*given: Any, **named: Any) -> Any:
+        def counted(*arguments: Any, **named: Any) -> Any:
             self.done += 1
-            return plain(*given, **named)
+            return plain(*arguments, **named)
 
         monkeypatch.setattr(infer, "infer", counted)
 

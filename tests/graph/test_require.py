@@ -32,8 +32,8 @@ def handmade_ops() -> None:
 
 @pytest.fixture(params=EXECUTORS, ids=["default", "walk", "interpret", "unfused"])
 def options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    found: dict[str, Any] = request.param
-    return found
+    chosen: dict[str, Any] = request.param
+    return chosen
 
 
 def inputs(**types: str) -> list[Any]:
@@ -84,9 +84,9 @@ def test_integers_that_values_hold_are_checked(options: dict[str, Any]) -> None:
     ops.require(x.shape[0] >= total, "as many elements as lengths say")
     f = anyshape.compile(anyshape.function([x, lengths], x[:total]), **options)
     np.testing.assert_array_equal(f(A, np.array([1, 3])), A[:4])
-    for given, message in (([4, 3], "as many elements .*n = 6, sum = 7"), ([-1], "no negative total .*sum = -1")):
+    for values, message in (([4, 3], "as many elements .*n = 6, sum = 7"), ([-1], "no negative total .*sum = -1")):
         with pytest.raises(ShapeError, match=message):
-            f(A, np.array(given))
+            f(A, np.array(values))
 
 
 Said = Callable[[Value, Value], None]
@@ -156,8 +156,8 @@ def test_a_relation_of_two_sizes_settles_their_minimum(options: dict[str, Any]) 
         assert shapes[3] is not None and shapes[3][0].is_symbol and str(g.results[4].type) == "f32[min(k + 1, n)]"
     run = anyshape.compile(f, **options)
     got = run(A, A[:3], mask(1, 0, 0, 0, 0, 1))
-    for a, wanted in zip(got, (A[:3], np.ones(6), A[:3] * 2, A[:2] * [0, 5], A[:4]), strict=True):
-        np.testing.assert_array_equal(a, wanted)
+    for a, expected in zip(got, (A[:3], np.ones(6), A[:3] * 2, A[:2] * [0, 5], A[:4]), strict=True):
+        np.testing.assert_array_equal(a, expected)
     for size, kept_ones, message in ((7, 1, "k is short"), (2, 3, "few are kept")):
         with pytest.raises(ShapeError, match=message):
             run(A, np.zeros(size, np.float32), np.arange(6) < kept_ones)
@@ -287,9 +287,9 @@ def test_conditions_on_dims_and_on_values_are_combined() -> None:
     ops.require((total >= 1) | (n >= 3), "either")
     f = anyshape.compile(anyshape.function([x, lengths], x[:total]))
     assert f(A[:5], np.array([2, 1])).shape == (3,)
-    for a, given, message in ((A, [2], "both"), (A[:2], [3], "both"), (A[:2], [0], "either")):
+    for a, values, message in ((A, [2], "both"), (A[:2], [3], "both"), (A[:2], [0], "either")):
         with pytest.raises(ShapeError, match=message):
-            f(a, np.array(given))
+            f(a, np.array(values))
 
 
 def test_what_is_no_condition_on_sizes_is_an_error() -> None:
@@ -377,10 +377,10 @@ def test_an_iteration_checks_what_it_requires(options: dict[str, Any]) -> None:
     x, trip = inputs(x="f32[n]", trip="i64[]")
 
     def body(i: Value, total: Value) -> list[Value]:
-        found = x[x > ops.cast(i, to="f32")]
-        ops.require(found.shape[0] <= 3, "three in each iteration")
+        selected = x[x > ops.cast(i, to="f32")]
+        ops.require(selected.shape[0] <= 3, "three in each iteration")
         ops.require(i <= 2, "three iterations")
-        return [total + found.sum()]
+        return [total + selected.sum()]
 
     (total,) = control.loop(trip, body, [anyshape.constant(np.float32(0))])
     f = anyshape.compile(anyshape.function([x, trip], total), **options)
@@ -396,9 +396,9 @@ def test_a_branch_of_an_iteration_and_the_iteration_require(options: dict[str, A
 
     def body(i: Value, total: Value) -> list[Value]:
         def positive() -> Value:
-            found = x[x > ops.cast(i, to="f32")]
-            ops.require(found.shape[0] <= 4, "four in a branch")
-            summed: Value = found.sum()
+            selected = x[x > ops.cast(i, to="f32")]
+            ops.require(selected.shape[0] <= 4, "four in a branch")
+            summed: Value = selected.sum()
             return summed
 
         (chosen,) = control.if_(c, positive, lambda: total)

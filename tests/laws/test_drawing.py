@@ -27,19 +27,19 @@ F32, I32, I64 = parse_dtype("f32"), parse_dtype("i32"), parse_dtype("i64")
 
 def drawn(draw: Callable[[HypothesisDraw], Any], count: int = 200) -> list[Any]:
     """What it gives, so many times."""
-    found: list[Any] = []
+    values: list[Any] = []
 
     @settings(max_examples=count, database=None, derandomize=True, deadline=None)
     @given(st.data())
     def run(data: st.DataObject) -> None:
-        found.append(draw(HypothesisDraw(Choosing(data.draw))))
+        values.append(draw(HypothesisDraw(Choosing(data.draw))))
 
     run()
-    return found
+    return values
 
 
-def share(found: list[Any], holds: Callable[[Any], bool]) -> float:
-    return sum(map(holds, found)) / len(found)
+def share(values: list[Any], holds: Callable[[Any], bool]) -> float:
+    return sum(map(holds, values)) / len(values)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def share(found: list[Any], holds: Callable[[Any], bool]) -> float:
     ],
 )
 def test_mostly_what_is_wanted_and_rarely_not(draw: Any, holds: Any) -> None:
-    found = drawn(draw)
-    assert 0.7 < share(found, holds) < 1 and len(set(found)) > 1
+    values = drawn(draw)
+    assert 0.7 < share(values, holds) < 1 and len(set(values)) > 1
 
 
 def test_bounds_without_an_end() -> None:
@@ -73,10 +73,10 @@ def test_one_item_in_place_of_another() -> None:
 
 
 def test_sizes_around_vectors_and_blocks_are_drawn() -> None:
-    found = drawn(lambda d: d.dim("n"), 1500)
-    assert {7, 8, 9, 15, 16, 17, 31, 33, 0, 1} <= set(found)
-    assert 0 < share(found, lambda n: n in LARGE) < 0.1
-    assert set(found) <= {*SIZES, *LARGE}
+    sizes = drawn(lambda d: d.dim("n"), 1500)
+    assert {7, 8, 9, 15, 16, 17, 31, 33, 0, 1} <= set(sizes)
+    assert 0 < share(sizes, lambda n: n in LARGE) < 0.1
+    assert set(sizes) <= {*SIZES, *LARGE}
 
 
 def of(case: Callable[[Any], Case], stepped: bool = False) -> Property:
@@ -84,15 +84,15 @@ def of(case: Callable[[Any], Case], stepped: bool = False) -> Property:
 
 
 def calls_of(p: Property, count: int = 30) -> list[Any]:
-    found: list[Any] = []
+    calls: list[Any] = []
 
     @settings(max_examples=count, database=None, derandomize=True, deadline=None)
     @given(st.data())
     def run(data: st.DataObject) -> None:
-        found.append(random_call(p, data.draw))
+        calls.append(random_call(p, data.draw))
 
     run()
-    return found
+    return calls
 
 
 @pytest.mark.parametrize("stepped", [False, True])
@@ -142,10 +142,10 @@ def test_asserts_are_met_by_construction(op: str) -> None:
     """Three draws in four and more of these ops were refused: equalities of runs, of params and of dims, and bounds of vectors. Elements
     that are indices of an op in a body are not drawn to be in range, and no assert says that they must be."""
     load_profile(25)
-    found = corpus(PROPERTIES[op], 25)
+    calls = corpus(PROPERTIES[op], 25)
     load_profile(usual())
-    draws = found.draws - found.refused["an index out of range in the body"]
-    assert len(found.valid) == 25 and draws < 2.5 * 25, found.refused
+    draws = calls.draws - calls.refused["an index out of range in the body"]
+    assert len(calls.valid) == 25 and draws < 2.5 * 25, calls.refused
 
 
 # --- contents

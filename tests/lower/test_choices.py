@@ -28,7 +28,7 @@ def test_old_or_new_rows() -> None:
     group, _, _, filled = cache()
     for m in (1, 7, 64, 130):
         for at in ((0, 3), (8, 9), (5, 0)):
-            check(group, [{B: 2, N: 9, K: 2, M: m}], given={filled: np.array(at, np.int64)})
+            check(group, [{B: 2, N: 9, K: 2, M: m}], fixed={filled: np.array(at, np.int64)})
 
 
 def test_rows_of_pads() -> None:

@@ -223,9 +223,9 @@ def test_processes_share_a_directory_that_is_being_damaged(tmp_path: Path) -> No
     workers = [context.Process(target=_compile, args=(str(tmp_path), k, out)) for k in range(3)]
     for w in workers:
         w.start()
-    found = [out.get(timeout=HANGS) for _ in workers]
+    results = [out.get(timeout=HANGS) for _ in workers]
     for w in workers:
         w.join(timeout=HANGS)
     assert [w.exitcode for w in workers] == [0, 0, 0]
-    assert len({s for sums in found for s in sums}) == 1
+    assert len({s for sums in results for s in sums}) == 1
     assert not [p for p in tmp_path.glob(".new-*") if p.name != ".new-foreign"], "nothing half written stays"

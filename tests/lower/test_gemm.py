@@ -157,9 +157,9 @@ def check(got: np.ndarray[Any, Any], a: np.ndarray[Any, Any], b: np.ndarray[Any,
         np.testing.assert_array_equal(got, a @ b)
         return
     wide = np.longdouble if a.dtype == np.float64 else np.float64
-    wanted = a.astype(wide) @ b.astype(wide)
+    expected = a.astype(wide) @ b.astype(wide)
     size = np.abs(a).astype(wide) @ np.abs(b).astype(wide)
-    assert (np.abs(got - wanted) <= np.finfo(a.dtype).eps * (4 + 2 * np.sqrt(a.shape[-1])) * size).all()
+    assert (np.abs(got - expected) <= np.finfo(a.dtype).eps * (4 + 2 * np.sqrt(a.shape[-1])) * size).all()
 
 
 def layouts(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], index: int) -> tuple[Any, Any, str]:

@@ -50,9 +50,9 @@ def test_packed_constants_lie_in_ordinary_memory_where_no_mapping_is_to_be_had(m
 
 def same_but_beyond(packed: Array, b: Array) -> None:
     """Asserts that arrays are equal in all that anybody reads: what lies beyond the last column is not."""
-    wanted, rest = gemm.prepack_b(b, TILES), b.shape[-1] % TILES.columns or TILES.columns
-    np.testing.assert_array_equal(packed[..., :-1, :, :], wanted[..., :-1, :, :])
-    np.testing.assert_array_equal(packed[..., -1, :, :rest], wanted[..., -1, :, :rest])
+    expected, rest = gemm.prepack_b(b, TILES), b.shape[-1] % TILES.columns or TILES.columns
+    np.testing.assert_array_equal(packed[..., :-1, :, :], expected[..., :-1, :, :])
+    np.testing.assert_array_equal(packed[..., -1, :, :rest], expected[..., -1, :, :rest])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

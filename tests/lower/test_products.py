@@ -75,7 +75,7 @@ def test_constant_weights_of_short_floats_stay_short(dtype: str) -> None:
     b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
     values = np.random.default_rng(1).standard_normal((40, 70)).astype(w.dtype.numpy)
     group = with_constants(b.group(), {w: values})
-    native = check(group, [{N: n} for n in (0, 1, 3, 8, 33)], tolerance=1e-4, given={w: values})
+    native = check(group, [{N: n} for n in (0, 1, 3, 8, 33)], tolerance=1e-4, fixed={w: values})
     assert native.kernel.schedule == ("product",)
     (packed,) = (t for t in native.kernel.inputs if isinstance(t, Packed))
     assert packed.array.dtype == values.dtype
@@ -240,7 +240,7 @@ def test_constant_operand_is_packed(transposed: bool, shared: bool) -> None:
         b.output(b.map(lambda p: p * 2.0, w))
     array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
     group = with_constants(b.group(), {w: array})
-    native = check(group, SIZES, tolerance=1e-4, given={w: array})
+    native = check(group, SIZES, tolerance=1e-4, fixed={w: array})
     packed = [t for t in native.kernel.inputs if isinstance(t, Packed)]
     assert len(packed) == 1
     assert len(native.kernel.inputs) == 3 + shared
@@ -255,7 +255,7 @@ def test_a_row_times_a_constant_is_a_product_of_a_packed_matrix(lead: tuple[Any,
     x, w = b.input([*lead, 40]), b.input(array.shape)
     b.output(b.map(maximum, b.matmul(x, w, tb=transposed), b.input([70])))
     group = with_constants(b.group(), {w: array})
-    native = check(group, [{B: n} for n in (0, 1, 3)], tolerance=1e-4, given={w: array})
+    native = check(group, [{B: n} for n in (0, 1, 3)], tolerance=1e-4, fixed={w: array})
     assert native.kernel.schedule == ("product",) and any(isinstance(i, Packed) for i in native.kernel.inputs)
 
 
@@ -264,7 +264,7 @@ def test_constant_batched_operand() -> None:
     w = b.input([3, 20, 45])
     b.output(b.matmul(b.input([3, N, 20]), w))
     array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
-    check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, given={w: array})
+    check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, fixed={w: array})
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -278,7 +278,7 @@ def test_a_part_of_a_constant_is_packed(first: int, backward: bool) -> None:
     b.eqs.define(y[i, j], reduce_("sum", [20], lambda k: x[i, k] * w[first, at, k]))
     b.output(y)
     array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
-    native = check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, given={w: array})
+    native = check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, fixed={w: array})
     assert [type(t) for t in native.kernel.inputs] == [Tensor, Packed]
 
 
@@ -289,7 +289,7 @@ def test_a_part_of_a_constant_that_begins_anywhere_is_not_packed() -> None:
     b.eqs.define(y[i, j], reduce_("sum", [20], lambda k: x[i, k] * w[minimum(K, 2), j, k]))
     b.output(y)
     array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
-    native = check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, given={w: array})
+    native = check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, fixed={w: array})
     assert [type(t) for t in native.kernel.inputs] == [Tensor, Tensor]
 
 
@@ -311,7 +311,7 @@ def test_a_factor_of_several_summed_variables_that_is_checked_is_computed_once(c
     j, i = b.eqs.indices("i", y.shape)
     b.eqs.define(y[j, i], reduce_("sum", [5, 3], lambda p, q: exp(x[at[p] if checked else p, 2 - q, i]) * w[j, p, q]))
     b.output(y)
-    native = check(b.group(), SIZES, tolerance=1e-4, given={at: np.array([4, 0, 2, 2, 1])})
+    native = check(b.group(), SIZES, tolerance=1e-4, fixed={at: np.array([4, 0, 2, 2, 1])})
     assert native.kernel.schedule == (("rows", "product") if checked else ("product",))
 
 
@@ -423,4 +423,4 @@ def test_rows_are_not_gathered_from_windows_where_the_constant_differs_between_t
     b.output(y)
     values = np.random.default_rng(1).integers(-100, 100, (3, 4, 2, 21)).astype(w.dtype.numpy)
     group = replace(b.group(), constants={w: values})
-    check(group, [{B: 1}, {B: 5}], given={w: values}, target=host_target().limited(level))
+    check(group, [{B: 1}, {B: 5}], fixed={w: values}, target=host_target().limited(level))

@@ -66,11 +66,11 @@ def test_near_strips_are_wide_unless_their_rows_drive_each_other_out(level: str)
     own."""
     lanes = target_of(level).lanes(F32.bytes)
     apart = 2 * L1 // (4 * lanes) // F32.bytes
-    found = {to_step: strip(level, 100, to_step, NEAR) for to_step in (apart, 2 * apart, 3 * apart)}
-    assert set(found.values()) == {NARROW}, found
+    widths = {to_step: strip(level, 100, to_step, NEAR) for to_step in (apart, 2 * apart, 3 * apart)}
+    assert set(widths.values()) == {NARROW}, widths
     steps = (apart // 2, apart - 1, apart + 1, apart + apart // 2)
-    found = {to_step: strip(level, 100, to_step, NEAR) for to_step in steps}
-    assert set(found.values()) == {WIDE}, found
+    widths = {to_step: strip(level, 100, to_step, NEAR) for to_step in steps}
+    assert set(widths.values()) == {WIDE}, widths
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -89,10 +89,10 @@ def test_multiply_adds_that_load_their_factors_need_no_registers_for_them(
 def test_an_answer_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([True])
     monkeypatch.setattr(target_probe, "_takes_twice", lambda target: next(answers))
-    found = target_probe.measured_multiply_adds.__wrapped__  # as other processes ask
-    assert [found(host_target()) for _ in range(3)] == [1, 1, 1]
+    measure = target_probe.measured_multiply_adds.__wrapped__  # as other processes ask
+    assert [measure(host_target()) for _ in range(3)] == [1, 1, 1]
     with pytest.raises(StopIteration):
-        found(NEON)
+        measure(NEON)
 
 
 def test_nothing_is_measured_for_another_processor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_processes_that_know_nothing_agree(tmp_path: Path) -> None:
         "from anyshape.lower.llvm.target_probe import gathers, host_target, multiply_adds;"
         "t = host_target(); print(t, gathers(t), multiply_adds(t))"
     )
-    told = {
+    printed = {
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "ANYSHAPE_CACHE": folder and str(tmp_path / folder)},
@@ -126,4 +126,4 @@ def test_processes_that_know_nothing_agree(tmp_path: Path) -> None:
         for folder in ("one", "two", "one", "")
     }
     host = host_target()
-    assert told == {f"{host} {target_probe.gathers(host)} {target_probe.multiply_adds(host)}\n"}
+    assert printed == {f"{host} {target_probe.gathers(host)} {target_probe.multiply_adds(host)}\n"}

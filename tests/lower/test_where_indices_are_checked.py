@@ -166,9 +166,9 @@ def test_an_index_from_the_end_is_the_same_whatever_is_counted_and_added(counted
     b.output(y)
     b.output(z)
     native, array = Native(b.group()), np.arange(7, dtype=np.float32)
-    for given in (*range(-12, 12), 2**63 - 1, -(2**63)):
-        indices = np.full(64, given)
-        expected = (given + counted if given < 0 else given) + shift
+    for number in (*range(-12, 12), 2**63 - 1, -(2**63)):
+        indices = np.full(64, number)
+        expected = (number + counted if number < 0 else number) + shift
         status, outputs = native.run({x: array, index: indices}, {K: 7, M: counted, N: 64})
         assert (status == 0) == (0 <= expected < 7)
         if status == 0:
@@ -203,10 +203,10 @@ def test_an_index_from_the_end_is_the_same_where_it_picks_nothing(width: int) ->
     b.output(y)
     b.output(z)
     native, array = Native(b.group()), np.ones((7, width), np.float32)
-    for given in (*range(-16, 10), 2**63 - 1, -(2**63)):
-        status, outputs = native.run({x: array, index: np.full(3, given)}, {K: 7, M: width, N: 3})
-        assert (status == 0) == (width == 0 or -7 <= given < 7)
-        assert status or (outputs[1] == (given + 7 if given < 0 else given)).all()
+    for number in (*range(-16, 10), 2**63 - 1, -(2**63)):
+        status, outputs = native.run({x: array, index: np.full(3, number)}, {K: 7, M: width, N: 3})
+        assert (status == 0) == (width == 0 or -7 <= number < 7)
+        assert status or (outputs[1] == (number + 7 if number < 0 else number)).all()
 
 
 @pytest.mark.parametrize("falls", [False, True])

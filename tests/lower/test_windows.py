@@ -31,9 +31,9 @@ def windows(
     image: Any = (H, W),
     batch: Any = B,
     dtype: str = "f32",
-    made: Callable[[Any, Any], Any] | None = None,
+    term: Callable[[Any, Any], Any] | None = None,
 ) -> Group:
-    """Rows and columns of x under a window with a pad of one; with `channels`, times weights for that many results; `made` of each element
+    """Rows and columns of x under a window with a pad of one; with `channels`, times weights for that many results; `term` of each element
     and the weight of its tap."""
     b = Builder("windows")
     reach = (taps - 1) * spread - 2
@@ -50,9 +50,9 @@ def windows(
     if channels:
         w = b.input([channels, channels, taps, taps])
         value = reduce_("sum", [channels, taps, taps], lambda d, p, q: seen[n, d, at(i, p), at(j, q)] * w[c, d, p, q])
-    elif made is not None:
+    elif term is not None:
         w = b.input([taps, taps])
-        value = reduce_(kind, [taps, taps], lambda p, q: made(seen[n, c, at(i, p), at(j, q)], w[p, q]))
+        value = reduce_(kind, [taps, taps], lambda p, q: term(seen[n, c, at(i, p), at(j, q)], w[p, q]))
     else:
         value = reduce_(kind, [taps, taps], lambda p, q: seen[n, c, at(i, p), at(j, q)])
     b.eqs.define(y[n, c, i, j], value)
@@ -93,8 +93,8 @@ def test_extremes_of_windows_of_any_dtype(dtype: str, kind: str) -> None:
 @pytest.mark.parametrize(("kind", "dtype"), [("max", "f32"), ("sum", "f32"), ("sum", "f16")])
 def test_planes_are_copied_some_at_a_time(kind: str, dtype: str, step: int) -> None:
     """There are more planes than are copied together, and planes that are too large for two of them."""
-    made = None if kind == "max" else lambda value, weight: cast(value, F32) * cast(weight, F32)
-    group = windows(kind, step, 1, dtype=dtype, made=made)
+    term = None if kind == "max" else lambda value, weight: cast(value, F32) * cast(weight, F32)
+    group = windows(kind, step, 1, dtype=dtype, term=term)
     sizes = [{B: 9, H: 4, W: 5}, {B: 1, H: 70, W: 70}, {B: 2, H: 20, W: 40}]
     check(group, sizes, special=kind == "max", tolerance=1e-2 if dtype == "f16" else 2e-5)
     assert f"udiv i64 {ROOM}" in lower_group(group, host_target()).text
@@ -110,13 +110,13 @@ def test_nan_is_in_all_windows_that_see_it(dtype: str, kind: str, level: str) ->
     for at in [(0, 0, 0, 0), (0, 1, 8, 20), (0, 0, 3, 15), (0, 1, 4, 16)]:
         values = np.random.default_rng(0).normal(size=(1, 2, 9, 21)).astype(parse_dtype(dtype).numpy)
         values[at] = np.nan
-        check(group, [{B: 1, H: 9, W: 21}], given={x: values}, target=host_target().limited(level))
+        check(group, [{B: 1, H: 9, W: 21}], fixed={x: values}, target=host_target().limited(level))
 
 
 @pytest.mark.parametrize(("step", "spread"), [(1, 1), (2, 1), (3, 1), (1, 2)])
 def test_what_is_reduced_is_made_once_of_each_element(step: int, spread: int) -> None:
     """A window with weights of its own for each tap has no columns in common with others."""
-    plain, weighted = (windows("sum", step, spread, made=made) for made in (lambda e, w: e * e, lambda e, w: e * w))
+    plain, weighted = (windows("sum", step, spread, term=term) for term in (lambda e, w: e * e, lambda e, w: e * w))
     assert lower_group(plain, host_target()).schedule == ("folded",)
     assert lower_group(weighted, host_target()).schedule == ("windows",)
     for group in (plain, weighted):
@@ -246,4 +246,4 @@ def test_rows_of_places_fill_a_tile_of_more_rows_than_a_vector_has_lanes(level: 
     values = np.random.default_rng(0).normal(size=(3, 3, 3, 21)).astype(np.float32)
     group = replace(b.group(), constants={w: values})
     assert "windows of x0" in describe(group)
-    check(group, SIZES, given={w: values}, target=host_target().limited(level))
+    check(group, SIZES, fixed={w: values}, target=host_target().limited(level))

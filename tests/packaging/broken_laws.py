@@ -137,7 +137,7 @@ def main(folder: Path) -> None:
     start(folder)
     for room in ("laws", "rewriting", "refusals", "executors"):
         import_module(f"anyshape_testing.{room}")
-    found = []
+    outcomes = []
     for label, (place, op, file, old, new) in BREAKS.items():
         right = {p: p.read_text() for p in folder.rglob("*") if p.suffix in (".py", ".yaml")}
         assert right[folder / file].count(old) == 1, (label, right[folder / file])
@@ -150,8 +150,8 @@ def main(folder: Path) -> None:
         for path, text in right.items():
             path.write_text(text)
         fixed = in_fork(lambda code=code: exec(code, {}), folder)
-        found.append({"law": label, "failed": failed, "script": code, "alone": alone, "fixed": fixed})
-    print(json.dumps(found))
+        outcomes.append({"law": label, "failed": failed, "script": code, "alone": alone, "fixed": fixed})
+    print(json.dumps(outcomes))
 
 
 if __name__ == "__main__":

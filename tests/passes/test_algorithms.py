@@ -109,8 +109,8 @@ def test_rows_of_few_taps_take_fewer_products(taps: int, algorithm: str, product
         x = anyshape.input("x", f"f32[b, 128, {length}]")
         return anyshape.function([x], ops.conv(x, w, pads=(taps // 2, taps // 2)))
 
-    found = [n for n in chosen(f(200), growths[algorithm]).nodes if n.op.name == "run_products"]
-    shapes = [n.inputs[0].type.shape for n in found if n.inputs[0] is not None]
+    nodes = [n for n in chosen(f(200), growths[algorithm]).nodes if n.op.name == "run_products"]
+    shapes = [n.inputs[0].type.shape for n in nodes if n.inputs[0] is not None]
     assert [shape[0] for shape in shapes if shape] == ([products] if products else [])
     exe, sums = (anyshape.compile(f("t"), growth=growth) for growth in (growths[algorithm], 0.0))
     for shape in ((1, 128, 1), (2, 128, 50), (1, 128, 333)):

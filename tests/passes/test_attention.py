@@ -63,8 +63,8 @@ def test_one_kernel(write: Make) -> None:
     exe, slow = compile(f), compile(f, kernels="interpret", fuse=False)
     for b, s, t in ((2, 5, 7), (1, 1, 33), (1, 100, 3), (2, 0, 4)):
         shapes = ((b, 2, s, 8), (b, 2, t, 8), (b, 2, t, 8), (b, 1, s, t))
-        given = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
-        np.testing.assert_allclose(exe(*given), slow(*given), rtol=1e-4, atol=1e-5)
+        arrays = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+        np.testing.assert_allclose(exe(*arrays), slow(*arrays), rtol=1e-4, atol=1e-5)
 
 
 def test_keys_repeated_for_the_heads_of_a_group_are_read_where_they_are() -> None:
@@ -119,9 +119,9 @@ def test_the_operator_takes_its_heads_where_they_lie(groups: int) -> None:
     f = anyshape.function([q, k, v], ops.transpose(ops.attention(*heads), axes=[0, 2, 1, 3]))
     assert len(kernels(f)) == (2 if groups == 2 else 1)
     rng = np.random.default_rng(2)
-    given = [rng.normal(size=(2, n, h, 8)).astype(np.float32) for n, h in ((5, 4), (7, groups), (7, groups))]
+    arrays = [rng.normal(size=(2, n, h, 8)).astype(np.float32) for n, h in ((5, 4), (7, groups), (7, groups))]
     np.testing.assert_allclose(
-        compile(f)(*given), compile(f, kernels="interpret", fuse=False)(*given), rtol=1e-4, atol=1e-5
+        compile(f)(*arrays), compile(f, kernels="interpret", fuse=False)(*arrays), rtol=1e-4, atol=1e-5
     )
 
 

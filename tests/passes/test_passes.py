@@ -119,12 +119,12 @@ def test_views_of_one_shape_are_one_however_it_is_spelled(spellings):
 def test_views_of_other_shapes_or_of_more_checks_stay():
     x, s = anyshape.input("x", parse_type("f32[n, m]", low=1)), anyshape.input("s", "i64[1]")
     k = anyshape.input("k", "i64[]")
-    made = [
+    views = [
         ops.reshape(x, (-1,)), ops.dyn.reshape(x, s), ops.reshape(x, (x.shape[1], -1)), ops.expand_dims(x, (0,)),
         ops.match_shape(x, "f32[a, a]"), ops.dyn.flatten(x, k),
     ]  # fmt: skip
-    f = passes.optimise(anyshape.function([x, s, k], [ops.exp(v) for v in made]))
-    assert len(set(f.results)) == len(made)
+    f = passes.optimise(anyshape.function([x, s, k], [ops.exp(v) for v in views]))
+    assert len(set(f.results)) == len(views)
     y = np.ones((2, 2), np.float32)
     assert [a.shape for a in anyshape.compile(f)(y, np.array([4]), np.array(1))] == [
         (4,),

@@ -64,8 +64,8 @@ def test_a_factor_that_is_no_constant() -> None:
     x, w = tokens(), anyshape.input("w", "f32[48, n]")
     f = anyshape.function([x, w], {"a": ops.matmul(x, w), "b": ops.matmul(x, weights(48, 20))})
     assert products(f) == [2]
-    given = {"x": weights(2, 9, 48), "w": weights(48, 70)}
-    got, want = compile(f, threads=2).run(given), compile(f, kernels="interpret", fuse=False).run(given)
+    arrays = {"x": weights(2, 9, 48), "w": weights(48, 70)}
+    got, want = compile(f, threads=2).run(arrays), compile(f, kernels="interpret", fuse=False).run(arrays)
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
@@ -103,8 +103,8 @@ def test_no_circle_through_others() -> None:
     d = ops.add(ops.matmul(x, weights(8, 12)), soft[1])
     f = anyshape.function([x, y], {"c": c, "d": d})
     assert sorted(products(f)) == [1, 1, 2]
-    given = {"x": weights(5, 8), "y": weights(5, 8)}
-    got, want = compile(f).run(given), compile(f, kernels="interpret", fuse=False).run(given)
+    arrays = {"x": weights(5, 8), "y": weights(5, 8)}
+    got, want = compile(f).run(arrays), compile(f, kernels="interpret", fuse=False).run(arrays)
     for p, q in zip(got, want, strict=True):
         np.testing.assert_allclose(p, q, rtol=1e-4, atol=1e-4)
 

@@ -34,8 +34,8 @@ def _code() -> Loaded:
             status = f.call(name, result, list(f.args))
             f.ret(status if result == I32 else None)
     library = ctypes.CDLL(None)
-    others = (n for n in module.imports if n != polling.SYMBOL)
-    imports = {n: ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in others}
+    names = (n for n in module.imports if n != polling.SYMBOL)
+    imports = {n: ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in names}
     return compile_module(module, {**imports, polling.SYMBOL: polling.ADDRESS})
 
 

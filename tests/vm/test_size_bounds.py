@@ -26,8 +26,8 @@ def handmade_ops() -> None:
 
 @pytest.fixture(params=EXECUTORS, ids=["default", "walk", "interpret", "unfused"])
 def options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    found: dict[str, Any] = request.param
-    return found
+    chosen: dict[str, Any] = request.param
+    return chosen
 
 
 def compiled(params: list[Any], results: Any, **options: Any) -> anyshape.Executable:
@@ -66,8 +66,8 @@ def test_a_bound_that_is_wasteful_is_not_used() -> None:
     """Positions take eight bytes for each byte of the mask; pairs of a selection take the square of the input."""
     m, x = anyshape.input("m", "bool[n]"), anyshape.input("x", "f32[n]")
     assert regions(compiled([m], ops.sum(ops.nonzero(m) * 2, axes=[0, 1]), fuse=False)) == 2
-    found = x[x > 0.0]
-    pairs = ops.exp(found[:, None] - found[None, :])
+    selected = x[x > 0.0]
+    pairs = ops.exp(selected[:, None] - selected[None, :])
     assert regions(compiled([x], ops.sum(pairs @ pairs), fuse=False)) == 2
 
 
