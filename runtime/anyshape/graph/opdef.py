@@ -200,6 +200,11 @@ class OpDef:
         return "finite" in self.traits
 
     @property
+    def asserts_dims(self) -> bool:
+        """Whether a call is its only input, whose dims are asserted to be the elements of its only operand."""
+        return "asserts_dims" in self.traits
+
+    @property
     def attributes(self) -> tuple[ParamDef, ...]:
         return tuple(p for p in self.params if not p.operand)
 
