@@ -34,7 +34,7 @@ Array = NDArray[Any]
 
 
 class Conv(OpRun):
-    """Two spatial dims, no dilation."""
+    """A convolution of two spatial dims, without dilation."""
 
     def _run(self, x: Array, w: Array, b: Array | None = None, **attributes: Any) -> tuple[Array]:
         top, left, bottom, right = attributes.get("pads") or (0, 0, 0, 0)

@@ -208,7 +208,7 @@ def remarks(rows: Sequence[Row], kind: str, engine: str = "") -> list[str]:
 
 
 def alone(r: Row) -> bool:
-    """Whether our results differ from those of every peer; where one peer differs and another agrees, it is the one that is odd."""
+    """Whether our results differ from those of every peer; where one differs and another agrees, the former is odd."""
     return bool(r["differences"]) and not r["seconds"].keys() - {US, *r["differences"]}
 
 

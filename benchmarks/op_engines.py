@@ -36,7 +36,7 @@ LIMIT = 120.0
 
 
 class OpWorker(Stopped):
-    """One engine, which has one model at a time."""
+    """An engine, which has one model at a time."""
 
     def __init__(self, name: str, threads: int) -> None:
         super().__init__(name, "benchmarks.op_engines", (name, threads), limit=LIMIT)
@@ -144,7 +144,7 @@ class _Engine:
     def take(self, inputs: Arrays, outputs: Sequence[str], new: bool) -> list[Array]:
         self._inputs = {n: placed(a) for n, a in inputs.items()}
         self._outputs = dict(zip(outputs, map(_copied, self._run(self._inputs)), strict=True))
-        """Engines keep addresses of these only."""
+        """Copies of outputs, of which engines keep addresses only."""
         moved = sum(a.nbytes for a in (*self._inputs.values(), *self._outputs.values()))
         self._warm = max(WARM_SECONDS, WARM_PASSES * moved / PASS_BYTES)
         if new:

@@ -248,7 +248,7 @@ def write_audit(rows: Results) -> None:
 
 
 def by_cause(lost: Iterable[tuple[str, str]]) -> str:
-    """One paragraph for each cause, with its rows: of a row its name, and the threads with the ratio."""
+    """Writes a paragraph for each cause, with its rows: of a row its name, and the threads with the ratio."""
     grouped: dict[str, dict[str, list[str]]] = {}
     for name, ratio in lost:
         cause = cause_of(f"{name}, {ratio}") or "**cause not known**"

@@ -40,7 +40,7 @@ DOUBTFUL = 12
 """Engines made at least while the medians are not known, however long they take: of the five that 32 seconds allow bert_base the median
 at 1x7 was 1.25 in one run, and below 1.04 in the next (`python -m benchmarks.models_bench bert_base --json FILE`)."""
 LATER = 3
-"""Passes after those of first and of second calls; those are compared with the median of these."""
+"""Passes after those of first and of second calls, which are compared with the median of these."""
 DATA = 2 + LATER
 """Calls at a shape that differ in their data, one for each pass."""
 

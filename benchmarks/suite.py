@@ -23,7 +23,7 @@ from benchmarks.models import MODELS
 RESULTS = Path(__file__).with_name("results")
 SMALL = ("mlp", "shape_heavy")
 LARGE = ("bert_base",)
-"""Last, should the time run out."""
+"""Models that come last, should the time run out."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class Row:
 
 
 def chosen(words: Sequence[str], folder: Path) -> list[Call]:
-    """What the words name, in their order; files of models are built in the folder."""
+    """Builds the calls that the words name, in their order; files of models are built in the folder."""
     return [call for w in words for call in (of_model(w, folder) if w.partition("@")[0] in MODELS else of_ops(w))]
 
 
@@ -146,7 +146,7 @@ def named(folder: Path) -> str:
 
 
 def compare(other: Path, calls: Sequence[Call], options: argparse.Namespace) -> list[Row]:
-    """Prints as it goes."""
+    """Measures the calls on both checkouts; prints as it goes."""
     rows = []
     with ExitStack() as stack:
         both = []

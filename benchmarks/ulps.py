@@ -95,7 +95,7 @@ COMPOSED: dict[str, Function] = {
     "acosh": Function(np.arccosh, 4.0, 4.0, 1.0),
     "atanh": Function(np.arctanh, 4.0, 4.0, 1.0),
 }
-"""Ops whose equations are made of them."""
+"""Ops whose equations are made of these functions."""
 BOUNDS = {**FUNCTIONS, **COMPOSED}
 
 

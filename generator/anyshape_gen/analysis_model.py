@@ -72,7 +72,7 @@ class BindParam(Node):
     defines_length: str | None
     """an open name that the length of this parameter solves"""
     length: Expr | None
-    """the length it must have otherwise"""
+    """the length that the value must have otherwise"""
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class ResolvedProcedure:
 
 @dataclass(frozen=True, kw_only=True)
 class OpAnalysis:
-    """One analysed op."""
+    """The analysis of one op."""
 
     spec: OpSpec
     file: str

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Key:
-    """One key of a mapping."""
+    """A key of a mapping."""
 
     name: str
     doc: str
     form: str
-    """the form of its value, a name in `schema.FORMS`"""
+    """the form of the key's value, a name in `schema.FORMS`"""
 
 
 FILE_KEYS = (

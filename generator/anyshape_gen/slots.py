@@ -19,7 +19,7 @@ from anyshape_gen.outputs import factor_exprs, picked_dims
 
 @dataclass(frozen=True)
 class One:
-    """One dim."""
+    """A slot of one dim."""
 
     extent: Expr
 
@@ -41,14 +41,14 @@ class ManyAt:
 
 @dataclass(frozen=True)
 class Factors:
-    """One dim that is a product."""
+    """A slot of one dim that is a product."""
 
     extents: tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """One dim that consists of ragged parts."""
+    """A slot of one dim that consists of ragged parts."""
 
     sizes: Expr
     count: Expr

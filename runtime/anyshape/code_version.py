@@ -21,7 +21,7 @@ _OUTSIDE = {"anyshape": ("cli", "frontends"), "anyshape_ops": ("onnx",)}
 
 @cache
 def code_version(package: str) -> str:
-    """A module without a package is its own file; without sources, there is nothing to hash but the name."""
+    """Hashes the sources of a package or of a module without one; without sources, the name alone."""
     digest = hashlib.sha256(package.encode())
     spec = find_spec(package)
     if spec is not None and spec.origin and spec.submodule_search_locations is None:

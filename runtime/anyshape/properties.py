@@ -42,7 +42,7 @@ class Draw(Protocol):
         """n of them, or a few, each mostly one of the values."""
 
     def repeated(self, value: int) -> Vec:
-        """A run of mostly this size only."""
+        """Draws a run of mostly this size only."""
 
     def regrouped(self, shape: Sequence[int]) -> tuple[int, ...]:
         """A shape with mostly the same number of elements, perhaps with a -1 or a 0 in it."""
@@ -101,7 +101,7 @@ class Draw(Protocol):
         """True or False."""
 
     def member(self, members: Sequence[T]) -> T:
-        """Draws one of these."""
+        """Draws a member of an enumeration."""
 
     def mostly(self, values: Sequence[T], other: Callable[[], T]) -> T:
         """Draws mostly one of the values, else any other."""
@@ -191,7 +191,7 @@ class Property:
 
 
 class PropertiesByOp(Mapping[str, Property]):
-    """Properties that are had when somebody asks for them; what is known of each says of which ops there are any."""
+    """Properties that are loaded when somebody asks for them; the keys of `_known` are the ops that have any."""
 
     _known: Mapping[str, object]
 

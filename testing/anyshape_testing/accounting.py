@@ -29,9 +29,9 @@ class Tally:
     accepted: int
     """different calls for which it had something to compare, and held"""
     required: int
-    """how many accepted calls it needs: LEAST, unless it was allowed fewer or fewer exist"""
+    """the number of accepted calls that the law needs: LEAST, unless it was allowed fewer or fewer exist"""
     cut_short: bool = False
-    """whether it ended because its time was over"""
+    """whether the law ended because its time was over"""
     listed: bool = False
     """whether its calls are a fixed list, whatever number is allowed: a single accepted call makes a reason for none stale"""
 

@@ -23,7 +23,7 @@ SMALL, TINY = (1, 2, 3, 5), (1, 2)
 """Sizes of dims for a call that has too many elements with others"""
 MOST_ELEMENTS = 3000
 RARELY = 20
-"""One in so many draws disregards what the rule demands."""
+"""Draws of which one disregards what the rule demands."""
 SEEDS = st.integers(0, 2**32 - 1)
 
 

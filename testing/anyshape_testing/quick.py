@@ -79,7 +79,7 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One law of an op, or all of its examples."""
+    """A law of an op, or all of its examples."""
 
     name: str
     runs: tuple[tuple[str, Callable[[Record], None]], ...]

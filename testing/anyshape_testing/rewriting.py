@@ -112,14 +112,14 @@ class Instance:
     single: frozenset[str] = frozenset()
     """operands that often have one element, as the condition asks for"""
     first: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """dtypes from which those of innermost calls are drawn"""
+    """dtypes from which those of innermost calls are drawn, by variable"""
 
     def __repr__(self) -> str:
         return f"Instance({'; '.join(self.called)})"
 
     @property
     def operands(self) -> list[Array]:
-        """The arrays of its inputs, and its constants."""
+        """The arrays of the instance's inputs, and its constants."""
         constants = (v.constant for v in self.bound.values())
         return [*self.arrays.values(), *(a for a in constants if a is not None)]
 

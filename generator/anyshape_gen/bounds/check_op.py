@@ -56,7 +56,8 @@ def verdicts(analysis: OpAnalysis) -> list[Verdict]:
 
 
 def _verdict(owner: Obligations, o: Obligation) -> Verdict:
-    """The verdict on an index wherever it stands; where it has none, that on it as a part of an operand that is evaluated lazily."""
+    """Returns the verdict on an index wherever it stands; where there is none, that on the index as a part of an operand that is evaluated
+    lazily."""
     plain = _verdict_of(owner, o)
     if not o.lazily or plain.how not in (How.CHECKED, How.UNKNOWN):
         return plain

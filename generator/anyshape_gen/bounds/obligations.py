@@ -67,7 +67,7 @@ class Obligation:
     """conditions that all have to hold"""
     hypotheses: tuple[Truth, ...] = ()
     lazily: tuple[Truth, ...] = ()
-    """conditions left of it in an `and` or `or`: they hold where the index is evaluated if the operands are evaluated lazily"""
+    """conditions left of the index in an `and` or `or`: they hold where the index is evaluated if the operands are evaluated lazily"""
     scope: tuple[Dim, ...] = ()
     rank: bool = False
     """whether it is about the number of indices, not about one of them"""

@@ -296,7 +296,7 @@ def pieces_by_name(spec: OpSpec) -> dict[str, tuple[Operand, int]]:
 
 
 def _numbers(v: tuple[Any, ...] | list[Any]) -> Run:
-    """Makes a vector of numbers, or of such vectors."""
+    """Makes a vector of numbers, or of vectors of numbers."""
     items = [_numbers(x) if isinstance(x, (tuple, list)) else x for x in v]
 
     def item(p: Size) -> Any:

@@ -24,7 +24,7 @@ Arrays = Mapping[str, NDArray[Any]]
 Covered = list[tuple[frozenset[int], float]]
 """Nodes of the model, by their places, and seconds; no places where a node cannot be told"""
 _EVENT, _BLOCKED = "_kernel_time", "_nchwc"
-"""What it appends to names: of events of nodes, and of nodes that work on channels in blocks"""
+"""What onnxruntime appends to names: of events of nodes, and of nodes that work on channels in blocks"""
 
 
 def session(model: bytes | str, threads: int, options: Any = None) -> Any:

@@ -184,7 +184,7 @@ class _Adjoint:
         return seed
 
     def before(self, update: Equation) -> Tensor:
-        """What was there before an update: the tensor of which its own is a copy."""
+        """Returns the tensor before an update, of which its own is a copy."""
         copy = next(q for q in self.ordered if q.target is update.target)
         assert isinstance(copy.value, Read)
         return copy.value.tensor

@@ -73,7 +73,7 @@ def _own(region: Function, names: Mapping[Value, str]) -> Function:
 
 
 def over(node: Node, inputs: tuple[Value | None, ...]) -> Node:
-    """The node of other operands, its types not inferred."""
+    """Copies a node with other operands, its types not inferred."""
     copy = Node(node.op, inputs, node.attrs, node.source, node.regions)
     copy.count = node.count
     return copy

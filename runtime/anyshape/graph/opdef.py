@@ -86,9 +86,9 @@ class RewriteDef:
     apply: Callable[..., Any]
     source: str = ""
     depth: int = 1
-    """the nesting of calls in its pattern"""
+    """the nesting of calls in the pattern"""
     operands: tuple[str, ...] = ()
-    """Ops whose calls its pattern has as operands: it matches them where they are folded, too."""
+    """Ops whose calls the pattern has as operands: it matches them where they are folded, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Control(Protocol):
 
     @property
     def repeats(self) -> bool:
-        """Whether its one region runs again and again; else one of its regions runs."""
+        """Whether the one region runs again and again; else one of the regions runs."""
 
     def captures_from(self, node: Node) -> int:
         """The place of the first captured value among the inputs."""

@@ -113,7 +113,7 @@ class _Region:
 
 
 class _Reader:
-    """One function or region. `scope` are the dims of the whole text."""
+    """A reader of one function or region. `scope` are the dims of the whole text."""
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ def _one_deeper() -> Iterator[None]:
 
 
 def _begins(trip: Value | None, cond: Value | None, source: str) -> Value:
-    """Whether there is an iteration."""
+    """Whether a loop has an iteration."""
     conditions = [] if cond is None or known_truth(cond) is True else [_scalar(cond, source)]
     if trip is not None:
         conditions.append(make("greater", [_scalar(trip, source), constant(np.int64(0))], {}, source))

@@ -29,7 +29,7 @@ _said: ContextVar[list[Value] | None] = ContextVar("said", default=None)
 _NEWEST: WeakKeyDictionary[Value, tuple[ref[Value], ...]] = WeakKeyDictionary()
 """The newest inputs that had the names in a requirement when it was stated, by requirement"""
 _CLOSED = WeakSet[Value]()
-"""The requirements of functions that have these newest inputs"""
+"""The requirements that a function with all of their newest inputs has taken"""
 
 
 @public

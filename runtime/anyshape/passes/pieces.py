@@ -32,7 +32,7 @@ class _Piece:
 
 
 def in_pieces(equations: Sequence[Equation]) -> bool:
-    """Whether an equation reads what several of them write."""
+    """Whether an equation reads what several others write."""
     counts = Counter(q.target for q in equations if q.form is None)
     several = {t for t, n in counts.items() if n > 1}
     return bool(several) and any(several & reads(q) for q in equations)

@@ -50,5 +50,5 @@ class ListType(TensorType):
 
 
 def list_of(element: TensorType, optional: bool = False, never: bool = False) -> ListType:
-    """The type of lists of such elements; `never` of those that are empty."""
+    """Returns the type of lists of an element; `never`: of those that are empty."""
     return ListType(LIST, (), element, optional, never)

@@ -54,11 +54,11 @@ class Scope:
     inside: str = ""
     depth: int = 0
     nesting: int = 0
-    """graphs around this one"""
+    """number of graphs around the scope's own"""
 
 
 class Import:
-    """One import of a model."""
+    """The import of one model."""
 
     def __init__(
         self, read: Source, dims: Mapping[str, DimBinding] | None, table: Table, fitting: bool = False

@@ -31,7 +31,7 @@ class SourceNode(Protocol):
 
 
 class OnnxNode(Protocol):
-    """One node of an ONNX graph whose inputs have been imported."""
+    """A node of an ONNX graph whose inputs have been imported."""
 
     @property
     def source(self) -> str:

@@ -63,7 +63,7 @@ class NamedDim:
 
     @property
     def least(self) -> int | None:
-        """The least number it may be; None for an element, which may be any."""
+        """The least number that the variable may be; None for an element, which may be any."""
         return bounds(self.symbol)[0]
 
     @property

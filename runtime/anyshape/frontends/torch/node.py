@@ -16,7 +16,7 @@ from anyshape.graph.value import Value, constant
 
 
 class AtenNode(Protocol):
-    """One call of an FX graph whose operands have been imported."""
+    """A call of an FX graph whose operands have been imported."""
 
     @property
     def source(self) -> str:

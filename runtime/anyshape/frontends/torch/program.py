@@ -182,7 +182,7 @@ def import_program(program: Any, sizes: Mapping[str, Size]) -> ImportedProgram:
 
 
 class _ProgramImport:
-    """One import of an exported program."""
+    """The import of one exported program."""
 
     def __init__(self, program: Any, sizes: Mapping[str, Size]) -> None:
         self.program, self.signature = program, program.graph_signature

@@ -93,7 +93,7 @@ def border(n: AtenNode, pads: Sequence[Any]) -> list[Any]:
 
 
 def last_axes(n: AtenNode, pads: Sequence[Any]) -> list[int]:
-    """The axes of such pads."""
+    """Lists the last axes, as many as there are pairs of pads, the last one first."""
     return [-1 - k for k in range(len(pads) // 2)]
 
 

@@ -342,7 +342,7 @@ def _is_apart(m: Moving) -> bool:
 
 
 def _together(position: Size, tap: Size) -> tuple[int, int] | None:
-    """(step, spread) if the coefficients are as these; one of them is 1."""
+    """Returns (step, spread) of a window by its coefficients, one of them 1; None if they are of none."""
     if position == 0:
         return None
     for k in _STEPS:

@@ -45,7 +45,7 @@ MOST_RESULTS = 64
 
 Table = tuple[Load, NDArray[Any]]
 Remainder = tuple[LoopVar, int]
-"""A variable, and what it is divided by."""
+"""A variable, and the number that it is divided by."""
 Place = Mapping[LoopVar | Remainder, int]
 """Positions in tables."""
 
@@ -296,7 +296,7 @@ class _Sums:
 
 
 class _Level:
-    """One summed variable: what its positions are multiplied by."""
+    """The factors of one summed variable: what its positions are multiplied by."""
 
     def __init__(self, v: LoopVar, outer: tuple[LoopVar, ...], tables: Sequence[Table]) -> None:
         self.v, self.outer, self.tables = v, outer, tables

@@ -197,7 +197,7 @@ class Levels:
 
     @contextmanager
     def section(self) -> Iterator[None]:
-        """Code whose blocks its body makes: the levels around it stay open meanwhile."""
+        """Opens code whose blocks the body of the `with` makes: the levels around it stay open meanwhile."""
         body, after = self.f.new_block(), self.f.new_block()
         self._push(body)
         yield

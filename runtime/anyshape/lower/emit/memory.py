@@ -102,7 +102,7 @@ class Memory:
 
     @contextmanager
     def freed(self) -> Iterator[None]:
-        """Code whose scratch is free again after it."""
+        """Frees the scratch that the code inside takes, once it is emitted."""
         start = self._end
         yield
         self._end, self._most = start, dims.maximum(self._most, self._end)

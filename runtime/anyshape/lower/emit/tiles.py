@@ -34,7 +34,7 @@ def emit_spread(ctx: KernelContext, scope: Scope) -> None:
 
 
 def _tiers(ctx: KernelContext, v: LoopVar) -> tuple[int, ...]:
-    """Whole vectors where there are no others; else all are masked, since the code is long."""
+    """Returns the tiers of a vector loop: whole vectors where there are no others; else all are masked, since the code is long."""
     return (1,) if isinstance(v.extent, int) and v.extent % ctx.lanes == 0 else ()
 
 

@@ -333,7 +333,7 @@ class Values:
         return lowest, f.reduce("smax", places), places
 
     def window(self, lowest: Val, last: Val, places: Val, exists: Val | None = None) -> Window:
-        """The window of such places; `exists`: whether the first lane does."""
+        """Makes the window of the places of lanes; `exists`: whether the first lane does."""
         f, lanes = self.f, places.type.lanes
         first, second = (f.compare("le", const_vector(I32, list(range(at, at + lanes))), last) for at in (0, lanes))
         if exists is not None:

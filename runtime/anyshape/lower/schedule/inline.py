@@ -56,7 +56,7 @@ class Inlined:
     recurrences: tuple[CycleStores, ...] = ()
     """Recurrences between the stages and the ordered stores."""
     procedures: tuple[Procedure, ...] = ()
-    """Procedures, which run in kernels of their own."""
+    """Procedures of the group, which run in kernels of their own."""
     unnamed: frozenset[Tensor] = frozenset()
     """Scratch tensors that are no equation's."""
 

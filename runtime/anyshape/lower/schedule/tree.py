@@ -74,13 +74,13 @@ class Scope:
     tiled: Tiled | None = None
     """The one reduction for each place of a tile, where its tables depend on that."""
     usual: Usual | None = None
-    """What is run in its place where it may be."""
+    """The loops that are run in place of this one where they may be."""
     interior: Interior | None = None
     """What its rows are inside of the bounds of all that they read."""
 
     @property
     def stores(self) -> tuple[Store, ...]:
-        """Stores of all loops in it."""
+        """Stores of all loops in the scope."""
         return tuple(s for step in self.steps for s in step.stores)
 
 

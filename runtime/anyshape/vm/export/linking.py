@@ -48,7 +48,7 @@ def _machine(target: ExportTarget) -> Any:
 
 
 def link(around: Sequence[Module], kernels: Iterable[KernelText], target: ExportTarget) -> bytes:
-    """The object file of modules with their kernels. Their own code is optimised; that of kernels is in final form."""
+    """Links modules with their kernels; returns the object file. Their own code is optimised; that of kernels is in final form."""
     texts = {k.symbol: k for k in kernels}
     imports = [name for k in texts.values() for name in k.imports]
     whole, *imported = (_optimised(_parsed(m.text(), target), target) for m in around)

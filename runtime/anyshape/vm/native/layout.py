@@ -28,7 +28,7 @@ class Word(IntEnum):
     FRAME = 8
     """Address of a kernel's scalars and buffers; the failure report lies ahead of them (`anyshape.failure_report`)."""
     LOST = 9
-    """One word per register: 1 if it overflowed."""
+    """Words by register: 1 if it overflowed."""
     HOLD = 10
     """1: the loop returns before a kernel, so that its caller can give the interpreter's lock back."""
     KERNEL_STATUS = 11
@@ -59,7 +59,7 @@ class Word(IntEnum):
     INSIDE = 25
     """1: the call at CALLED is not over."""
     DEPTH = 26
-    """Number of calls around this one."""
+    """Number of calls around the current one."""
     PASS = 27
     """Place in the state where a word of a function's arguments goes, per word."""
     RETURNS = 28
@@ -85,7 +85,7 @@ class Word(IntEnum):
     CANCELS = 40
     """Address of a word that counts how often calls of the executable were cancelled."""
     CANCELS_SEEN = 41
-    """Value of that counter when this call began."""
+    """Value of the word at CANCELS when the call began."""
     BEGUN = 42
     """1: Python began the call before it called the direct entry, which leaves STOP and CANCELS_SEEN as they are."""
     COUNT = 43
