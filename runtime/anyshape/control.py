@@ -166,8 +166,8 @@ def _settled(
         with repeated(), requirements() as held:
             results = _listed(body(number, *_formed(taken.forms, params)))
         taken.demand(results)
-        truth, *others = _members(results if taken.conditional else (constant(True), *results))
-        again = (*behind([single(truth, source)], held), *others)
+        truth, *carried = _members(results if taken.conditional else (constant(True), *results))
+        again = (*behind([single(truth, source)], held), *carried)
         after = again[1 : 1 + len(initial)]
         changed = [_widened(s, r, f"loop: carried value {n}", attempt) for s, r, n in zip(states, after, names)]
         if not any(changed):

@@ -74,12 +74,12 @@ class Verdict(IntEnum):
     FAILS = 0
     HOLDS = 1
     SHORT = 2
-    """It had no time for as many calls as it takes to say that it holds."""
+    """A law that had no time for as many calls as it takes to say that it holds."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One law of an op, or all of its examples."""
+    """A law of an op, or all of its examples."""
 
     name: str
     runs: tuple[tuple[str, Callable[[Record], None]], ...]

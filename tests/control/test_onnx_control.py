@@ -1,4 +1,4 @@
-"""If, Loop and Scan models beside onnxruntime, in both executors; what is wrong or too much is refused with its place."""
+"""Models with If, Loop and Scan beside onnxruntime, in both executors; what is wrong or too much is refused with its place."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ KINDS = {"f": TensorProto.FLOAT, "i": INT64, "b": TensorProto.BOOL}
 
 def infos(text: str) -> list[onnx.ValueInfoProto]:
     """`x:f[n,4] c:b[]`, with `?` for any rank and an empty name for a dim without one."""
-    made = []
+    values = []
     for word in text.split():
         name, _, rest = word.partition(":")
         kind, _, dims = rest.rstrip("]").partition("[")
         shape = None if dims == "?" else [int(d) if d.isdigit() else d or None for d in dims.split(",")] if dims else []
-        made.append(helper.make_tensor_value_info(name, KINDS[kind], shape))
-    return made
+        values.append(helper.make_tensor_value_info(name, KINDS[kind], shape))
+    return values
 
 
 def node(op: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
@@ -47,14 +47,14 @@ def model(g: onnx.GraphProto) -> onnx.ModelProto:
 
 
 def agree(m: onnx.ModelProto, feeds: Sequence[Mapping[str, Any]]) -> None:
-    """Where nothing was collected, onnxruntime does not know the other dims."""
+    """Asserts that results equal those of onnxruntime, which does not know the other dims of what collected nothing."""
     session = onnxruntime.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
     executables = [anyshape.compile(m), anyshape.compile(m, loop="python")]
-    for given in feeds:
-        arrays = {k: np.asarray(v) for k, v in given.items()}
-        wanted = session.run(None, arrays)
+    for feed in feeds:
+        arrays = {k: np.asarray(v) for k, v in feed.items()}
+        expected = session.run(None, arrays)
         for exe in executables:
-            for got, want in zip(exe.run(arrays), wanted, strict=True):
+            for got, want in zip(exe.run(arrays), expected, strict=True):
                 assert got.dtype == want.dtype and got.ndim == want.ndim
                 if want.size or got.size:
                     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
@@ -358,9 +358,9 @@ def cropping(size: str) -> onnx.ModelProto:
 @pytest.mark.parametrize("size", ["", "size:i[2]"])
 def test_pieces_that_each_iteration_cuts_out_and_samples_to_one_size(size: str) -> None:
     image = np.arange(84, dtype=np.float32).reshape(1, 2, 6, 7)
-    given = {"size": np.array([3, 4])} if size else {}
+    sizes = {"size": np.array([3, 4])} if size else {}
     boxes = np.array([[0, 0, 6, 7], [1, 2, 3, 5], [4, 4, 5, 6]])
-    agree(cropping(size), [{"image": image, "boxes": boxes[:k], **given} for k in (3, 1)])
+    agree(cropping(size), [{"image": image, "boxes": boxes[:k], **sizes} for k in (3, 1)])
 
 
 def test_pieces_of_sizes_that_differ_are_not_stacked() -> None:

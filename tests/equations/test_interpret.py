@@ -68,13 +68,13 @@ def test_equations_may_come_in_any_order():
 
 
 @pytest.mark.parametrize("dtype", [F16, F64, I32])
-@pytest.mark.parametrize(("kind", "wanted"), [("sum", 1), ("prod", -2), ("max", 2)])
-def test_a_reduction_of_literals_takes_the_dtype_it_meets(kind, wanted, dtype):
+@pytest.mark.parametrize(("kind", "expected"), [("sum", 1), ("prod", -2), ("max", 2)])
+def test_a_reduction_of_literals_takes_the_dtype_it_meets(kind, expected, dtype):
     x, y = Tensor("x", I64, (3,)), Tensor("y", dtype, ())
     eqs = Equations("count", {"x": x}, {"y": y})
     eqs.define(y[()], reduce_(kind, [3], lambda i: where(lt(x[i], 0), lambda: -1, lambda: 2), lambda i: lt(x[i], 2)))
     got = interpret(eqs.equations, {x: np.array([-5, 1, 2])})[y]
-    assert got.dtype == dtype.numpy and got == wanted
+    assert got.dtype == dtype.numpy and got == expected
 
 
 def test_gather_wraps_negative_indices_and_refuses_others():

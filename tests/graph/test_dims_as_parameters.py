@@ -36,10 +36,10 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call(name):
-    call, wanted = CALLS[name]
+    call, expected = CALLS[name]
     x, k = anyshape.input("x", "f32[n, m]"), anyshape.input("k", "i64[]")
     got = anyshape.compile(anyshape.function([x, k], call(x, k, *x.shape)))(X, K)
-    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_the_alias_takes_the_dyn_variant_and_knows_the_type():

@@ -90,9 +90,9 @@ def test_operators_and_methods(name):
 
 @pytest.mark.parametrize("name", INDICES)
 def test_an_index(name):
-    got, wanted = value(lambda x, y, w: x[INDICES[name]]), X[INDICES[name]]
-    assert got.shape == wanted.shape
-    np.testing.assert_array_equal(got, wanted)
+    got, expected = value(lambda x, y, w: x[INDICES[name]]), X[INDICES[name]]
+    assert got.shape == expected.shape
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_integers_and_dtypes():

@@ -14,7 +14,7 @@ BEGIN, END = "<!-- core ATen: begin -->\n", "<!-- core ATen: end -->\n"
 
 
 def status() -> Iterator[tuple[str, str, str]]:
-    """For each operator its name, `mapped`, `decomposed`, `refused` or `unknown`, and the reason of a refusal."""
+    """Yields for each operator its name, `mapped`, `decomposed`, `refused` or `unknown`, and the reason of a refusal."""
     import torch
 
     from anyshape_ops.aten import ATEN, REFUSED
@@ -38,17 +38,17 @@ def table() -> str:
     rows = list(status())
     core = {name for name, _, _ in rows}
     by_kind = {kind: [name for name, k, _ in rows if k == kind] for kind in ("mapped", "decomposed", "refused")}
-    others = sorted(name for name in ATEN if name not in core)
+    further = sorted(name for name in ATEN if name not in core)
     lines = [
         f"Of the {len(rows)} operators of core ATen in torch {torch.__version__.split('+')[0]}, {len(by_kind['mapped'])} are mapped, torch "
-        f"decomposes {len(by_kind['decomposed'])} into others, and {len(by_kind['refused'])} are refused. {len(others)} more operators "
+        f"decomposes {len(by_kind['decomposed'])} into others, and {len(by_kind['refused'])} are refused. {len(further)} more operators "
         "and functions of sizes are mapped.",
         "",
         f"Mapped: {_listed(by_kind['mapped'])}.",
         "",
         f"Decomposed: {_listed(by_kind['decomposed']) or 'none'}.",
         "",
-        f"Mapped, and not in core ATen: {_listed(others)}.",
+        f"Mapped, and not in core ATen: {_listed(further)}.",
         "",
         "| refused | because |",
         "|---|---|",

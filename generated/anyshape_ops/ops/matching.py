@@ -19,6 +19,7 @@ STATIC_ENSURE_SHAPE = OpDef(
     summary="The same tensor, known from here on to have the given dims; -1 leaves a dim as it is.",
     source="specs/matching.yaml:5",
     moves=("T",),
+    traits=("asserts_dims",),
 )
 DYN_ENSURE_SHAPE = OpDef(
     name="ensure_shape",
@@ -33,4 +34,5 @@ DYN_ENSURE_SHAPE = OpDef(
     source="specs/matching.yaml:5",
     shaping=("shape",),
     moves=("T",),
+    traits=("asserts_dims",),
 )

@@ -16,7 +16,7 @@ def ensure_shape_case(d: Draw) -> Case:
     return Case({"x": d_}, {"shape": shape})
 
 
-# specs/matching.yaml:17
+# specs/matching.yaml:18
 def ensure_shape_reference(x: Any, shape: Any) -> Any:
     return x
 
@@ -26,24 +26,24 @@ ENSURE_SHAPE = Property(
     ensure_shape_case,
     ensure_shape_reference,
     (
-        Example({"x": Given((2, 3))}, {"shape": (2, 3)}, {"y": Given((2, 3))}, None, "specs/matching.yaml:19"),
-        Example({"x": Given((2, 3))}, {"shape": (-1, 3)}, {"y": Given((2, 3))}, None, "specs/matching.yaml:20"),
-        Example({"x": Given((2, 3))}, {"shape": (2,)}, {}, "the rank differs", "specs/matching.yaml:21"),
-        Example({"x": Given((2, 3))}, {"shape": (-2, 3)}, {}, "-1 for any", "specs/matching.yaml:22"),
-        Example({"x": Given((2, 3))}, {"shape": (2, 4)}, {}, "the dims differ", "specs/matching.yaml:23"),
+        Example({"x": Given((2, 3))}, {"shape": (2, 3)}, {"y": Given((2, 3))}, None, "specs/matching.yaml:20"),
+        Example({"x": Given((2, 3))}, {"shape": (-1, 3)}, {"y": Given((2, 3))}, None, "specs/matching.yaml:21"),
+        Example({"x": Given((2, 3))}, {"shape": (2,)}, {}, "the rank differs", "specs/matching.yaml:22"),
+        Example({"x": Given((2, 3))}, {"shape": (-2, 3)}, {}, "-1 for any", "specs/matching.yaml:23"),
+        Example({"x": Given((2, 3))}, {"shape": (2, 4)}, {}, "the dims differ", "specs/matching.yaml:24"),
         Example(
             {"x": Given(value=((1, 2),))},
             {"shape": (-1, 2)},
             {"y": Given(value=((1, 2),))},
             None,
-            "specs/matching.yaml:24",
+            "specs/matching.yaml:25",
         ),
     ),
     "specs/matching.yaml:5",
     asserts=(
-        Refusal(r"the rank differs: expected .*, got .*", "specs/matching.yaml:12"),
-        Refusal(r"an expected dim must be a size, or \-1 for any, got .*", "specs/matching.yaml:13"),
-        Refusal(r"the dims differ: expected .*, got .*", "specs/matching.yaml:14"),
+        Refusal(r"the rank differs: expected .*, got .*", "specs/matching.yaml:13"),
+        Refusal(r"an expected dim must be a size, or \-1 for any, got .*", "specs/matching.yaml:14"),
+        Refusal(r"the dims differ: expected .*, got .*", "specs/matching.yaml:15"),
     ),
-    reference_source="specs/matching.yaml:17",
+    reference_source="specs/matching.yaml:18",
 )

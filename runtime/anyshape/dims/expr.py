@@ -302,7 +302,7 @@ class Dim(Consed):
 
 
 _table: WeakValueDictionary[frozenset[tuple[Monomial, int]], Dim] = WeakValueDictionary()
-"""Without the dims that are one atom alone, which their atoms hold: no key may lead to what it stands for."""
+"""Dims by their terms, but for those that are one atom alone, which their atoms hold: no key may lead to what it stands for."""
 ATOMS: WeakValueDictionary[tuple[Any, ...], Atom] = WeakValueDictionary()
 _conds: WeakValueDictionary[tuple[Any, ...], Cond] = WeakValueDictionary()
 _sums: dict[tuple[Dim, Size], Size] = {}

@@ -276,10 +276,10 @@ def _places_met(op: str, args: Sequence[Expr]) -> tuple[Expr, ...] | None:
     """Positions and elements of one other dtype, in one dtype: that of the elements, as dims adapt, or where integers are compared i64.
     None where something else meets."""
     places = [a.dtype is I64 and is_position(a) for a in args]
-    others = {accum(a.dtype) for a, place in zip(args, places) if a.dtype is not None and not place}
-    if not any(places) or len(others) != 1:
+    met = {accum(a.dtype) for a, place in zip(args, places) if a.dtype is not None and not place}
+    if not any(places) or len(met) != 1:
         return None
-    (dtype,) = others
+    (dtype,) = met
     if dtype is BOOL or dtype is CHAR or dtype is I64:
         return None
     if op in _COMPARISONS and dtype.is_integer and dtype is not U64:

@@ -126,9 +126,9 @@ def at(rest: Iterable[Expr], picked: Iterable[Expr], axes: Iterable[int]) -> tup
     """The index of `[*rest, *picked@axes]`: picked[k] at position axes[k], rest in order elsewhere."""
     chosen = dict(zip(axes, picked, strict=True))
     left = tuple(rest)
-    others = iter(left)
+    unchosen = iter(left)
     total = len(chosen) + len(left)
-    return tuple(chosen[p] if p in chosen else next(others) for p in range(total))
+    return tuple(chosen[p] if p in chosen else next(unchosen) for p in range(total))
 
 
 def is_variable(i: Expr, v: Var) -> bool:

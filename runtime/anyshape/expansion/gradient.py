@@ -215,7 +215,7 @@ class _Stated(Equations):
     """Equations of a call whose sizes are known, those that its data decide, too."""
 
     def born(self, size: Size, value: Any, source: str = "") -> None:
-        """Nothing: the size is a dim of what was computed."""
+        """Does nothing: the size is a dim of what was computed."""
 
 
 class _Call:
@@ -251,9 +251,9 @@ class _Call:
         """What messages call the operands: as the op does, one of several tensors with its place among them."""
         names: dict[Value, str] = {}
         grouped = self.node.grouped_inputs()
-        others = [*grouped, *(p.name for p in self.node.op.params)]
+        taken = [*grouped, *(p.name for p in self.node.op.params)]
         for name, v in grouped.items():
-            numbered = _apart(f"{name}_", others) if isinstance(v, tuple) else ""
+            numbered = _apart(f"{name}_", taken) if isinstance(v, tuple) else ""
             for k, one in enumerate(v if isinstance(v, tuple) else (v,)):
                 if one is not None:
                     names.setdefault(one, f"{numbered}{k}" if numbered else name)

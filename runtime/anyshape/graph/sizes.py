@@ -114,8 +114,8 @@ def _atom(n: Dim) -> Value:
         rest = a % b
         return rest if n.kind == "mod" else make("div", [a - rest, b], {}, "")
     if n.kind in ("min", "max"):
-        first, *others = map(size, n.args)
-        for other in others:
+        first, *operands = map(size, n.args)
+        for other in operands:
             first = make({"min": "minimum", "max": "maximum"}[n.kind], [first, other], {}, "")
         return first
     if n.kind == "select":
@@ -127,8 +127,8 @@ def _atom(n: Dim) -> Value:
 def truth_value(c: Cond) -> Value:
     """A condition on dims as a value."""
     if c.kind in ("and", "or"):
-        first, *others = map(truth_value, c.args)
-        for other in others:
+        first, *rest = map(truth_value, c.args)
+        for other in rest:
             first = first & other if c.kind == "and" else first | other
         return first
     if c.kind == "not":

@@ -22,7 +22,7 @@ BINARY = {
     "rshift": ">>", "and": "&", "or": "|", "xor": "^",
 }  # fmt: skip
 """Operators of Python between two operands, which it looks for on either"""
-OTHERS = {
+ONE_SIDED = {
     "lt": "<",
     "le": "<=",
     "gt": ">",
@@ -105,7 +105,7 @@ def listed(arguments: tuple[Any, ...]) -> Any:
 
 def operators() -> Iterator[tuple[str, Callable[..., Any]]]:
     """The special methods of Values, by name."""
-    for name, sign in (*BINARY.items(), *OTHERS.items()):
+    for name, sign in (*BINARY.items(), *ONE_SIDED.items()):
         yield f"__{name}__", _operator(f"__{name}__", sign)
     for name, sign in BINARY.items():
         yield f"__r{name}__", _operator(f"__r{name}__", sign)

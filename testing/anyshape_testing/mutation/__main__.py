@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def changed(k: Kept | None, spec: OpSpec) -> bool:
-    """Whether the spec has changed since it was tried."""
+    """Whether a spec has changed since its mutants were tried."""
     now = untried(spec)
     return k is None or (k.rule, k.examples) != (now.rule, now.examples)
 

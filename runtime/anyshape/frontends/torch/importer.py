@@ -52,7 +52,7 @@ class ImportedCall:
     numbers: frozenset[int]
     """positions of tensors that were numbers of Python"""
     arguments: Mapping[str, Any]
-    """what is no tensor, by name"""
+    """arguments that are no tensors, by name"""
     output_types: Sequence[tuple[DType, int]]
     """dtypes and ranks that torch gives"""
     sizes: set[Value]
@@ -95,11 +95,11 @@ class ImportedCall:
 
 @dataclass
 class GraphImport:
-    """One import of an FX graph."""
+    """The import of one FX graph."""
 
     name: str
     values: dict[Any, Any] = field(default_factory=dict)
-    """of FX nodes: a Value, a tuple of them, a number, or None where it could not be computed"""
+    """what each FX node became: a Value, a tuple of them, a number, or None where it could not be computed"""
     sizes: set[Value] = field(default_factory=set)
     """values that are sizes of torch"""
     reasons: dict[Any, str] = field(default_factory=dict)
@@ -248,7 +248,7 @@ def _output_types(said: Any) -> list[tuple[DType, int]]:
 
 
 def _assertion(importer: GraphImport, node: Any) -> None:
-    """What torch asserts of sizes is required of them; what else it asserts, our own checks do."""
+    """Requires of sizes what torch asserts of them; what else it asserts, our own checks do."""
     from anyshape.graph.require import require
 
     condition, *message = node.args

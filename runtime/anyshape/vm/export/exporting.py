@@ -71,7 +71,7 @@ class Export:
     functions: tuple[str, ...]
     """The functions that the object defines."""
     fits: tuple[str, ...] = ()
-    """Which sizes fit the budget."""
+    """Sizes that fit the budget, as sentences."""
 
     @property
     def name(self) -> str:
@@ -273,7 +273,7 @@ def _refuse(program: Program) -> None:
 def _within(
     budget: int | None, formulas: Sequence[Size], m: Interface, knowledge: Sequence[EntryKnowledge]
 ) -> list[str]:
-    """Which sizes fit the budget, if there is one."""
+    """Says which sizes fit the budget, if there is one."""
     if budget is None:
         return []
     if any(known.varying() for known in knowledge):
