@@ -86,7 +86,7 @@ def test_what_is_left_out_is_zero(case: str, kernels: Any) -> None:
 
 @pytest.mark.parametrize("size", ["n", "0", "2"])
 def test_a_tensor_that_no_equation_of_the_author_defines_has_one(size: str) -> None:
-    op = made(*CASES["nothing"][:3])
+    op = op_of(*CASES["nothing"][:3])
     with op.in_place():
         x, at = anyshape.input("x", f"f32[{size}]"), anyshape.input("at", "i64[m]")
         (y,) = call(op.defs[0], [x, at], {})
