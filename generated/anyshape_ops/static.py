@@ -528,7 +528,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:173
+# specs/images.yaml:178
 @called
 def resample(
     x: Operand,
@@ -575,7 +575,7 @@ def resample(
     )[0]
 
 
-# specs/images.yaml:355
+# specs/images.yaml:360
 @called
 def resize(
     x: Operand,
@@ -622,7 +622,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:588
+# specs/images.yaml:593
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -634,7 +634,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:615
+# specs/images.yaml:620
 @called
 def crop_and_resize(
     x: Operand,

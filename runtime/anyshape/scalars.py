@@ -11,8 +11,9 @@ from anyshape.graph.value import Value
 from anyshape.types import ListType
 
 
-def single(v: Value, source: str) -> Value:
-    """The value as a scalar, where its type leaves open how many elements or axes it has, or has several axes and one element."""
+def single(v: Value, what: str, source: str) -> Value:
+    """The value as a scalar, where its type leaves open how many elements or axes it has, or has several axes and one element. `what` it is
+    to the caller, "a condition", is said where it has another number of elements."""
     shape = v.type.shape
     known = [n for n in shape or () if not isinstance(n, Dim)]
     if (
@@ -21,5 +22,5 @@ def single(v: Value, source: str) -> Value:
         or (shape is not None and len(shape) == len(known) < 2)
     ):
         return v
-    scalar: Value = ops.static.reshape(v, newshape=(), source=source)
+    scalar: Value = ops.item(v, source=f"{source}: {what}" if source else what)
     return scalar
