@@ -338,10 +338,10 @@ def _holds(step: KernelStep, assertion: Equation) -> bool:
     read = {t for q in kept for t in reads(q)} - {q.target for q in kept}
     if not read <= constants.keys() or any(free_symbols(n) for t in read for n in t.shape):
         return False
+    with suppress(AnyshapeError, KeyError):  # a size that only the run knows
+        interpret(kept, {t: constants[t] for t in read})
+        return True
     with suppress(AnyshapeError, Unknown):
-        try:
-            interpret(kept, {t: constants[t] for t in read})
-        except KeyError:  # a size that only the run knows
-            interpret(kept, {t: constants[t].astype(object) for t in read}, symbolic=True)
+        interpret(kept, {t: constants[t].astype(object) for t in read}, symbolic=True)
         return True
     return False
