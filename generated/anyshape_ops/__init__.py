@@ -291,6 +291,7 @@ OPS: dict[str, OpDef] = {
         shapes.STATIC_ARANGE,
         shapes.DYN_ARANGE,
         shapes.RANGE_LENGTH,
+        shapes.WHOLE_SIZE,
         shapes.STATIC_FULL,
         shapes.DYN_FULL,
         shapes.STATIC_ZEROS,

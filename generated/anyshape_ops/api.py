@@ -283,6 +283,7 @@ from anyshape_ops.ops.shapes import (
     STATIC_FULL,
     STATIC_ONES,
     STATIC_ZEROS,
+    WHOLE_SIZE,
 )
 from anyshape_ops.ops.signal import (
     DYN_DFT,
@@ -3164,6 +3165,16 @@ def range_length(start: Operand, stop: Operand, step: Operand, *, source: str = 
 
 # specs/shapes.yaml:121
 @called
+def whole_size(x: Operand, *, source: str = "") -> Value:
+    """A float as a size, cut towards zero; what no size can be is refused.
+
+    (x: F[]) -> (y: i64[])
+    """
+    return call(WHOLE_SIZE, [x], {}, source)[0]
+
+
+# specs/shapes.yaml:137
+@called
 def full(value: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -3174,7 +3185,7 @@ def full(value: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: 
     return call_alias(STATIC_FULL, DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:143
+# specs/shapes.yaml:159
 @called
 def zeros(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -3186,7 +3197,7 @@ def zeros(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32"
     return call_alias(STATIC_ZEROS, DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:157
+# specs/shapes.yaml:173
 @called
 def ones(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
@@ -3198,7 +3209,7 @@ def ones(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32",
     return call_alias(STATIC_ONES, DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:168
+# specs/shapes.yaml:184
 @called
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.
@@ -5032,6 +5043,7 @@ __all__ = [
     "unique_slices",
     "unpack_nbits",
     "where",
+    "whole_size",
     "window_products",
     "zeros",
 ]

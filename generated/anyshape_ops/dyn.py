@@ -1223,7 +1223,7 @@ def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str 
     return call(DYN_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:121
+# specs/shapes.yaml:137
 @called
 def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
@@ -1235,7 +1235,7 @@ def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:143
+# specs/shapes.yaml:159
 @called
 def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -1247,7 +1247,7 @@ def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Va
     return call(DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:157
+# specs/shapes.yaml:173
 @called
 def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.

@@ -1308,7 +1308,7 @@ def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, 
     return call(STATIC_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:121
+# specs/shapes.yaml:137
 @called
 def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
@@ -1320,7 +1320,7 @@ def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:143
+# specs/shapes.yaml:159
 @called
 def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -1332,7 +1332,7 @@ def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "")
     return call(STATIC_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:157
+# specs/shapes.yaml:173
 @called
 def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.

@@ -195,6 +195,7 @@ PROPERTIES = LazyProperties(
         "size": "shapes.SIZE",
         "arange": "shapes.ARANGE",
         "range_length": "shapes.RANGE_LENGTH",
+        "whole_size": "shapes.WHOLE_SIZE",
         "full": "shapes.FULL",
         "zeros": "shapes.ZEROS",
         "ones": "shapes.ONES",
