@@ -18,6 +18,7 @@ def single(v: Value, what: str, source: str) -> Value:
     known = [n for n in shape or () if not isinstance(n, Dim)]
     if (
         isinstance(v.type, ListType)
+        or not (v.dtype.is_bool or v.dtype.is_index)  # which `graph.truth` refuses, with the type as it is
         or any(n != 1 for n in known)
         or (shape is not None and len(shape) == len(known) < 2)
     ):
