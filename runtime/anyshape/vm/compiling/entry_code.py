@@ -112,7 +112,7 @@ def _check_bound(g: Emission, op: Op, r: int, edge: int, s: Dim, p: Value, axis:
     sign = "at least" if op is Op.GE else "at most"
     size = p.type.shape[axis] if p.type.shape is not None else s
     alone = "" if is_anonymous(s) else f" ({s})"
-    said = alone if size is s else f" is {g.named(size)}, of which {g.named(s)}"
+    said = alone if size is s or isinstance(size, int) else f" is {g.named(size)}, of which {g.named(s)}"
     parts = (f"{g.spoken_of(p)}: dim {axis}{said} must be {sign} {edge}, got ", s)
     record = CheckRecord(parts, (s,), (r,), f"{g.named(s)} {sign} {edge}")
     g.checks.append(record)
