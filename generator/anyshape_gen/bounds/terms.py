@@ -72,6 +72,26 @@ class Run:
         return self.known[position]
 
 
+@dataclass(frozen=True)
+class Literal:
+    """A literal p >= 0 or p == 0. It is no condition of `dims`, which decides the literals that define an atom."""
+
+    p: Size
+    zero: bool = False
+
+    @property
+    def truth(self) -> Truth:
+        return dims.eq(self.p, 0) if self.zero else dims.ge(self.p, 0)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim that was proved: one of the literals holds wherever all facts do. For a second solver, which judges it."""
+
+    literals: tuple[Literal, ...]
+    facts: tuple[Truth, ...]
+
+
 Value: TypeAlias = "Size | Cond | bool | Run | Thing | Member | str | float | None"
 
 
