@@ -1,0 +1,53 @@
+"""Judges one claim by z3: whether one of its literals holds for all integers that satisfy its facts.
+
+In: a claim of the prover, and the milliseconds that a query may take. Out: a `Judgement`; `UNKNOWN` says nothing about the claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import z3
+
+from anyshape.dims import Dim
+from anyshape_gen.bounds.terms import Claim
+from anyshape_testing.proofs.translation import Translation
+
+MILLISECONDS = 2000
+
+
+class Answer(StrEnum):
+    """What z3 answers to a claim."""
+
+    TRUE = "true"
+    FALSE = "false"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """An answer; of a claim that is false, the integers that refute it."""
+
+    answer: Answer
+    values: Mapping[Dim, int] = field(default_factory=dict)
+
+
+def judge(claim: Claim, milliseconds: int = MILLISECONDS) -> Judgement:
+    """Searches for integers that satisfy all facts, and no literal of the claim."""
+    terms, solver = Translation(), z3.Solver()
+    solver.set("timeout", milliseconds)
+    solver.add([terms.truth(c) for c in claim.facts])
+    for literal in claim.literals:
+        p = terms.size(literal.p)
+        solver.add(p != 0 if literal.zero else p < 0)
+    solver.add(terms.bounds)
+    answer = solver.check()
+    if answer == z3.unsat:
+        return Judgement(Answer.TRUE)
+    if answer == z3.unknown:
+        return Judgement(Answer.UNKNOWN)
+    model = solver.model()
+    values = {s: model.eval(unknown, model_completion=True).as_long() for s, unknown in terms.symbols.items()}
+    return Judgement(Answer.FALSE, values)
