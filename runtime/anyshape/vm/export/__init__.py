@@ -10,8 +10,22 @@ In: a function, a name, a target. Out: an `Export`, with the content of its file
     header, weights, linking
 """
 
-from anyshape.vm.export.exporting import Export, Request, export, export_ranks
+from anyshape.vm.export.budget import bytes_at
+from anyshape.vm.export.exporting import Export, Request, arena_of, export, export_ranks
+from anyshape.vm.export.formula import ArenaFormulas
 from anyshape.vm.export.interface import name_from
 from anyshape.vm.export.targets import TARGETS, ExportTarget, export_target
 
-__all__ = ["TARGETS", "Export", "ExportTarget", "Request", "export", "export_ranks", "export_target", "name_from"]
+__all__ = [
+    "TARGETS",
+    "ArenaFormulas",
+    "Export",
+    "ExportTarget",
+    "Request",
+    "arena_of",
+    "bytes_at",
+    "export",
+    "export_ranks",
+    "export_target",
+    "name_from",
+]

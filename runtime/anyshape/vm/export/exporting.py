@@ -13,7 +13,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from anyshape.dims import Size
 from anyshape.equations import entropy
 from anyshape.errors import ArgumentError, UnsupportedError
 from anyshape.files import PathLike, replacing
@@ -27,7 +26,7 @@ from anyshape.vm.compiling.plans import Compiler
 from anyshape.vm.export.budget import demand_budget
 from anyshape.vm.export.entry_code import Entries, Variant
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, analyse
-from anyshape.vm.export.formula import arena_formula
+from anyshape.vm.export.formula import ArenaFormulas, arena_formulas
 from anyshape.vm.export.header import Description, header, header_by_rank
 from anyshape.vm.export.interface import Interface, checked_name, interface
 from anyshape.vm.export.linking import LIBRARY, MATHEMATICS, archive, link
@@ -194,13 +193,9 @@ def functions_of(m: Interface) -> tuple[str, ...]:
 
 def _part(f: Function, name: str, request: Request) -> _Part:
     target, budget = request.target, request.budget
-    described = interface(f, name)
-    programs = list(compiled_programs(f, target, request.options))
-    for p in programs:
-        _refuse(p)
-    knowledge = [analyse(p) for p in programs]
-    formulas = [arena_formula(known, described) for known in knowledge]
-    fits = _within(budget, formulas, described, knowledge)
+    described, knowledge = _analysed(f, name, target, request.options)
+    programs, formulas = [k.program for k in knowledge], arena_formulas(knowledge, described)
+    fits = _within(budget, formulas)
     stored, constants = collect(programs, None if request.weights is None else request.weights == "file")
     module = Module(target.processor)
     messages = Messages(module)
@@ -214,11 +209,10 @@ def _part(f: Function, name: str, request: Request) -> _Part:
         define_run(module, messages, (variant.run, variant.plan), described, known, offsets, budget)
         variants.append(variant)
     Entries(module, messages, described, variants, stored, pointer_bytes=target.pointer_bytes).define()
-    titles = ("arena", "arena, where a dim is 0")
     description = Description(
         made_for=target.name,
-        formulas=[f"{title} = {formula}" for title, formula in zip(titles, formulas)],
-        grows=any(k.varying() for k in knowledge),
+        formulas=formulas.lines(),
+        grows=formulas.grows,
         unknown=_unknown(knowledge[0], described),
         weight_bytes=len(stored.content()) if stored.is_file else 0,
     )
@@ -230,6 +224,21 @@ def _part(f: Function, name: str, request: Request) -> _Part:
         weights=stored,
         fits=tuple(fits),
     )
+
+
+def arena_of(f: Function, target: ExportTarget, options: Options) -> ArenaFormulas:
+    """The formulas of the memory that an exported function needs beside inputs and outputs. Raises what `export` raises."""
+    described, knowledge = _analysed(f, "model", target, options)
+    return arena_formulas(knowledge, described)
+
+
+def _analysed(f: Function, name: str, target: ExportTarget, options: Options) -> tuple[Interface, list[EntryKnowledge]]:
+    """What callers see, and what is known of each program. Raises UnsupportedError for what has no code in C."""
+    described = interface(f, name)
+    programs = list(compiled_programs(f, target, options))
+    for p in programs:
+        _refuse(p)
+    return described, [analyse(p) for p in programs]
 
 
 def compiled_programs(f: Function, target: ExportTarget, options: Options) -> Iterator[Program]:
@@ -270,18 +279,16 @@ def _refuse(program: Program) -> None:
             )
 
 
-def _within(
-    budget: int | None, formulas: Sequence[Size], m: Interface, knowledge: Sequence[EntryKnowledge]
-) -> list[str]:
+def _within(budget: int | None, formulas: ArenaFormulas) -> list[str]:
     """Which sizes fit the budget, if there is one."""
     if budget is None:
         return []
-    if any(known.varying() for known in knowledge):
+    if formulas.grows:
         raise UnsupportedError(
-            f"{m.name}: elements decide how much memory a call needs, so no budget bounds it before; pass none, and give the call an "
-            "arena of the bytes that it may have"
+            f"{formulas.interface.name}: elements decide how much memory a call needs, so no budget bounds it before; pass none, and give "
+            "the call an arena of the bytes that it may have"
         )
-    return demand_budget(formulas, m, budget)
+    return demand_budget(formulas.sizes, formulas.interface, budget)
 
 
 def _unknown(known: EntryKnowledge, m: Interface) -> list[str]:

@@ -1,12 +1,14 @@
-"""The bytes of the arena as an expression of the caller's dims: the instructions that compute them, run on symbols.
+"""The bytes of the arena as expressions of the caller's dims: the instructions that compute them, run on symbols.
 
-In: what is known of a program. Out: an expression for people, equal to what `NAME_arena_bytes` returns where that fits 63 bits.
+In: what is known of programs. Out: expressions, equal to what `NAME_arena_bytes` returns where that fits 63 bits. The header, budgets and
+`anyshape explain --memory` have them from here.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from anyshape.dims import (
@@ -40,6 +42,26 @@ _MEANINGS: dict[Op, Callable[..., Any]] = {
     Op.CONST: int,
 }  # fmt: skip
 _DIVISIONS = frozenset({Op.FLOORDIV, Op.MOD})
+
+
+_TITLES = ("arena", "arena, where a dim is 0")
+
+
+@dataclass(frozen=True)
+class ArenaFormulas:
+    """`sizes`: the bytes for dims of at least 1, and for calls with another dim where another program runs these. `grows`: whether a run
+    may need more, by what elements decide."""
+
+    interface: Interface
+    sizes: tuple[Size, ...]
+    grows: bool
+
+    def lines(self) -> list[str]:
+        return [f"{title} = {size}" for title, size in zip(_TITLES, self.sizes)]
+
+
+def arena_formulas(knowledge: Sequence[EntryKnowledge], m: Interface) -> ArenaFormulas:
+    return ArenaFormulas(m, tuple(arena_formula(k, m) for k in knowledge), any(k.varying() for k in knowledge))
 
 
 def arena_formula(known: EntryKnowledge, m: Interface) -> Size:
