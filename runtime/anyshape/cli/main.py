@@ -483,6 +483,8 @@ def _explain(exe: Executable, args: argparse.Namespace) -> Answer:
     from anyshape.cli.explain import explain
 
     if not args.memory:
+        if args.plot is not None:
+            raise ArgumentError("--plot is for --memory")
         return explain(exe)
     from anyshape.cli.memory import memory_answer
 

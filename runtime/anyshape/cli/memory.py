@@ -16,7 +16,7 @@ from anyshape.dims import bounds
 from anyshape.errors import ArgumentError, UnsupportedError
 from anyshape.vm import Executable
 from anyshape.vm.executable.memory_text import memory_text
-from anyshape.vm.export import ArenaFormulas, ExportTarget, arena_of, bytes_at, export_target
+from anyshape.vm.export import ArenaFormulas, arena_of, bytes_at, export_target
 from anyshape.vm.export.interface import CallerDim
 
 USUAL, FARTHEST, POINTS = 64, 1024, 65
@@ -26,30 +26,24 @@ USUAL, FARTHEST, POINTS = 64, 1024, 65
 def memory_answer(exe: Executable, args: argparse.Namespace) -> Answer:
     """Describes the memory. Raises ArgumentError for a picture of what has no formula."""
     demand_plot(args.plot)
-    at = arguments.numbers(args.at, "--at")
-    target = export_target(args.target)
-    text = memory_text(exe, at)
-    lines = [text, "", f"bytes of memory of an exported model ({target.name}):"]
+    at, target = arguments.numbers(args.at, "--at"), export_target(args.target)
+    plan = memory_text(exe, at)
     try:
-        formulas = arena_of(exe.function, target, exe.options)
+        formulas, why = arena_of(exe.function, target, exe.options), ""
     except UnsupportedError as e:
-        if args.plot is not None:
-            raise ArgumentError(f"--plot draws the formula of an exported model, and there is none: {e}") from None
-        return Answer(text="\n".join([*lines, f"  none: {e}"]), data={"memory": text.splitlines(), "formulas": []})
-    lines += [f"  {line}" for line in formulas.lines()]
-    if formulas.grows:
-        lines.append("  A run may need more, by what elements decide.")
+        formulas, why = None, str(e)
+    lines = formulas.lines() if formulas is not None else [f"none: {why}"]
+    if formulas is not None and formulas.grows:
+        lines.append("a run may need more, by what elements decide")
+    said = [plan, "", f"bytes beside inputs and outputs, exported for {target.name}:", *(f"  {line}" for line in lines)]
     if args.plot is not None:
-        picture = (_title(args.model, target, formulas), curves(formulas, at))
+        if formulas is None:
+            raise ArgumentError(f"--plot draws the memory of an exported model: {why}")
+        picture = (f"{args.model}: bytes beside inputs and outputs, exported for {target.name}", curves(formulas, at))
         draw(args.plot, lambda: svg(*picture), lambda path: png(path, *picture))
-        lines.append(f"plot in {args.plot}")
-    data = {"memory": text.splitlines(), "target": target.name, "formulas": formulas.lines(), "grows": formulas.grows}
-    return Answer(text="\n".join(lines), data={**data, "plot": args.plot})
-
-
-def _title(model: str, target: ExportTarget, formulas: ArenaFormulas) -> str:
-    more = ", without what elements decide" if formulas.grows else ""
-    return f"{model}: bytes beside inputs and outputs, exported for {target.name}{more}"
+        said.append(f"plot in {args.plot}")
+    data = {"memory": plan.splitlines(), "target": target.name, "exported": lines, "plot": args.plot}
+    return Answer(text="\n".join(said), data=data)
 
 
 def curves(formulas: ArenaFormulas, at: Mapping[str, int]) -> list[Curve]:
