@@ -6,6 +6,7 @@ names it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ from anyshape.vm.compiling.kernels import KernelText, text_of
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.plans import Compiler
 from anyshape.vm.export.budget import demand_budget
+from anyshape.vm.export.certificate import Certificate, certify
+from anyshape.vm.export.certificate_text import certificate_json, certificate_text
 from anyshape.vm.export.entry_code import Entries, Variant
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, analyse
 from anyshape.vm.export.formula import ArenaFormulas, arena_formulas
@@ -69,6 +72,8 @@ class Export:
     formulas: tuple[str, ...]
     functions: tuple[str, ...]
     """The functions that the object defines."""
+    programs: tuple[tuple[Interface, tuple[EntryKnowledge, ...]], ...]
+    """Of each model in the object what callers see, and what is known of its programs."""
     fits: tuple[str, ...] = ()
     """Which sizes fit the budget."""
 
@@ -81,12 +86,19 @@ class Export:
         """The functions of the C library that the object calls."""
         return tuple(sorted(undefined(self.object) & (LIBRARY | MATHEMATICS)))
 
+    def certificates(self) -> list[Certificate]:
+        """For each model in the object, what keeps the accesses of its kernels in bounds."""
+        return [certify(m, self.target.name, knowledge) for m, knowledge in self.programs]
+
     def files(self) -> dict[str, bytes]:
         """The content of each file, by its name."""
+        certificates, digest = self.certificates(), hashlib.sha256(self.object).hexdigest()
         files = {
             f"{self.name}.h": self.header.encode(),
             f"{self.name}.o": self.object,
             f"lib{self.name}.a": archive(f"{self.name}.o", self.object, self.functions),
+            f"{self.name}.certificate.json": certificate_json(certificates, digest).encode(),
+            f"{self.name}.certificate.txt": certificate_text(certificates, digest).encode(),
         }
         return {**files, f"{self.name}.weights": self.weights.content()} if self.weights.is_file else files
 
@@ -94,15 +106,15 @@ class Export:
         """Writes the files; their paths. `shared`: a shared library too. Raises ArgumentError where that is not possible."""
         if shared:
             linker(self.target)  # before anything is written
-        paths = [Path(folder) / name for name in self.files()]
+        files = {Path(folder) / name: content for name, content in self.files().items()}
         try:
             os.makedirs(folder, exist_ok=True)
-            for path, content in zip(paths, self.files().values(), strict=True):
+            for path, content in files.items():
                 with replacing(path) as file:
                     file.write(content)
         except (OSError, ValueError) as e:
             raise ArgumentError(f"cannot write to {os.fspath(folder)}: {getattr(e, 'strerror', None) or e}") from None
-        return [*paths, link_shared(Path(folder), self.name, self.target)] if shared else paths
+        return [*files, link_shared(Path(folder), self.name, self.target)] if shared else [*files]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +134,7 @@ class _Part:
 
     _: KW_ONLY
     interface: Interface
+    knowledge: tuple[EntryKnowledge, ...]
     module: Module
     kernels: tuple[KernelText, ...]
     description: Description
@@ -154,6 +167,7 @@ def export(
         formulas=tuple(part.description.formulas),
         fits=part.fits,
         functions=functions_of(part.interface),
+        programs=((part.interface, part.knowledge),),
     )
 
 
@@ -183,6 +197,7 @@ def export_ranks(functions: Mapping[int, Function], name: str, request: Request,
             f"{name}_run_tensors",
             *(n for p in parts.values() for n in functions_of(p.interface)),
         ),
+        programs=tuple((p.interface, p.knowledge) for p in parts.values()),
     )
 
 
@@ -218,6 +233,7 @@ def _part(f: Function, name: str, request: Request) -> _Part:
     )
     return _Part(
         interface=described,
+        knowledge=tuple(knowledge),
         module=module,
         kernels=tuple(_kernels(programs)),
         description=description,
