@@ -1,11 +1,11 @@
 """Judges certificates of exported models by z3: whether what a certificate's conditions say keeps each index in bounds.
 
-In: the text of a certificate, as JSON. Out: a `CertificateJudgement`. Nothing but the file is read. Of each index that no test of its own
-keeps in bounds it is judged
+In: the text of a certificate, as JSON. Out: a `CertificateJudgement`. Nothing but the file is read. Of each index that is not compared with
+its dim it is judged
 
-- that it is at least 0 and below its dim, over all integers, where the program's entry checks and the conditions of the kernel hold;
-- that the operands of `//`, `%`, `min`, `max` and of comparisons in it fit 64 bits. Sums, differences and products may overflow on the way,
-  since a result modulo 2^64 is right if the result fits.
+- that it is at least 0 and below its dim, over all integers, where the conditions of the kernel hold;
+- that this is so in 64 bits. Sums, differences and products may overflow on the way, since a result modulo 2^64 is right if it fits; an
+  operand of `//`, `%`, `min` or `max` has to fit, or the index has to be in bounds whatever the operand is.
 """
 
 from __future__ import annotations
@@ -16,29 +16,47 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from anyshape.dims import Cond, Dim, Size, eq, exact_text, free_symbols, ge, le, lt, or_, parse_cond, parse_dim, symbol
+from anyshape.dims import Dim, Size, eq, exact_text, free_symbols, ge, le, lt, or_, parse_cond, parse_dim, symbol
 from anyshape_gen.bounds.terms import Claim, Literal, Truth
 from anyshape_testing.proofs.judge import MILLISECONDS, Answer, judge
+from anyshape_testing.proofs.translation import LEAST, MOST, OfAnyOperands
 
 FORMAT = 1
-LEAST, MOST = -(1 << 63), (1 << 63) - 1
 TESTED = frozenset({"pad", "end"})
 """Ways of keeping an index in bounds that are a comparison of the index itself."""
 
 
 @dataclass(frozen=True)
 class CertificateJudgement:
-    """Answers by what is judged. `rest`: claims that depend on numbers that only a run tells, which a certificate does not explain; `notes`
-    name each claim that is not true."""
+    """Answers on bounds over all integers, and on operands in 64 bits. `data`: claims that depend on numbers that only a run tells, which a
+    certificate does not explain; `clamped`: operands that may overflow where the index is in bounds whatever they are. `notes` name each
+    claim that is not simply true."""
 
     bounds: Counter[Answer] = field(default_factory=Counter)
-    overflow: Counter[Answer] = field(default_factory=Counter)
-    rest: int = 0
+    operands: Counter[Answer] = field(default_factory=Counter)
+    data: int = 0
+    clamped: int = 0
     notes: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
-        return not self.bounds[Answer.FALSE] and not self.overflow[Answer.FALSE]
+        return not self.bounds[Answer.FALSE] and not self.operands[Answer.FALSE]
+
+    def __add__(self, other: CertificateJudgement) -> CertificateJudgement:
+        return CertificateJudgement(
+            self.bounds + other.bounds,
+            self.operands + other.operands,
+            self.data + other.data,
+            self.clamped + other.clamped,
+            (*self.notes, *other.notes),
+        )
+
+    def __str__(self) -> str:
+        answers = [f"{what}: {', '.join(f'{some[a]:,} {a}' for a in Answer)}" for what, some in self._counts().items()]
+        return f"{'; '.join(answers)}; {self.data:,} of data; {self.clamped:,} operands clamped"
+
+    def _counts(self) -> dict[str, Counter[Answer]]:
+        return {"bounds": self.bounds, "operands in 64 bits": self.operands}
 
 
 def judge_certificate(text: str, milliseconds: int = MILLISECONDS) -> CertificateJudgement:
@@ -46,22 +64,61 @@ def judge_certificate(text: str, milliseconds: int = MILLISECONDS) -> Certificat
     certificate = json.loads(text)
     if certificate.get("anyshape certificate") != FORMAT:
         raise ValueError("the text is no certificate of this format")
-    bounds, overflow, rest, notes = Counter[Answer](), Counter[Answer](), 0, list[str]()
-    judged: dict[tuple[Claim, bool], Answer] = {}
+    total, known = CertificateJudgement(), dict[Claim, Answer]()
     for kernel in _kernels(certificate):
-        for claim, is_overflow, words in kernel.claims():
-            key = (claim, is_overflow)
-            if key not in judged:
-                judged[key] = judge(claim, milliseconds).answer
-            answer = judged[key]
-            if answer is Answer.FALSE and kernel.depends_on_data(claim):
-                rest += 1
-                notes.append(f"{words}: it depends on numbers that only a run tells")
+        for index in kernel.indices():
+            total = total + _Judging(milliseconds, known).of(index)
+    return total
+
+
+@dataclass(frozen=True)
+class _Judging:
+    milliseconds: int
+    known: dict[Claim, Answer]
+
+    def of(self, x: _Index) -> CertificateJudgement:
+        bounds, operands, data, clamped, notes = Counter[Answer](), Counter[Answer](), 0, 0, list[str]()
+        for claim in x.bounds:
+            answer = self.answer(claim)
+            if answer is Answer.FALSE and x.is_data:
+                data += 1
+                notes.append(f"{x.words}: it depends on numbers that only a run tells")
                 continue
-            (overflow if is_overflow else bounds)[answer] += 1
+            bounds[answer] += 1
             if answer is not Answer.TRUE:
-                notes.append(f"{words}: {answer}")
-    return CertificateJudgement(bounds, overflow, rest, tuple(dict.fromkeys(notes)))
+                notes.append(f"{x.words}: {answer}")
+        for operand, claims in x.operands.items():
+            answers = {self.answer(claim) for claim in claims}
+            answer = Answer.TRUE if answers == {Answer.TRUE} else max(answers - {Answer.TRUE})
+            if answer is not Answer.TRUE and self._is_clamped(x, operand):
+                clamped += 1
+                notes.append(
+                    f"{x.words}: {exact_text(operand)} may not fit 64 bits; the index is in bounds whatever it is"
+                )
+                continue
+            operands[answer] += 1
+            if answer is not Answer.TRUE:
+                notes.append(f"{x.words}: {exact_text(operand)} fits 64 bits: {answer}")
+        return CertificateJudgement(bounds, operands, data, clamped, tuple(notes))
+
+    def answer(self, claim: Claim) -> Answer:
+        if claim not in self.known:
+            self.known[claim] = judge(claim, self.milliseconds).answer
+        return self.known[claim]
+
+    def _is_clamped(self, x: _Index, operand: Size) -> bool:
+        answers = [judge(claim, self.milliseconds, OfAnyOperands([operand])).answer for claim in x.bounds]
+        return all(a is Answer.TRUE for a in answers)
+
+
+@dataclass(frozen=True)
+class _Index:
+    """The claims on one index: that it is in bounds, and for each operand in it that this fits 64 bits."""
+
+    words: str
+    bounds: tuple[Claim, ...]
+    operands: Mapping[Size, tuple[Claim, ...]]
+    is_data: bool
 
 
 def _kernels(certificate: Mapping[str, Any]) -> Iterator[_Kernel]:
@@ -69,8 +126,9 @@ def _kernels(certificate: Mapping[str, Any]) -> Iterator[_Kernel]:
         dims = _symbols(model["dims"])
         for program in model["programs"]:
             numbers = _symbols(program["numbers"])
+            passed = [*dims.values(), *numbers.values()]
             for kernel in program["kernels"]:
-                yield _Kernel(kernel, program["conditions"], {**dims, **numbers}, frozenset(numbers.values()))
+                yield _Kernel(kernel, program["conditions"], {**dims, **numbers}, frozenset(numbers.values()), passed)
 
 
 def _symbols(declared: Mapping[str, Mapping[str, int]]) -> dict[str, Dim]:
@@ -85,77 +143,73 @@ class _Kernel:
     conditions: Sequence[Mapping[str, Any]]
     scope: dict[str, Size]
     numbers: frozenset[Dim]
+    passed: Sequence[Dim]
 
     def __post_init__(self) -> None:
         self.scope = {**self.scope, **{name: symbol(name, 0) for name in self.kernel["variables"]}}
-        self.ranges = {name: self._below(name, end) for name, end in self.kernel["variables"].items()}
-        self.tested = {self._size(name): self._below(name, end) for name, end in self.kernel["tested"].items()}
-        self.variables = {self._size(name) for name in self.kernel["variables"]}
-        self.held = [parse_cond(c["holds"], self.scope) for c in self.conditions if self._is_held(c)]
+        self.ends = {self._size(name): self._size(end) for name, end in self.kernel["variables"].items()}
+        self.tested = {self._size(name): self._size(end) for name, end in self.kernel["tested"].items()}
+        of_kernel = [self.conditions[k] for k in self.kernel["conditions"]]
+        self.held = [parse_cond(c["holds"], self.scope) for c in of_kernel if "holds" in c]
         self.fitting = [*self._fitting_buffers(), *self._fitting_sizes()]
-
-    def _is_held(self, c: Mapping[str, Any]) -> bool:
-        demanded = c["established"] == "entry check" or c["number"] in self.kernel["conditions"]
-        return "holds" in c and demanded
 
     def _size(self, text: str) -> Size:
         return parse_dim(text, self.scope)
 
-    def _below(self, name: str, end: str) -> list[Truth]:
-        return [ge(self._size(name), 0), lt(self._size(name), self._size(end))]
-
     def _fitting_buffers(self) -> Iterator[Truth]:
-        """Bounds of the dims of tensors whose bytes fit 63 bits: of a tensor that is not empty, no dim is more."""
+        """That the elements of a tensor are no more than its bytes, which fit 63 bits, and so are the dims of one that is not empty."""
         for b in self.kernel["buffers"]:
             shape = [self._size(n) for n in b["dims"]]
+            count: Size = b["itemsize"] or 1
             for n in shape:
-                yield or_(*(eq(other, 0) for other in shape), le(n * max(b["itemsize"], 1), MOST))
+                count = count * n
+                yield or_(*(eq(other, 0) for other in shape), le(n * (b["itemsize"] or 1), MOST))
+            yield le(count, MOST)
 
     def _fitting_sizes(self) -> Iterator[Truth]:
-        for text in self.kernel["sizes"]["fit 64 bits"]:
-            yield le(self._size(text), MOST)
-            yield ge(self._size(text), LEAST)
+        """That sizes which kernels take fit 64 bits, and what callers pass and runs read."""
+        sizes = [self._size(text) for text in self.kernel["sizes"]["fit 64 bits"]]
+        for n in (*sizes, *self.passed):
+            yield le(n, MOST)
+            yield ge(n, LEAST)
 
-    def depends_on_data(self, claim: Claim) -> bool:
-        return any(free_symbols(part.p) & self.numbers for part in claim.literals)
-
-    def claims(self) -> Iterator[tuple[Claim, bool, str]]:
-        """Claims, whether each is about overflow, and words for it."""
+    def indices(self) -> Iterator[_Index]:
         for a in self.kernel["accesses"]:
             for axis in a["axes"]:
                 if axis["by"] not in TESTED:
-                    yield from self._axis(a, axis)
+                    yield self._index(a, axis)
 
-    def _axis(self, a: Mapping[str, Any], axis: Mapping[str, Any]) -> Iterator[tuple[Claim, bool, str]]:
+    def _index(self, a: Mapping[str, Any], axis: Mapping[str, Any]) -> _Index:
         index, dim = self._size(axis["index"]), self._size(axis["below"])
-        where = [parse_cond(c, self.scope) for c in a.get("where", ())]
-        facts: list[Truth] = [*self.held, *(c for v in a.get("loops", ()) for c in self.ranges[v]), *where]
-        for s, tested in self.tested.items():
-            if {s} & free_symbols(index):
-                facts += tested
+        loops = [self._size(v) for v in a.get("loops", ())]
+        known = {
+            **{v: self.ends[v] for v in loops},
+            **{s: n for s, n in self.tested.items() if s in free_symbols(index)},
+        }
+        facts = [*self.held, *(c for v, end in known.items() for c in (ge(v, 0), lt(v, end)))]
+        facts += [parse_cond(c, self.scope) for c in a.get("where", ())]
+        bounds = tuple(_claim(p, facts) for p in (index, dim - index - 1))
+        wide = [*facts, *self.fitting]
+        operands = {e: (_claim(e - LEAST, wide), _claim(MOST - e, wide)) for e in self._operands(index)}
+        symbols = free_symbols(index) | free_symbols(dim)
+        symbols |= {s for v in symbols if v in known for s in free_symbols(known[v])}
         words = f"{self.kernel['kernel']}: {a['kind']} of {a['tensor']} at {axis['index']} below {axis['below']}"
-        for literal in (Literal(index), Literal(dim - index - 1)):
-            yield _claim(literal, facts), False, words
-        for operand in self._operands([index, *where]):
-            for literal in (Literal(operand - LEAST), Literal(MOST - operand)):
-                yield _claim(literal, [*facts, *self.fitting]), True, f"{words}: {exact_text(operand)} in 64 bits"
+        return _Index(words, bounds, operands, bool(symbols & self.numbers))
 
-    def _operands(self, roots: Sequence[Any]) -> list[Size]:
-        """Operands, which the kernel computes, of operations whose result would be another one modulo 2^64."""
+    def _operands(self, e: Size) -> list[Size]:
+        """The operands, computed by the kernel, of operations whose result modulo 2^64 they do not give modulo 2^64."""
         operands: dict[Size, None] = {}
-        left = list(roots)
+        left = [e]
         while left:
-            e = left.pop()
-            if isinstance(e, Cond):
-                left += e.args
-                operands.update(dict.fromkeys(p for p in e.args if isinstance(p, Dim)))
-            elif isinstance(e, Dim):
-                inner = [p for monomial, _ in e.terms for atom in monomial for p in atom.args]
+            p = left.pop()
+            for atom in [a for monomial, _ in p.terms for a in monomial] if isinstance(p, Dim) else []:
+                inner = [x for x in atom.args if isinstance(x, Dim)]
                 left += inner
-                operands.update(dict.fromkeys(p for p in inner if isinstance(p, Dim)))
-        computed = {*self.variables, *self.tested, *self.numbers}
+                if atom.kind != "select":
+                    operands.update(dict.fromkeys(inner))
+        computed = {*self.ends, *self.tested, *self.numbers}
         return [p for p in operands if free_symbols(p) & computed]
 
 
-def _claim(literal: Literal, facts: Sequence[Truth]) -> Claim:
-    return Claim((literal,), tuple(dict.fromkeys(c for c in facts if c is not True)))
+def _claim(p: Size, facts: Sequence[Truth]) -> Claim:
+    return Claim((Literal(p),), tuple(dict.fromkeys(c for c in facts if c is not True)))

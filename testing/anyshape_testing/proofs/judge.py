@@ -34,9 +34,9 @@ class Judgement:
     values: Mapping[Dim, int] = field(default_factory=dict)
 
 
-def judge(claim: Claim, milliseconds: int = MILLISECONDS) -> Judgement:
-    """Searches for integers that satisfy all facts, and no literal of the claim."""
-    terms, solver = Translation(), z3.Solver()
+def judge(claim: Claim, milliseconds: int = MILLISECONDS, terms: Translation | None = None) -> Judgement:
+    """Searches for integers that satisfy all facts, and no literal of the claim. `terms`: another translation than the usual one."""
+    terms, solver = terms or Translation(), z3.Solver()
     solver.set("timeout", milliseconds)
     solver.add([terms.truth(c) for c in claim.facts])
     for literal in claim.literals:

@@ -6,11 +6,14 @@ what the arithmetic of dims knows of them: the bounds that it derives for an ope
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import z3
 
 from anyshape.dims import Atom, Cond, Dim, Size
+
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
 
 class Translation:
@@ -27,6 +30,10 @@ class Translation:
         if e not in self._done:
             self._done[e] = z3.Sum([self._product(coefficient, monomial) for monomial, coefficient in e.terms])
         return self._done[e]
+
+    def operand(self, e: Size) -> Any:
+        """An operand of an operation other than sums, products and choices."""
+        return self.size(e)
 
     def truth(self, c: bool | Cond) -> Any:
         if not isinstance(c, Cond):
@@ -74,7 +81,7 @@ class Translation:
         if atom.kind == "select":
             condition, yes, no = atom.args
             return z3.If(self.truth(condition), self.size(yes), self.size(no))
-        args = [self.size(a) for a in atom.args]
+        args = [self.operand(a) for a in atom.args]
         match atom.kind:
             case "max" | "min":
                 extreme = args[0]
@@ -90,6 +97,18 @@ class Translation:
                 x, y = args
                 return z3.If(x == 1, y, x)
         raise NotImplementedError(atom.kind)
+
+
+class OfAnyOperands(Translation):
+    """Terms in which some operands of operations are any integers of 64 bits: what is left of a sum or a product that overflowed."""
+
+    def __init__(self, operands: Collection[Size]) -> None:
+        super().__init__()
+        self._any = {e: z3.Int(f"operand {k}") for k, e in enumerate(operands)}
+        self.bounds += [z3.And(unknown >= LEAST, unknown <= MOST) for unknown in self._any.values()]
+
+    def operand(self, e: Size) -> Any:
+        return self._any[e] if e in self._any else self.size(e)
 
 
 def floordiv(x: Any, y: Any) -> Any:

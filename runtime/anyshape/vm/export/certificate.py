@@ -7,8 +7,8 @@ judged by anyone who reads it: that each index is at least 0 and below its dim w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -43,13 +43,20 @@ class Established(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that the exported code tests. `cond` is None where it is not on sizes that are known once."""
+    """A condition that the exported code tests. `cond` is None where it is not on sizes that are known once. `word`: the instruction that
+    tests it; `always`: whether every call does."""
 
     cond: Cond | None
     words: str
     op: str
     source: str
     where: Established
+    word: int
+    always: bool
+
+    def precedes(self, step: Step, symbols: Set[Dim]) -> bool:
+        """Whether every call tests it before a step, and it is on some of these symbols alone."""
+        return self.always and self.word < step.word and self.cond is not None and free_symbols(self.cond) <= symbols
 
     def data(self) -> dict[str, Any]:
         said = {"words": self.words, "established": self.where.value}
@@ -85,8 +92,8 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class KernelCertificate:
-    """`conditions`: numbers of conditions of the program that the ops of this kernel demand; `decided`: the number of demands that were
-    decided when the model was compiled, which have no code."""
+    """`conditions`: numbers of the conditions that hold when the kernel runs: those on its sizes, and what its ops demand; `decided`: the
+    number of demands that were decided when the model was compiled, which have no code."""
 
     name: str
     nodes: tuple[str, ...]
@@ -215,7 +222,9 @@ class _Certification:
             for axis, n in enumerate(t.shape):
                 holds = ge(substitute(n, named), 0) if isinstance(n, Dim) else True
                 if isinstance(holds, Cond):
-                    yield Condition(holds, f"input {t.name}: dim {axis} is at least 0", "", "", Established.ENTRY)
+                    yield Condition(
+                        holds, f"input {t.name}: dim {axis} is at least 0", "", "", Established.ENTRY, -1, True
+                    )
 
     def _of_checks(self) -> Iterator[Condition]:
         for step in self.known.steps:
@@ -226,10 +235,10 @@ class _Certification:
                 continue
             cond, where = held if isinstance(held, Cond) else None, self._where(step, [step["cond"]])
             if step.op is Op.GUARD:
-                yield Condition(cond, "else another program runs", "", "", where)
+                yield Condition(cond, "else another program runs", "", "", where, step.word, step.always)
             else:
                 record = self.known.program.checks[step["check"]]
-                yield Condition(cond, record.equation, record.op, record.source, where)
+                yield Condition(cond, record.equation, record.op, record.source, where, step.word, step.always)
 
     def _where(self, step: Step, registers: Sequence[int]) -> Established:
         is_early = step.always and self.known.known.issuperset(registers)
@@ -245,13 +254,12 @@ class _Certification:
         terms = AccessTerms({**sizes, **self._sizes(note)}, self._data)
         listed = tuple(accesses(note.step.equations, terms))
         demanded = [self._demanded(n, conditions, terms) for n in note.step.nodes]
-        numbers = [k for some in demanded for k in some if k is not None]
         scalars = step.operands[-2]
         assert isinstance(scalars, tuple)
-        return KernelCertificate(
+        kernel = KernelCertificate(
             self.known.program.kernels[step["kernel"]].name,
             tuple(map(_label, note.step.nodes)),
-            conditions=tuple(dict.fromkeys(numbers)),
+            conditions=(),
             decided=sum(k is None for some in demanded for k in some),
             buffers=tuple(self._buffer(step, note, v, terms) for v in (*note.step.inputs, *note.outputs)),
             scalars=tuple(dict.fromkeys(number_of(self.values[k]) for k in scalars if k in self.values)),
@@ -260,6 +268,10 @@ class _Certification:
             tested=terms.tested,
             accesses=listed,
         )
+        symbols = frozenset(kernel.symbols())
+        before = {k for k, c in enumerate(conditions) if c.precedes(step, symbols)}
+        before |= {k for some in demanded for k in some if k is not None and conditions[k].word < step.word}
+        return replace(kernel, conditions=tuple(sorted(before)))
 
     def _demanded(self, node: Node, conditions: Sequence[Condition], terms: AccessTerms) -> list[int | None]:
         """The numbers of the conditions that an op demands; None for one that the sizes of the program decide."""

@@ -248,6 +248,12 @@ def arena_of(f: Function, target: ExportTarget, options: Options) -> ArenaFormul
     return arena_formulas(knowledge, described)
 
 
+def certificate_of(f: Function, name: str, target: ExportTarget, options: Options) -> Certificate:
+    """What keeps the accesses of the kernels of an exported function in bounds. Raises what `export` raises."""
+    described, knowledge = _analysed(f, name, target, options)
+    return certify(described, target.name, knowledge)
+
+
 def _analysed(f: Function, name: str, target: ExportTarget, options: Options) -> tuple[Interface, list[EntryKnowledge]]:
     """What callers see, and what is known of each program. Raises UnsupportedError for what has no code in C."""
     described = interface(f, name)
