@@ -86,10 +86,11 @@ class Literal:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim that was proved: one of the literals holds wherever all facts do. For a second solver, which judges it."""
+    """A claim for a second solver to judge: one of the literals holds wherever all facts do, and of each clause one literal."""
 
     literals: tuple[Literal, ...]
     facts: tuple[Truth, ...]
+    clauses: tuple[tuple[Literal, ...], ...] = ()
 
 
 Value: TypeAlias = "Size | Cond | bool | Run | Thing | Member | str | float | None"

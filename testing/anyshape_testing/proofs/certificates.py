@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from anyshape.dims import Dim, Size, eq, exact_text, free_symbols, ge, le, lt, or_, parse_cond, parse_dim, symbol
+from anyshape.dims import Atom, Dim, Size, exact_text, free_symbols, ge, lt, parse_cond, parse_dim, symbol
 from anyshape_gen.bounds.terms import Claim, Literal, Truth
 from anyshape_testing.proofs.judge import MILLISECONDS, Answer, judge
 from anyshape_testing.proofs.translation import LEAST, MOST, OfAnyOperands
@@ -107,6 +107,8 @@ class _Judging:
         return self.known[claim]
 
     def _is_clamped(self, x: _Index, operand: Size) -> bool:
+        if not isinstance(operand, Dim) or not any(operand in atom.args for atom in _atoms(x.index)):
+            return False
         answers = [judge(claim, self.milliseconds, OfAnyOperands([operand])).answer for claim in x.bounds]
         return all(a is Answer.TRUE for a in answers)
 
@@ -116,9 +118,19 @@ class _Index:
     """The claims on one index: that it is in bounds, and for each operand in it that this fits 64 bits."""
 
     words: str
+    index: Size
     bounds: tuple[Claim, ...]
     operands: Mapping[Size, tuple[Claim, ...]]
     is_data: bool
+
+
+def _atoms(e: Size) -> Iterator[Atom]:
+    """The atoms of a size, those of operands among them."""
+    for monomial, _ in e.terms if isinstance(e, Dim) else ():
+        for atom in monomial:
+            yield atom
+            for inner in atom.args:
+                yield from _atoms(inner)
 
 
 def _kernels(certificate: Mapping[str, Any]) -> Iterator[_Kernel]:
@@ -156,22 +168,23 @@ class _Kernel:
     def _size(self, text: str) -> Size:
         return parse_dim(text, self.scope)
 
-    def _fitting_buffers(self) -> Iterator[Truth]:
+    def _fitting_buffers(self) -> Iterator[tuple[Literal, ...]]:
         """That the elements of a tensor are no more than its bytes, which fit 63 bits, and so are the dims of one that is not empty."""
         for b in self.kernel["buffers"]:
             shape = [self._size(n) for n in b["dims"]]
+            empty = [Literal(n, True) for n in shape]
             count: Size = b["itemsize"] or 1
             for n in shape:
                 count = count * n
-                yield or_(*(eq(other, 0) for other in shape), le(n * (b["itemsize"] or 1), MOST))
-            yield le(count, MOST)
+                yield (*empty, Literal(MOST - n * (b["itemsize"] or 1)))
+            yield (Literal(MOST - count),)
 
-    def _fitting_sizes(self) -> Iterator[Truth]:
+    def _fitting_sizes(self) -> Iterator[tuple[Literal, ...]]:
         """That sizes which kernels take fit 64 bits, and what callers pass and runs read."""
         sizes = [self._size(text) for text in self.kernel["sizes"]["fit 64 bits"]]
         for n in (*sizes, *self.passed):
-            yield le(n, MOST)
-            yield ge(n, LEAST)
+            yield (Literal(MOST - n),)
+            yield (Literal(n - LEAST),)
 
     def indices(self) -> Iterator[_Index]:
         for a in self.kernel["accesses"]:
@@ -189,27 +202,15 @@ class _Kernel:
         facts = [*self.held, *(c for v, end in known.items() for c in (ge(v, 0), lt(v, end)))]
         facts += [parse_cond(c, self.scope) for c in a.get("where", ())]
         bounds = tuple(_claim(p, facts) for p in (index, dim - index - 1))
-        wide = [*facts, *self.fitting]
-        operands = {e: (_claim(e - LEAST, wide), _claim(MOST - e, wide)) for e in self._operands(index)}
+        operands = {
+            e: tuple(_claim(p, facts, self.fitting) for p in (e - LEAST, MOST - e))
+            for e in map(self._size, axis.get("operands", ()))
+        }
         symbols = free_symbols(index) | free_symbols(dim)
         symbols |= {s for v in symbols if v in known for s in free_symbols(known[v])}
         words = f"{self.kernel['kernel']}: {a['kind']} of {a['tensor']} at {axis['index']} below {axis['below']}"
-        return _Index(words, bounds, operands, bool(symbols & self.numbers))
-
-    def _operands(self, e: Size) -> list[Size]:
-        """The operands, computed by the kernel, of operations whose result modulo 2^64 they do not give modulo 2^64."""
-        operands: dict[Size, None] = {}
-        left = [e]
-        while left:
-            p = left.pop()
-            for atom in [a for monomial, _ in p.terms for a in monomial] if isinstance(p, Dim) else []:
-                inner = [x for x in atom.args if isinstance(x, Dim)]
-                left += inner
-                if atom.kind != "select":
-                    operands.update(dict.fromkeys(inner))
-        computed = {*self.ends, *self.tested, *self.numbers}
-        return [p for p in operands if free_symbols(p) & computed]
+        return _Index(words, index, bounds, operands, bool(symbols & self.numbers))
 
 
-def _claim(p: Size, facts: Sequence[Truth]) -> Claim:
-    return Claim((Literal(p),), tuple(dict.fromkeys(c for c in facts if c is not True)))
+def _claim(p: Size, facts: Sequence[Truth], clauses: Sequence[tuple[Literal, ...]] = ()) -> Claim:
+    return Claim((Literal(p),), tuple(dict.fromkeys(c for c in facts if c is not True)), tuple(clauses))

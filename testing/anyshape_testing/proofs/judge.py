@@ -39,9 +39,8 @@ def judge(claim: Claim, milliseconds: int = MILLISECONDS, terms: Translation | N
     terms, solver = terms or Translation(), z3.Solver()
     solver.set("timeout", milliseconds)
     solver.add([terms.truth(c) for c in claim.facts])
-    for literal in claim.literals:
-        p = terms.size(literal.p)
-        solver.add(p != 0 if literal.zero else p < 0)
+    solver.add([z3.Or([terms.literal(part) for part in clause]) for clause in claim.clauses])
+    solver.add([z3.Not(terms.literal(part)) for part in claim.literals])
     solver.add(terms.bounds)
     answer = solver.check()
     if answer == z3.unsat:

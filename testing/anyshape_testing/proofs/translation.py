@@ -12,6 +12,7 @@ from typing import Any
 import z3
 
 from anyshape.dims import Atom, Cond, Dim, Size
+from anyshape_gen.bounds.terms import Literal
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
@@ -41,6 +42,10 @@ class Translation:
         if c not in self._done:
             self._done[c] = self._condition(c)
         return self._done[c]
+
+    def literal(self, part: Literal) -> Any:
+        p = self.size(part.p)
+        return p == 0 if part.zero else p >= 0
 
     def _product(self, coefficient: int, monomial: tuple[Atom, ...]) -> Any:
         product = z3.IntVal(coefficient)

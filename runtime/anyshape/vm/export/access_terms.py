@@ -20,6 +20,8 @@ _NUMBERS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "neg": lambda a: -a, "floordiv": dims.floordiv,
     "mod": dims.mod, "min": dims.minimum, "max": dims.maximum, "abs": lambda a: dims.maximum(a, -a), "cast": lambda a: a,
 }  # fmt: skip
+_MODULAR = frozenset({"add", "sub", "mul", "neg", "cast", "and", "or", "not", "select"})
+"""Operations whose result modulo 2^64 follows from their operands modulo 2^64"""
 _COMPARISONS = {"eq": dims.eq, "ne": dims.ne, "lt": dims.lt, "le": dims.le, "gt": dims.gt, "ge": dims.ge}
 _LOGICAL: dict[str, Callable[..., Any]] = {"and": dims.and_, "or": dims.or_, "not": dims.not_}
 
@@ -62,6 +64,20 @@ class AccessTerms:
             known = None
         return self._unknown(e) if known is None else known
 
+    def operands(self, e: Expr) -> list[Size]:
+        """The operands in an index that have to fit 64 bits, since an operation that is no sum, difference or product reads them. What is
+        compared with a dim is left out, and elements that are read."""
+        listed: dict[Size, None] = {}
+        left = [e]
+        while left:
+            n = left.pop()
+            if not isinstance(n, Apply) or self._is_tested(n):
+                continue
+            left += n.args
+            if n.op not in _MODULAR:
+                listed.update(dict.fromkeys(self.index(a) for a in n.args if isinstance(a, Apply) and _is_place(a)))
+        return [p for p in listed if isinstance(p, Dim)]
+
     def truth(self, e: Expr) -> bool | Cond | None:
         """The condition on sizes; None where it depends on anything else."""
         if isinstance(e, Const):
@@ -85,11 +101,9 @@ class AccessTerms:
                 return value if type(value) is int else None
             case Scalar(size=size):
                 return None if isinstance(size, Cond) else self.size(size)
-            case Apply(op="within", args=(_, n)):
+            case Apply(args=(_, n)) if self._is_tested(e):
                 return self._test(e, self.index(n))
             case Apply(op="wrap", args=(i, n)):
-                if any(isinstance(part, Read) for part in walk(i)):
-                    return self._test(e, self.index(n))
                 at, extent = self.index(i), self.index(n)
                 return dims.select(dims.lt(at, 0), at + extent, at)
             case Apply(op="select", args=(cond, yes, no)):
@@ -101,6 +115,10 @@ class AccessTerms:
                 numbers: Size = _NUMBERS[op](*map(self.index, args))
                 return numbers
         return None
+
+    def _is_tested(self, e: Apply) -> bool:
+        """Whether the kernel compares the index with a dim: one that is data, or that was not proved."""
+        return e.op == "within" or (e.op == "wrap" and any(isinstance(part, Read) for part in walk(e.args[0])))
 
     def _test(self, e: Expr, n: Size) -> Dim:
         index = self._unknown(e)

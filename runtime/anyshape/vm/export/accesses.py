@@ -34,11 +34,12 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One index and the dim that it has to be below."""
+    """One index and the dim that it has to be below. `operands`: what has to fit 64 bits for the kernel to compute this index."""
 
     index: Size
     dim: Size
     by: By
+    operands: tuple[Size, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +169,10 @@ class _Collection:
     def _axis(self, i: Expr, n: Size) -> Axis:
         index, dim = self.terms.index(i), self.terms.size(n)
         if _tested(index, self.terms):
-            return Axis(index, dim, By.TEST)
+            return Axis(index, dim, By.TEST, tuple(self.terms.operands(i)))
         is_variable = isinstance(index, Dim) and self.terms.variables.get(index) is dim
-        return Axis(index, dim, By.LOOP if is_variable else By.RULE)
+        by = By.LOOP if is_variable else By.RULE
+        return Axis(index, dim, by, tuple(self.terms.operands(i)))
 
 
 def _tested(index: Size, terms: AccessTerms) -> bool:

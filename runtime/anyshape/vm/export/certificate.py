@@ -7,7 +7,7 @@ judged by anyone who reads it: that each index is at least 0 and below its dim w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -16,7 +16,7 @@ from anyshape.dims import Cond, Dim, Size, bounds, exact_text, free_symbols, ge,
 from anyshape.graph.value import Node, Value
 from anyshape.types import TensorType
 from anyshape.vm.export.access_terms import AccessTerms
-from anyshape.vm.export.accesses import Access, By, accesses
+from anyshape.vm.export.accesses import Access, Axis, By, accesses
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, Step
 from anyshape.vm.export.interface import Interface
 from anyshape.vm.export.register_values import Content, number_of, run_values, truth_of
@@ -54,9 +54,9 @@ class Condition:
     word: int
     always: bool
 
-    def precedes(self, step: Step, symbols: Set[Dim]) -> bool:
-        """Whether every call tests it before a step, and it is on some of these symbols alone."""
-        return self.always and self.word < step.word and self.cond is not None and free_symbols(self.cond) <= symbols
+    def precedes(self, step: Step) -> bool:
+        """Whether every call tests it before a step."""
+        return self.always and self.word < step.word
 
     def data(self) -> dict[str, Any]:
         said = {"words": self.words, "established": self.where.value}
@@ -110,7 +110,7 @@ class KernelCertificate:
     def symbols(self) -> Iterator[Dim]:
         sizes = [*self.scalars, *self.variables.values(), *self.tested, *self.tested.values()]
         sizes += [n for b in self.buffers for n in b.dims]
-        sizes += [n for a in self.accesses for x in a.axes for n in (x.index, x.dim)]
+        sizes += [n for a in self.accesses for x in a.axes for n in (x.index, x.dim, *x.operands)]
         for e in (*sizes, *(c for a in self.accesses for c in a.where)):
             yield from free_symbols(e)
 
@@ -135,8 +135,13 @@ def _access_data(a: Access) -> dict[str, Any]:
         **({"equation": a.equation} if a.equation else {}),
         **({"loops": [exact_text(v) for v in a.loops]} if a.loops else {}),
         **({"where": [exact_text(c) for c in a.where]} if a.where else {}),
-        "axes": [{"index": exact_text(x.index), "below": exact_text(x.dim), "by": x.by.value} for x in a.axes],
+        "axes": [_axis_data(x) for x in a.axes],
     }
+
+
+def _axis_data(x: Axis) -> dict[str, Any]:
+    operands = {"operands": [exact_text(p) for p in x.operands]} if x.operands else {}
+    return {"index": exact_text(x.index), "below": exact_text(x.dim), "by": x.by.value, **operands}
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +273,7 @@ class _Certification:
             tested=terms.tested,
             accesses=listed,
         )
-        symbols = frozenset(kernel.symbols())
-        before = {k for k, c in enumerate(conditions) if c.precedes(step, symbols)}
+        before = _on_symbols(conditions, step, set(kernel.symbols()))
         before |= {k for some in demanded for k in some if k is not None and conditions[k].word < step.word}
         return replace(kernel, conditions=tuple(sorted(before)))
 
@@ -291,6 +295,16 @@ class _Certification:
         is_early = step.always and all(free_symbols(n) <= known for n in shape)
         where = Established.ENTRY if is_early else Established.RUN
         return Buffer(tensor.name, str(tensor.dtype), tensor.dtype.itemsize, shape, where)
+
+
+def _on_symbols(conditions: Sequence[Condition], step: Step, symbols: set[Dim]) -> set[int]:
+    """The numbers of the conditions tested before a step that are on these symbols, or on ones that such conditions relate to them."""
+    left = {k: free_symbols(c.cond) for k, c in enumerate(conditions) if c.cond is not None and c.precedes(step)}
+    related: set[int] = set()
+    while reached := {k for k, some in left.items() if some & symbols}:
+        related |= reached
+        symbols = symbols.union(*(left.pop(k) for k in reached))
+    return related
 
 
 def _label(n: Node) -> str:
