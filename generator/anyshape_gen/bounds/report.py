@@ -24,11 +24,11 @@ for one exported model its certificate says the same of every kernel ([export.md
 **Proofs are over unbounded integers.** The following closes the gap to the 64 bits of a kernel.
 
 - Dims, the sizes that a kernel takes and the bytes of every tensor in memory are computed in checked 64-bit arithmetic before the kernel
-  runs; where one does not fit, the call ends with an `OverflowedError`. `NAME_check` of an exported model refuses such sizes before anything runs.
+  runs; where one does not fit, the call ends with an `OverflowedError`. An exported model's `NAME_check` refuses such sizes.
 - Sums, differences and products in a kernel are computed modulo 2^64, and may overflow on the way: an index that is proved below its dim
   fits 64 bits, so it is its own remainder.
-- Operands of `//`, `%`, `min`, `max` and comparisons in an index have to fit themselves, or the index has to be in bounds whatever they are.
-  That is judged for each index of the exported ops; a read under a condition is besides compared with its dims.
+- Operands of `//`, `%`, `min`, `max` and comparisons in an index have to fit themselves, or the index has to be in bounds whatever they
+  are. That is judged for each index of the exported ops; a read under a condition is besides compared with its dims.
 
 | how | indices | |
 |---|---|---|

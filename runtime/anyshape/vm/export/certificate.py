@@ -48,11 +48,12 @@ class Condition:
 
     cond: Cond | None
     words: str
-    op: str
-    source: str
+    _: KW_ONLY
     where: Established
-    word: int
-    always: bool
+    word: int = -1
+    always: bool = True
+    op: str = ""
+    source: str = ""
 
     def precedes(self, step: Step) -> bool:
         """Whether every call tests it before a step."""
@@ -227,9 +228,7 @@ class _Certification:
             for axis, n in enumerate(t.shape):
                 holds = ge(substitute(n, named), 0) if isinstance(n, Dim) else True
                 if isinstance(holds, Cond):
-                    yield Condition(
-                        holds, f"input {t.name}: dim {axis} is at least 0", "", "", Established.ENTRY, -1, True
-                    )
+                    yield Condition(holds, f"input {t.name}: dim {axis} is at least 0", where=Established.ENTRY)
 
     def _of_checks(self) -> Iterator[Condition]:
         for step in self.known.steps:
@@ -238,12 +237,19 @@ class _Certification:
             held = truth_of(self.values[step["cond"]]) if step["cond"] in self.values else None
             if held is True:
                 continue
-            cond, where = held if isinstance(held, Cond) else None, self._where(step, [step["cond"]])
-            if step.op is Op.GUARD:
-                yield Condition(cond, "else another program runs", "", "", where, step.word, step.always)
-            else:
+            words, op, source = "else another program runs", "", ""
+            if step.op is Op.CHECK:
                 record = self.known.program.checks[step["check"]]
-                yield Condition(cond, record.equation, record.op, record.source, where, step.word, step.always)
+                words, op, source = record.equation, record.op, record.source
+            yield Condition(
+                held if isinstance(held, Cond) else None,
+                words,
+                where=self._where(step, [step["cond"]]),
+                word=step.word,
+                always=step.always,
+                op=op,
+                source=source,
+            )
 
     def _where(self, step: Step, registers: Sequence[int]) -> Established:
         is_early = step.always and self.known.known.issuperset(registers)
