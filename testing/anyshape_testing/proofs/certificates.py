@@ -79,7 +79,7 @@ class _Judging:
     def of(self, x: _Index) -> CertificateJudgement:
         bounds, operands, data, clamped, notes = Counter[Answer](), Counter[Answer](), 0, 0, list[str]()
         for claim in x.bounds:
-            answer = self.answer(claim)
+            answer = Answer.TRUE if x.is_variable else self.answer(claim)
             if answer is Answer.FALSE and x.is_data:
                 data += 1
                 notes.append(f"{x.words}: it depends on numbers that only a run tells")
@@ -121,6 +121,8 @@ class _Index:
     index: Size
     bounds: tuple[Claim, ...]
     operands: Mapping[Size, tuple[Claim, ...]]
+    is_variable: bool
+    """Whether it is the variable of a loop over this very dim, of which nothing else has to be known"""
     is_data: bool
 
 
@@ -209,7 +211,9 @@ class _Kernel:
         symbols = free_symbols(index) | free_symbols(dim)
         symbols |= {s for v in symbols if v in known for s in free_symbols(known[v])}
         words = f"{self.kernel['kernel']}: {a['kind']} of {a['tensor']} at {axis['index']} below {axis['below']}"
-        return _Index(words, index, bounds, operands, bool(symbols & self.numbers))
+        return _Index(
+            words, index, bounds, operands, index in known and known[index] is dim, bool(symbols & self.numbers)
+        )
 
 
 def _claim(p: Size, facts: Sequence[Truth], clauses: Sequence[tuple[Literal, ...]] = ()) -> Claim:
