@@ -27,7 +27,7 @@ from anyshape.vm.export.certificate import Established, totals
 from anyshape_testing.export_law import RUNS_HERE, is_sampled
 from anyshape_testing.exported import Exported
 from anyshape_testing.running import register
-from tests.export.test_c_programs import loop
+from tests.export.test_c_programs import branches, loop
 from tests.export.test_hostile_calls import picked
 from tests.export.test_values import OPTIONS, exported, rows
 
@@ -64,7 +64,7 @@ def kernels(certificate: Data) -> list[Data]:
     return [k for m in certificate["models"] for p in m["programs"] for k in p["kernels"]]
 
 
-@pytest.mark.parametrize("make", [products, windows, rows, picked, loop])
+@pytest.mark.parametrize("make", [products, windows, rows, picked, loop, branches])
 def test_a_second_solver_accepts_what_certificates_say(make: Callable[[], Function]) -> None:
     judgement = judged(json.loads(text_of(make)))
     assert judgement.holds and not judgement.notes, judgement.notes

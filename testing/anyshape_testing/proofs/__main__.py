@@ -11,7 +11,7 @@ from pathlib import Path
 from anyshape_gen.analysis import analyse
 from anyshape_gen.cli import read_folder
 from anyshape_testing.proofs.certificates import CertificateJudgement
-from anyshape_testing.proofs.judge import MILLISECONDS
+from anyshape_testing.proofs.judge import LIMIT
 from anyshape_testing.proofs.of_exports import judge_exported
 from anyshape_testing.proofs.of_ops import judge_op, totals
 from anyshape_testing.running import register
@@ -22,18 +22,18 @@ def main() -> int:
     parser.add_argument("--specs", type=Path, default=Path("specs"), help="the folder of *.yaml specs")
     parser.add_argument("--package", default="anyshape_ops", help="the package generated from them")
     parser.add_argument("--op", default="", help="these ops only, separated by commas")
-    parser.add_argument("--timeout", type=int, default=10 * MILLISECONDS, help="milliseconds of one query")
+    parser.add_argument("--limit", type=int, default=2 * LIMIT, help="the most work of one query, as z3 counts it")
     args = parser.parse_args()
     chosen, analysis = set(filter(None, args.op.split(","))), analyse(read_folder(args.specs))
     if unknown := sorted(chosen - {a.spec.name for a in analysis.ops}):
         parser.error(f"no op is called {', '.join(unknown)}")
     ops = [a for a in sorted(analysis.ops, key=lambda a: a.spec.name) if not chosen or a.spec.name in chosen]
-    judgements = [judge_op(a, args.timeout) for a in ops if a.kernel is not None]
+    judgements = [judge_op(a, args.limit) for a in ops if a.kernel is not None]
     print("\n".join(totals(judgements)), flush=True)
     certificates = CertificateJudgement()
     for op in sorted(register(args.package)):
         if not chosen or op in chosen:
-            certificates += judge_exported(op, args.timeout)
+            certificates += judge_exported(op, args.limit)
     print("\n".join([*dict.fromkeys(certificates.notes), f"certificates: {certificates}"]))
     return 0 if certificates.holds and all(j.holds for j in judgements) else 1
 

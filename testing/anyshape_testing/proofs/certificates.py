@@ -18,7 +18,7 @@ from typing import Any
 
 from anyshape.dims import Atom, Dim, Size, exact_text, free_symbols, ge, lt, parse_cond, parse_dim, symbol
 from anyshape_gen.bounds.terms import Claim, Literal, Truth
-from anyshape_testing.proofs.judge import MILLISECONDS, Answer, judge
+from anyshape_testing.proofs.judge import LIMIT, Answer, judge
 from anyshape_testing.proofs.translation import LEAST, MOST, OfAnyOperands
 
 FORMAT = 1
@@ -59,7 +59,7 @@ class CertificateJudgement:
         return {"bounds": self.bounds, "operands in 64 bits": self.operands}
 
 
-def judge_certificate(text: str, milliseconds: int = MILLISECONDS) -> CertificateJudgement:
+def judge_certificate(text: str, limit: int = LIMIT) -> CertificateJudgement:
     """Judges all kernels of a certificate. Raises ValueError for a text that is none."""
     certificate = json.loads(text)
     if certificate.get("anyshape certificate") != FORMAT:
@@ -67,13 +67,13 @@ def judge_certificate(text: str, milliseconds: int = MILLISECONDS) -> Certificat
     total, known = CertificateJudgement(), dict[Claim, Answer]()
     for kernel in _kernels(certificate):
         for index in kernel.indices():
-            total = total + _Judging(milliseconds, known).of(index)
+            total = total + _Judging(limit, known).of(index)
     return total
 
 
 @dataclass(frozen=True)
 class _Judging:
-    milliseconds: int
+    limit: int
     known: dict[Claim, Answer]
 
     def of(self, x: _Index) -> CertificateJudgement:
@@ -103,13 +103,13 @@ class _Judging:
 
     def answer(self, claim: Claim) -> Answer:
         if claim not in self.known:
-            self.known[claim] = judge(claim, self.milliseconds).answer
+            self.known[claim] = judge(claim, self.limit).answer
         return self.known[claim]
 
     def _is_clamped(self, x: _Index, operand: Size) -> bool:
         if not isinstance(operand, Dim) or not any(operand in atom.args for atom in _atoms(x.index)):
             return False
-        answers = [judge(claim, self.milliseconds, OfAnyOperands([operand])).answer for claim in x.bounds]
+        answers = [judge(claim, self.limit, OfAnyOperands([operand])).answer for claim in x.bounds]
         return all(a is Answer.TRUE for a in answers)
 
 

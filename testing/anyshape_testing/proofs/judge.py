@@ -1,6 +1,6 @@
 """Judges one claim by z3: whether one of its literals holds for all integers that satisfy its facts.
 
-In: a claim of the prover, and the milliseconds that a query may take. Out: a `Judgement`; `UNKNOWN` says nothing about the claim.
+In: a claim of the prover, and the most work of a query. Out: a `Judgement`; `UNKNOWN` says nothing about the claim.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from anyshape.dims import Dim
 from anyshape_gen.bounds.terms import Claim
 from anyshape_testing.proofs.translation import Translation
 
-MILLISECONDS = 2000
+LIMIT = 5_000_000
+"""What z3 counts of its own work in one query, about a second: answers are the same however busy the machine is"""
+SECONDS = 120
+"""The longest that a query may take whatever it counts"""
 
 
 class Answer(StrEnum):
@@ -34,10 +37,11 @@ class Judgement:
     values: Mapping[Dim, int] = field(default_factory=dict)
 
 
-def judge(claim: Claim, milliseconds: int = MILLISECONDS, terms: Translation | None = None) -> Judgement:
+def judge(claim: Claim, limit: int = LIMIT, terms: Translation | None = None) -> Judgement:
     """Searches for integers that satisfy all facts, and no literal of the claim. `terms`: another translation than the usual one."""
     terms, solver = terms or Translation(), z3.Solver()
-    solver.set("timeout", milliseconds)
+    solver.set("rlimit", limit)
+    solver.set("timeout", 1000 * SECONDS)
     solver.add([terms.truth(c) for c in claim.facts])
     solver.add([z3.Or([terms.literal(part) for part in clause]) for clause in claim.clauses])
     solver.add([z3.Not(terms.literal(part)) for part in claim.literals])

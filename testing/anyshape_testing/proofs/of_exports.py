@@ -14,15 +14,15 @@ from anyshape.vm.export.certificate_text import certificate_json
 from anyshape_testing.examples import call_of
 from anyshape_testing.export_law import function_on_numbers, function_on_symbols
 from anyshape_testing.proofs.certificates import CertificateJudgement, judge_certificate
-from anyshape_testing.proofs.judge import MILLISECONDS
+from anyshape_testing.proofs.judge import LIMIT
 from anyshape_testing.running import PROPERTIES
 
 
-def judge_exported(op: str, milliseconds: int = MILLISECONDS) -> CertificateJudgement:
+def judge_exported(op: str, limit: int = LIMIT) -> CertificateJudgement:
     call = call_of(op, next(e for e in PROPERTIES[op].examples if e.error is None))
     for make in (function_on_symbols, function_on_numbers):
         try:
-            return judge_certificate(certificate_text_of(make(call)), milliseconds)
+            return judge_certificate(certificate_text_of(make(call)), limit)
         except UnsupportedError:
             continue
     return CertificateJudgement()

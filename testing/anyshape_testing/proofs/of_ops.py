@@ -15,7 +15,7 @@ from anyshape.dims import exact_text
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.bounds.check_op import verdicts
 from anyshape_gen.bounds.terms import Claim, Truth
-from anyshape_testing.proofs.judge import MILLISECONDS, Answer, Judgement, judge
+from anyshape_testing.proofs.judge import LIMIT, Answer, Judgement, judge
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,18 @@ def claims_of(analysis: OpAnalysis) -> list[Claim]:
     return list(dict.fromkeys(claims))
 
 
-def judge_op(analysis: OpAnalysis, milliseconds: int = MILLISECONDS) -> OpJudgement:
-    return judge_claims(analysis.spec.name, claims_of(analysis), milliseconds)
+def judge_op(analysis: OpAnalysis, limit: int = LIMIT) -> OpJudgement:
+    return judge_claims(analysis.spec.name, claims_of(analysis), limit)
 
 
-def judge_claims(op: str, claims: Sequence[Claim], milliseconds: int = MILLISECONDS) -> OpJudgement:
+def judge_claims(op: str, claims: Sequence[Claim], limit: int = LIMIT) -> OpJudgement:
     answers, contradictory, notes = Counter[Answer](), 0, list[str]()
     for facts, group in groupby(claims, lambda c: c.facts):
-        if facts and judge(Claim((), facts), milliseconds).answer is Answer.TRUE:
+        if facts and judge(Claim((), facts), limit).answer is Answer.TRUE:
             contradictory += 1
             notes.append(f"{op}: the facts contradict each other: {_facts(facts)}")
         for claim in group:
-            judgement = judge(claim, milliseconds)
+            judgement = judge(claim, limit)
             answers[judgement.answer] += 1
             if judgement.answer is not Answer.TRUE:
                 notes.append(f"{op}: {text_of(claim)}: {_answer(judgement)}")
