@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anyshape.errors import ArgumentError
-from anyshape.graph.spelled import BINARY, COMPARISONS, OTHERS, names
+from anyshape.graph.spelled import BINARY, COMPARISONS, UNARY, names
 
 if TYPE_CHECKING:
     from anyshape.graph.value import Value
@@ -33,7 +33,7 @@ def _operators() -> dict[np.ufunc, str]:
     """The special methods of Python's operators, by the ufunc that arrays compute them with."""
     asked = _Asked()
     binary = ("divmod", *BINARY, *COMPARISONS)
-    methods = {f"__{name}__": (asked,) for name in binary} | {f"__{name}__": () for name in OTHERS}
+    methods = {f"__{name}__": (asked,) for name in binary} | {f"__{name}__": () for name in UNARY}
     present = {name: operands for name, operands in methods.items() if hasattr(asked, name)}
     return {getattr(asked, name)(*operands): name for name, operands in present.items()}
 

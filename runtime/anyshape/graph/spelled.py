@@ -23,7 +23,7 @@ BINARY = {
 }  # fmt: skip
 """Operators of Python between two operands, which it looks for on either"""
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-ONE_SIDED = {
+UNARY = {
     "neg": "-",
     "pos": "+",
     "invert": "~",
@@ -103,7 +103,7 @@ def listed(arguments: tuple[Any, ...]) -> Any:
 
 def operators() -> Iterator[tuple[str, Callable[..., Any]]]:
     """The special methods of Values, by name."""
-    for name, sign in (*BINARY.items(), *COMPARISONS.items(), *ONE_SIDED.items()):
+    for name, sign in (*BINARY.items(), *COMPARISONS.items(), *UNARY.items()):
         yield f"__{name}__", _operator(f"__{name}__", sign)
     for name, sign in BINARY.items():
         yield f"__r{name}__", _operator(f"__r{name}__", sign)
