@@ -1978,7 +1978,7 @@ def ensure_shape(x: Operand, shape: Sequence[int | Dim | Value] | Value, *, sour
     return call_alias(STATIC_ENSURE_SHAPE, DYN_ENSURE_SHAPE, [x], {"shape": shape}, source)[0]
 
 
-# specs/matching.yaml:26
+# specs/matching.yaml:27
 @called
 def item(x: Operand, *, source: str = "") -> Value:
     """The only element of a tensor, as a scalar; what has more elements, or none, is refused.

@@ -10,12 +10,12 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/matching.yaml:37
+# specs/matching.yaml:38
 def aten__local_scalar_dense(n: AtenNode) -> Sequence[Value]:
     return [api.item(n.input(0), source=n.source)]
 
 
-# specs/matching.yaml:37
+# specs/matching.yaml:38
 def aten_item(n: AtenNode) -> Sequence[Value]:
     return [api.item(n.input(0), source=n.source)]
 

@@ -38,7 +38,7 @@ DYN_ENSURE_SHAPE = OpDef(
     traits=("asserts_dims",),
 )
 
-# specs/matching.yaml:26
+# specs/matching.yaml:27
 # item: no dyn variant, it has no parameters
 ITEM = OpDef(
     name="item",
@@ -76,7 +76,7 @@ ITEM = OpDef(
     relation=relations.item_relation,
     view={"y": "x"},
     summary="The only element of a tensor, as a scalar; what has more elements, or none, is refused.",
-    source="specs/matching.yaml:26",
+    source="specs/matching.yaml:27",
     moves=("T",),
     rewrites=rewrites.ITEM,
 )

@@ -21,7 +21,7 @@ def ensure_shape_relation(rule: Rule, *, x: Vec, shape: Any) -> Bound:
     return rule.bind(outputs={"y": s}, shape=shape)
 
 
-# specs/matching.yaml:26
+# specs/matching.yaml:27
 def item_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     rule.require(eq(prod(d), 1), lambda: f"one element was expected, got {d}")

@@ -11,7 +11,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.rules import Rule, eq
 
 
-# specs/matching.yaml:35
+# specs/matching.yaml:36
 def item_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -29,5 +29,5 @@ def item_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 ITEM = (
-    RewriteDef("item(x) as y >> x if shape(y) == shape(x)", item_rewrite_1, "specs/matching.yaml:35"),
+    RewriteDef("item(x) as y >> x if shape(y) == shape(x)", item_rewrite_1, "specs/matching.yaml:36"),
 )

@@ -51,13 +51,13 @@ ENSURE_SHAPE = Property(
 )
 
 
-# specs/matching.yaml:26
+# specs/matching.yaml:27
 def item_case(d: Draw) -> Case:
     d_ = d.repeated(1)
     return Case({"x": d_}, {})
 
 
-# specs/matching.yaml:36
+# specs/matching.yaml:37
 def item_reference(x: Any) -> Any:
     return np.reshape(x, ())
 
@@ -67,12 +67,12 @@ ITEM = Property(
     item_case,
     item_reference,
     (
-        Example({"x": Given(value=((7,),))}, {}, {"y": Given(value=7)}, None, "specs/matching.yaml:39"),
-        Example({"x": Given(value=7)}, {}, {"y": Given(value=7)}, None, "specs/matching.yaml:40"),
-        Example({"x": Given((1, 2))}, {}, {}, "one element was expected, got", "specs/matching.yaml:41"),
-        Example({"x": Given((0,))}, {}, {}, "one element was expected", "specs/matching.yaml:42"),
+        Example({"x": Given(value=((7,),))}, {}, {"y": Given(value=7)}, None, "specs/matching.yaml:40"),
+        Example({"x": Given(value=7)}, {}, {"y": Given(value=7)}, None, "specs/matching.yaml:41"),
+        Example({"x": Given((1, 2))}, {}, {}, "one element was expected, got", "specs/matching.yaml:42"),
+        Example({"x": Given((0,))}, {}, {}, "one element was expected", "specs/matching.yaml:43"),
     ),
-    "specs/matching.yaml:26",
-    asserts=(Refusal(r"one element was expected, got .*", "specs/matching.yaml:33"),),
-    reference_source="specs/matching.yaml:36",
+    "specs/matching.yaml:27",
+    asserts=(Refusal(r"one element was expected, got .*", "specs/matching.yaml:34"),),
+    reference_source="specs/matching.yaml:37",
 )
