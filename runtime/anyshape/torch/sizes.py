@@ -1,0 +1,99 @@
+"""Sizes of torch as dims, and dims as sizes of torch, for the rules of ops.
+
+In: the ints and SymInts of a call. Out: dims for them, one for each expression of torch; of the dims that a rule gives, ints and SymInts again.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import prod
+from typing import Any
+
+import torch
+
+from anyshape.dims import Atom, Cond, Dim, Size, bounds, free_symbols, symbol
+from anyshape.frontends.torch.symbols import LARGEST, is_number, ranges_of
+
+
+class Sizes:
+    """The sizes of one call of a fake kernel."""
+
+    def __init__(self) -> None:
+        self.dims: dict[Any, Dim] = {}
+        """by expressions of torch"""
+        self.values: dict[Dim, Any] = {}
+        """SymInts, by dims"""
+
+    def dim(self, n: Any) -> Size:
+        """The dim of a size."""
+        if isinstance(n, int):
+            return n
+        if is_number(n):
+            return int(n)
+        expr = n.node.expr
+        if expr not in self.dims:
+            low, high = ranges_of({expr: n.node.shape_env.bound_sympy(expr)})[str(expr)]
+            name = str(expr) if expr.is_Symbol else f"({expr})"
+            self.dims[expr] = symbol(name, low, high)
+            self.values[self.dims[expr]] = n
+        return self.dims[expr]
+
+    def count(self, d: Dim) -> None:
+        """Makes a symbol that data decide a size without a value."""
+        low, high = bounds(d)
+        most = high if high is not None and high < LARGEST else None
+        self.values[d] = torch.library.get_ctx().new_dynamic_size(min=max(low or 0, 0), max=most)
+
+    def knows(self, e: Size | Cond | bool) -> bool:
+        return free_symbols(e) <= self.values.keys()
+
+    def size(self, e: Size) -> Any:
+        """The size of torch for a dim."""
+        if not isinstance(e, Dim):
+            return e
+        return sum(c * prod(map(self._atom, monomial)) for monomial, c in e.terms)
+
+    def _atom(self, atom: Atom) -> Any:
+        if atom.kind == "symbol":
+            return self.values[atom.dim]
+        if atom.kind == "select":
+            condition, then, otherwise = atom.args
+            return self._choice(self.truth(condition), then, otherwise)
+        args = [self.size(a) for a in atom.args]
+        if atom.kind == "bcast":
+            return args[1] if _is_one(args[0]) else args[0]
+        return reduce(_OPERATIONS[atom.kind], args)
+
+    def _choice(self, condition: Any, then: Size, otherwise: Size) -> Any:
+        """One of two sizes: a guard where torch knows an example of the condition, else a size that is either."""
+        if isinstance(condition, torch.SymBool) and not condition.node.has_hint():
+            return torch.sym_ite(condition, self.size(then), self.size(otherwise))
+        return self.size(then if condition else otherwise)
+
+    def truth(self, c: Cond | bool) -> Any:
+        """The condition of torch, a bool or a SymBool, for one on dims."""
+        if not isinstance(c, Cond):
+            return c
+        if c.kind == "not":
+            return torch.sym_not(self.truth(c.args[0]))
+        if c.kind in ("and", "or"):
+            return reduce(lambda a, b: a & b if c.kind == "and" else a | b, map(self.truth, c.args))
+        terms = c.args[0].terms
+        left = sum(k * prod(map(self._atom, m)) for m, k in terms if k > 0)
+        right = sum(-k * prod(map(self._atom, m)) for m, k in terms if k < 0)
+        return left == right if c.kind == "eq" else left >= right
+
+
+def _is_one(size: Any) -> bool:
+    """Whether a size is 1; one of which torch knows nothing counts as another."""
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    return bool(guard_or_false(size == 1))
+
+
+_OPERATIONS: dict[str, Any] = {
+    "min": torch.sym_min,
+    "max": torch.sym_max,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+}
