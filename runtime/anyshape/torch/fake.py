@@ -16,7 +16,7 @@ from anyshape.errors import UnsupportedError
 from anyshape.frontends.torch.dtypes import dtype_of_torch, torch_of_dtype
 from anyshape.graph.building import input
 from anyshape.graph.value import Node, Value
-from anyshape.torch.graph import flat, node_of, size_operand
+from anyshape.torch.graph import fixed_sizes, flat, has_ranks, node_of, size_operand
 from anyshape.torch.kernel import attribute
 from anyshape.torch.schema import Argument, Variants, completed
 from anyshape.torch.sizes import Sizes
@@ -25,8 +25,7 @@ from anyshape.types import TensorType
 
 def results_of(op: Variants, args: Sequence[Any]) -> list[Any]:
     """The results of a call, flat. Raises ShapeError or DtypeError for a call that the op refuses, whatever its sizes."""
-    sizes = Sizes()
-    node = node_of(op, typed_arguments(op, args, sizes))
+    sizes, node = _node(op, args)
     _count(node, sizes)
     for check in node.checks:
         if sizes.knows(check.cond):
@@ -34,6 +33,22 @@ def results_of(op: Variants, args: Sequence[Any]) -> list[Any]:
     tensors = flat(args[: len(op.static.inputs)])
     device = tensors[0].device if tensors else "cpu"
     return [_fake(op, v, sizes, device) for v in node.outputs]
+
+
+def _node(op: Variants, args: Sequence[Any]) -> tuple[Sizes, Node]:
+    """The call on dims. A size on which ranks depend becomes a number, with a guard of torch."""
+    sizes = Sizes()
+    node = node_of(op, typed_arguments(op, args, sizes))
+    if has_ranks(node) or not sizes.dims:
+        return sizes, node
+    open_sizes = sizes.known()
+
+    def suffice(fixed: frozenset[Any]) -> bool:
+        numbers = {expr: open_sizes[expr].node.hint for expr in fixed}
+        return has_ranks(node_of(op, typed_arguments(op, args, Sizes(numbers))))
+
+    sizes = Sizes({expr: int(open_sizes[expr]) for expr in fixed_sizes(list(open_sizes), suffice)})
+    return sizes, node_of(op, typed_arguments(op, args, sizes))
 
 
 def typed_arguments(op: Variants, args: Sequence[Any], sizes: Sizes) -> list[Any]:

@@ -1,12 +1,14 @@
 """Calls of operators of torch as graphs: operands are values, sizes are dims.
 
-In: the arguments of a call, each as `values_of` makes it. Out: the node of the op, or the values of its gradients.
+In: the arguments of a call, with values in place of tensors. Out: the node of the op, or the values of its gradients.
+
+How many dims a result has may depend on a size, as that of gather_nd does on the last one of its indices. Such sizes are numbers in the graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from anyshape.dtypes import I64
 from anyshape.expansion.gradient import pulled_back
@@ -15,6 +17,8 @@ from anyshape.graph.sizes import remember, remember_input
 from anyshape.graph.value import Node, Value
 from anyshape.torch.schema import Variants
 from anyshape.types import TensorType
+
+T = TypeVar("T")
 
 
 def node_of(op: Variants, arguments: Sequence[Any]) -> Node:
@@ -32,6 +36,17 @@ def gradients_of(op: Variants, seeds: Sequence[Value], wanted: Sequence[bool], a
     results = [v for v in node.outputs if v.type.dtype.is_float]
     by = [v for v, needed in zip(flat(arguments[: len(op.static.inputs)]), wanted, strict=True) if needed]
     return pulled_back(results, seeds, by)
+
+
+def has_ranks(node: Node) -> bool:
+    """Whether it is known how many dims each result has."""
+    return all(v.type.shape is not None for v in node.outputs)
+
+
+def fixed_sizes(sizes: Sequence[T], suffice: Callable[[frozenset[T]], bool]) -> frozenset[T]:
+    """The sizes that have to be numbers for all ranks to be known: none, one, or all; none if all do not suffice, as data decide then."""
+    choices = [frozenset[T](), *(frozenset({s}) for s in sizes), frozenset(sizes)]
+    return next(filter(suffice, choices), choices[0])
 
 
 def flat(inputs: Sequence[Any]) -> list[Any]:

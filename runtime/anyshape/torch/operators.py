@@ -10,6 +10,7 @@ In: the variants of an op. Out: an operator of `torch.library`, with a kernel, a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ SEEDS, WANTED = Argument("seeds", "Tensor[]"), Argument("wanted", "bool[]")
 def register(op: Variants) -> Any:
     """Makes the operator of an op that is not refused."""
     arguments = op.arguments
-    kernel = Kernel(op.static.name, arguments, lambda values: node_of(op, values).outputs)
+    kernel = Kernel(op.static.name, arguments, lambda values: node_of(op, values).outputs, partial(node_of, op))
     tags = [torch.Tag.nondeterministic_seeded] if op.static.is_random else []
     operator = torch.library.custom_op(
         f"{NAMESPACE}::{op.static.name}",
@@ -63,9 +64,9 @@ def _register_gradient(op: Variants) -> Any:
         return gradients_of(op, seeds, wanted, arguments)
 
     arguments = (SEEDS, WANTED, *op.arguments)
-    operator = torch.library.custom_op(
-        f"{NAMESPACE}::{name}", Kernel(name, arguments, state).__call__, mutates_args=(), schema=schema_text(arguments, "Tensor[]")
-    )
+    kernel = Kernel(name, arguments, state, lambda values: node_of(op, values[2:]))
+    schema = schema_text(arguments, "Tensor[]")
+    operator = torch.library.custom_op(f"{NAMESPACE}::{name}", kernel.__call__, mutates_args=(), schema=schema)
     count = len(op.static.inputs)
 
     def fake(seeds: Any, wanted: Any, *args: Any) -> Any:

@@ -5,6 +5,7 @@ In: the ints and SymInts of a call. Out: dims for them, one for each expression 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 from math import prod
 from typing import Any
@@ -16,9 +17,10 @@ from anyshape.frontends.torch.symbols import LARGEST, is_number, ranges_of
 
 
 class Sizes:
-    """The sizes of one call of a fake kernel."""
+    """The sizes of one call of a fake kernel. `numbers` are for expressions that count as numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Mapping[Any, int] | None = None) -> None:
+        self.numbers = numbers or {}
         self.dims: dict[Any, Dim] = {}
         """by expressions of torch"""
         self.values: dict[Dim, Any] = {}
@@ -31,12 +33,18 @@ class Sizes:
         if is_number(n):
             return int(n)
         expr = n.node.expr
+        if expr in self.numbers:
+            return self.numbers[expr]
         if expr not in self.dims:
             low, high = ranges_of({expr: n.node.shape_env.bound_sympy(expr)})[str(expr)]
             name = str(expr) if expr.is_Symbol else f"({expr})"
             self.dims[expr] = symbol(name, low, high)
             self.values[self.dims[expr]] = n
         return self.dims[expr]
+
+    def known(self) -> dict[Any, Any]:
+        """The SymInts of which torch has an example, by expressions."""
+        return {expr: self.values[d] for expr, d in self.dims.items() if self.values[d].node.has_hint()}
 
     def count(self, d: Dim) -> None:
         """Makes a symbol that data decide a size without a value."""
