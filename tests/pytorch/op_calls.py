@@ -12,7 +12,7 @@ from anyshape.errors import UnsupportedError
 from anyshape.frontends.torch.dtypes import dtype_of_torch, tensor_of, torch_of_dtype
 from anyshape.properties import Example
 from anyshape.torch import ops
-from anyshape.torch.schema import Argument
+from anyshape.torch.schema import Argument, as_passed
 from anyshape_testing.examples import call_of
 from anyshape_testing.running import register
 
@@ -29,6 +29,12 @@ def calls(name: str) -> Iterator[tuple[Example, list[Any]]]:
         except UnsupportedError:
             continue
         yield e, [*tensors, *params]
+
+
+def run(name: str, args: Sequence[Any]) -> Any:
+    """The results of an operator."""
+    positional, named = as_passed(ops.VARIANTS[name].arguments, args)
+    return ops.OPERATORS[name](*positional, **named)
 
 
 def tensor(array: Any) -> Any:
@@ -71,7 +77,7 @@ def finite(name: str, args: Sequence[Any], gradients: bool) -> list[Any]:
     """The arguments, with floats for which results are finite and, if asked for, gradients: then the floats require gradients."""
     for scale in SCALES:
         scaled = on_floats(args, lambda t: scale(t).requires_grad_(gradients))  # noqa: B023
-        results = floats_of([ops.OPERATORS[name](*scaled)])
+        results = floats_of([run(name, scaled)])
         if all(t.isfinite().all() for t in [*results, *(slopes(results, scaled) if gradients else ())]):
             return scaled
     return scaled

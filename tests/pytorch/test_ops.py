@@ -15,9 +15,10 @@ import torch
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.frontends.torch.dtypes import array_of
 from anyshape.torch import ops
+from anyshape.torch.schema import as_passed
 from anyshape_testing.catalogue import SPEAKS_OF
 from anyshape_testing.examples import expected
-from tests.pytorch.op_calls import PROPERTIES, calls, finite, flat, floats_of, on_floats, wide
+from tests.pytorch.op_calls import PROPERTIES, calls, finite, flat, floats_of, on_floats, run, wide
 
 LONG = os.environ.get("ANYSHAPE_LONG", "") not in ("", "0")
 NO_GRADIENT = r"no gradient of .*\(specs/\w+\.yaml:\d+\)"
@@ -37,13 +38,14 @@ def held(name: str) -> list[tuple[Any, list[Any]]]:
 def checked(name: str, args: list[Any]) -> None:
     """Checks the registrations of an operator by a call. Raises OpCheckError. What is drawn at random differs from call to call."""
     utils = CHECKS[:-1] if ops.VARIANTS[name].static.is_random else CHECKS
-    torch.library.opcheck(ops.OPERATORS[name], tuple(args), test_utils=utils)
+    positional, named = as_passed(ops.VARIANTS[name].arguments, args)
+    torch.library.opcheck(ops.OPERATORS[name], tuple(positional), named, test_utils=utils)
 
 
 def prepared(name: str, args: list[Any]) -> list[Any]:
     """The arguments for a check, whose floats require gradients if the op has one. The check adds up results in the dtype of the first one,
     and cannot do so where floats come after integers."""
-    floats = [t.is_floating_point() for t in flat([ops.OPERATORS[name](*args)])]
+    floats = [t.is_floating_point() for t in flat([run(name, args)])]
     try:
         return finite(name, args, gradients=floats == sorted(floats, reverse=True))
     except UnsupportedError as e:
@@ -68,7 +70,7 @@ def test_results_and_registrations(name: str) -> None:
     examples = held(name)
     assert examples, "it has no example of dtypes that torch has"
     for e, args in examples:
-        results = ops.OPERATORS[name](*args)
+        results = run(name, args)
         outputs = ops.VARIANTS[name].static.outputs
         for o, value in zip(outputs, [results] if len(outputs) == 1 else results, strict=True):
             if o.name in e.outputs:
@@ -87,7 +89,7 @@ def test_gradients_are_limits_of_differences(name: str) -> None:
 
         def of_floats(*values: Any, args: list[Any] = args) -> Any:
             remaining = iter(values)
-            return tuple(floats_of([ops.OPERATORS[name](*on_floats(args, lambda _: next(remaining)))]))
+            return tuple(floats_of([run(name, on_floats(args, lambda _: next(remaining)))]))
 
         assert torch.autograd.gradcheck(of_floats, floats_of(floats), fast_mode=True)
 
@@ -97,4 +99,4 @@ def test_calls_that_a_spec_refuses_are_refused(name: str) -> None:
     for e, args in calls(name):
         if e.error is not None:
             with pytest.raises(AnyshapeError, match=e.error):
-                ops.OPERATORS[name](*args)
+                run(name, args)

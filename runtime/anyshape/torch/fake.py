@@ -11,14 +11,14 @@ from typing import Any
 
 import torch
 
-from anyshape.dims import Dim, free_symbols
+from anyshape.dims import Dim
 from anyshape.errors import UnsupportedError
 from anyshape.frontends.torch.dtypes import dtype_of_torch, torch_of_dtype
 from anyshape.graph.building import input
 from anyshape.graph.value import Node, Value
 from anyshape.torch.graph import fixed_sizes, flat, has_ranks, node_of, size_operand
 from anyshape.torch.kernel import attribute
-from anyshape.torch.schema import Argument, Variants, completed
+from anyshape.torch.schema import Argument, Variants
 from anyshape.torch.sizes import Sizes
 from anyshape.types import TensorType
 
@@ -53,7 +53,7 @@ def _node(op: Variants, args: Sequence[Any]) -> tuple[Sizes, Node]:
 
 def typed_arguments(op: Variants, args: Sequence[Any], sizes: Sizes) -> list[Any]:
     """The arguments as values of a graph; integers that are sizes of torch as operands that have dims for elements."""
-    return [_typed(a, attribute(a, v), sizes) for a, v in zip(op.arguments, completed(op.arguments, args))]
+    return [_typed(a, attribute(a, v), sizes) for a, v in zip(op.arguments, args, strict=True)]
 
 
 def _typed(a: Argument, v: Any, sizes: Sizes) -> Any:
@@ -74,10 +74,7 @@ def _value(name: str, tensor: Any, sizes: Sizes) -> Value:
 
 def _count(node: Node, sizes: Sizes) -> None:
     """Makes sizes of the symbols of results that data decide."""
-    shapes = [n for v in node.outputs for n in v.type.shape or ()]
-    for d in dict.fromkeys(s for n in shapes for s in sorted(free_symbols(n), key=str)):
-        if d not in sizes.values:
-            sizes.count(d)
+    sizes.count([n for v in node.outputs for n in v.type.shape or ()])
     for d, most in node.bound.upper_bounds.items() if node.bound is not None else ():
         if d in sizes.values and sizes.knows(most):
             torch._check(sizes.values[d] <= sizes.size(most))

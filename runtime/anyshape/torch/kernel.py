@@ -19,7 +19,7 @@ from anyshape.frontends.torch.dtypes import array_of, dtype_of_torch, tensor_of
 from anyshape.graph.building import function, input
 from anyshape.graph.value import Node, Value
 from anyshape.torch.graph import fixed_sizes, flat, has_ranks, size_operand
-from anyshape.torch.schema import Argument, completed
+from anyshape.torch.schema import Argument
 from anyshape.types import TensorType
 from anyshape.vm.executable.executable import Executable, compile
 
@@ -53,9 +53,9 @@ class Kernel:
         self.name, self.arguments, self.state, self.node = name, arguments, state, node
         self.families: dict[Hashable, Family] = {}
 
-    def __call__(self, *args: Any) -> list[Any]:
-        """The results, flat. Raises AnyshapeError for a call that the op refuses."""
-        plain = [attribute(a, v) for a, v in zip(self.arguments, completed(self.arguments, args))]
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        """The results of a call with all arguments, flat. Raises AnyshapeError for a call that the op refuses."""
+        plain = [attribute(a, v) for a, v in zip(self.arguments, args, strict=True)]
         kinds = tuple(_kind(a, v) for a, v in zip(self.arguments, plain))
         family = self.families.get(kinds)
         if family is None:

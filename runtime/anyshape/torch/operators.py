@@ -19,7 +19,7 @@ from anyshape.errors import UnsupportedError
 from anyshape.torch.fake import results_of
 from anyshape.torch.graph import flat, gradients_of, node_of
 from anyshape.torch.kernel import Kernel
-from anyshape.torch.schema import Argument, Variants, results_text, schema_text
+from anyshape.torch.schema import Argument, Variants, as_passed, completed, results_text, schema_text
 
 NAMESPACE = "anyshape"
 SEEDS, WANTED = Argument("seeds", "Tensor[]"), Argument("wanted", "bool[]")
@@ -32,12 +32,12 @@ def register(op: Variants) -> Any:
     tags = [torch.Tag.nondeterministic_seeded] if op.static.is_random else []
     operator = torch.library.custom_op(
         f"{NAMESPACE}::{op.static.name}",
-        lambda *args: formed(op, kernel(*args)),
+        lambda *args, **named: formed(op, kernel(completed(arguments, args, named))),
         mutates_args=(),
         schema=schema_text(arguments, results_text(op.static)),
         tags=tags,
     )
-    operator.register_fake(lambda *args: formed(op, results_of(op, args)))
+    operator.register_fake(lambda *args, **named: formed(op, results_of(op, completed(arguments, args, named))))
     operator.register_vmap(batching(operator))
     setup, backward = autograd(op, _register_gradient(op))
     operator.register_autograd(backward, setup_context=setup)
@@ -66,10 +66,15 @@ def _register_gradient(op: Variants) -> Any:
     arguments = (SEEDS, WANTED, *op.arguments)
     kernel = Kernel(name, arguments, state, lambda values: node_of(op, values[2:]))
     schema = schema_text(arguments, "Tensor[]")
-    operator = torch.library.custom_op(f"{NAMESPACE}::{name}", kernel.__call__, mutates_args=(), schema=schema)
+    operator = torch.library.custom_op(
+        f"{NAMESPACE}::{name}",
+        lambda *args, **named: kernel(completed(arguments, args, named)),
+        mutates_args=(),
+        schema=schema,
+    )
     count = len(op.static.inputs)
 
-    def fake(seeds: Any, wanted: Any, *args: Any) -> Any:
+    def fake(seeds: Any, wanted: Any, *args: Any, **named: Any) -> Any:
         return [t.new_empty(t.shape) for t, needed in zip(flat(args[:count]), wanted, strict=True) if needed]
 
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -87,8 +92,10 @@ def _register_gradient(op: Variants) -> Any:
 def autograd(op: Variants, gradient: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """What a forward call keeps, and what a backward call does with it."""
     count = len(op.static.inputs)
+    arguments = op.arguments
 
-    def setup(ctx: Any, inputs: Any, output: Any) -> None:
+    def setup(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
+        inputs = completed(arguments, inputs, keyword_only_inputs or {})
         ctx.save_for_backward(*flat(inputs[:count]))
         ctx.numbers = [None if v is None else len(v) if isinstance(v, (list, tuple)) else -1 for v in inputs[:count]]
         ctx.params = inputs[count:]
@@ -99,7 +106,8 @@ def autograd(op: Variants, gradient: Any) -> tuple[Callable[..., Any], Callable[
         needed = flat([n for n, k in zip(ctx.needs_input_grad, ctx.numbers) if k is not None])
         wanted = [bool(n) and t.is_floating_point() for n, t in zip(needed, tensors, strict=True)]
         seeds = [g for g, is_float in zip(flat(grads), ctx.floats, strict=True) if is_float]
-        computed = iter(gradient(seeds, wanted, *_nested(iter(tensors), ctx.numbers), *ctx.params) if any(wanted) else ())
+        args, named = as_passed(arguments, [*_nested(iter(tensors), ctx.numbers), *ctx.params])
+        computed = iter(gradient(seeds, wanted, *args, **named) if any(wanted) else ())
         of_inputs = _nested((next(computed) if w else None for w in wanted), ctx.numbers)
         of_params = [[] if n == [] else None for n in ctx.needs_input_grad[count:]]  # a list of none is one of tensors to torch
         return (*of_inputs[: len(ctx.needs_input_grad)], *of_params)
@@ -115,10 +123,10 @@ def _nested(flat_values: Any, numbers: Sequence[int | None]) -> list[Any]:
 def batching(operator: Any) -> Callable[..., Any]:
     """The batching rule of an operator: a call for each item. Raises UnsupportedError where the results of items differ in size."""
 
-    def rule(info: Any, in_dims: Any, *args: Any) -> Any:
+    def rule(info: Any, in_dims: Any, *args: Any, **named: Any) -> Any:
         if info.batch_size == 0:
             raise UnsupportedError(f"{operator._qualname}: vmap over nothing; nothing says what its results are")
-        calls = [operator(*(_item(a, d, k) for a, d in zip(args, in_dims))) for k in range(info.batch_size)]
+        calls = [operator(*(_item(a, d, k) for a, d in zip(args, in_dims)), **named) for k in range(info.batch_size)]
         return _stacked(operator, calls)
 
     return rule

@@ -9,8 +9,8 @@ None.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from anyshape.dtypes import CHAR
@@ -36,6 +36,8 @@ class Argument:
     required: bool = True
     default: bool | int | float | str | None = None
     """of one that is not required; None: it may be None"""
+    by_name: bool = False
+    """whether it is passed by name only"""
 
     @property
     def optional(self) -> bool:
@@ -70,7 +72,9 @@ class Variants:
     def arguments(self) -> tuple[Argument, ...]:
         """The inputs, then the parameters."""
         operands = {p.name for p in self.dyn.operands} if self.dyn else frozenset()
-        return (*map(_input, self.static.inputs), *(_param(p, p.name in operands) for p in self.static.params))
+        inputs = [_input(i) for i in self.static.inputs]
+        params = [_param(p, p.name in operands) for p in self.static.params]
+        return (*inputs, *_named(params, any(not a.required for a in inputs)))
 
     @property
     def refusal(self) -> str | None:
@@ -93,16 +97,37 @@ def _param(p: ParamDef, operand: bool) -> Argument:
     return Argument(p.name, type, p.required, p.default if type in LITERALS else None)
 
 
-def completed(arguments: Sequence[Argument], passed: Sequence[Any]) -> list[Any]:
-    """The arguments of a call, those too that torch leaves out, as they are the defaults."""
-    return [*passed, *(a.default for a in arguments[len(passed) :])]
+def _named(params: Sequence[Argument], after_default: bool) -> Iterator[Argument]:
+    """The parameters; from the first one on that is required, and stands behind a default, they are passed by name only."""
+    by_name = False
+    for p in params:
+        by_name = by_name or (p.required and after_default)
+        after_default = after_default or not p.required
+        yield replace(p, by_name=by_name)
+
+
+def completed(arguments: Sequence[Argument], passed: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    """The arguments of a call in order, with those that torch leaves out, as they are the defaults."""
+    return [
+        passed[k] if k < len(passed) and not a.by_name else named.get(a.name, a.default)
+        for k, a in enumerate(arguments)
+    ]
+
+
+def as_passed(arguments: Sequence[Argument], values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call by position, and those by name."""
+    pairs = list(zip(arguments, values, strict=True))
+    return [v for a, v in pairs if not a.by_name], {a.name: v for a, v in pairs if a.by_name}
 
 
 def schema_text(arguments: Sequence[Argument], results: str) -> str:
-    """The schema without the operator's name. Torch demands a default of all that follows one: what stands before an argument without a
-    default has none either, and is passed as None."""
-    last = max((k for k, a in enumerate(arguments) if a.required), default=-1)
-    return f"({', '.join(a.text(k > last) for k, a in enumerate(arguments))}) -> {results}"
+    """The schema without the operator's name. Torch demands a default of all that follows one, unless it is passed by name: what stands before
+    a tensor that is required has none either, and is passed as None."""
+    last = max((k for k, a in enumerate(arguments) if a.required and not a.by_name), default=-1)
+    texts = [a.text(not a.required and k > last) for k, a in enumerate(arguments)]
+    first = next((k for k, a in enumerate(arguments) if a.by_name), len(texts))
+    named = ["*", *texts[first:]] if texts[first:] else []
+    return f"({', '.join([*texts[:first], *named])}) -> {results}"
 
 
 def results_text(op: OpDef) -> str:

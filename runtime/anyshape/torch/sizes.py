@@ -5,14 +5,14 @@ In: the ints and SymInts of a call. Out: dims for them, one for each expression 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from math import prod
 from typing import Any
 
 import torch
 
-from anyshape.dims import Atom, Cond, Dim, Size, bounds, free_symbols, symbol
+from anyshape.dims import Atom, Cond, Dim, Size, bounds, definitions, free_symbols, symbol
 from anyshape.frontends.torch.symbols import LARGEST, is_number, ranges_of
 
 
@@ -46,11 +46,22 @@ class Sizes:
         """The SymInts of which torch has an example, by expressions."""
         return {expr: self.values[d] for expr, d in self.dims.items() if self.values[d].node.has_hint()}
 
-    def count(self, d: Dim) -> None:
-        """Makes a symbol that data decide a size without a value."""
-        low, high = bounds(d)
-        most = high if high is not None and high < LARGEST else None
-        self.values[d] = torch.library.get_ctx().new_dynamic_size(min=max(low or 0, 0), max=most)
+    def count(self, dims: Sequence[Size]) -> None:
+        """Makes sizes without a value of the symbols in these dims that data decide. Torch demands that each is a size of a result: of
+        `n + k` the whole is one, and k what n leaves of it."""
+        unknown = dict.fromkeys(s for n in dims for s in sorted(free_symbols(n), key=str) if s not in self.values)
+        if not unknown:
+            return
+        defined = definitions(enumerate(dims), self.values)
+        for d in dict.fromkeys((*defined, *unknown)):
+            definition = defined.get(d)
+            low, high = bounds(d)
+            if definition is None or definition.is_alone:
+                self.values[d] = _unbacked(low, high)
+            else:
+                rest = self.size(definition.rest)
+                self.values[d] = (_unbacked(None, None) - rest) // definition.factor
+                torch._check(self.values[d] >= (low or 0), lambda d=d: f"{d} counts elements")
 
     def knows(self, e: Size | Cond | bool) -> bool:
         return free_symbols(e) <= self.values.keys()
@@ -90,6 +101,11 @@ class Sizes:
         left = sum(k * prod(map(self._atom, m)) for m, k in terms if k > 0)
         right = sum(-k * prod(map(self._atom, m)) for m, k in terms if k < 0)
         return left == right if c.kind == "eq" else left >= right
+
+
+def _unbacked(low: int | None, high: int | None) -> Any:
+    most = high if high is not None and high < LARGEST else None
+    return torch.library.get_ctx().new_dynamic_size(min=max(low or 0, 0), max=most)
 
 
 def _is_one(size: Any) -> bool:
