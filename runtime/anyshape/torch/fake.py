@@ -1,7 +1,7 @@
 """Fake kernels: the types of an operator's results, by the op's own rule on sizes of torch.
 
-In: tensors without memory, with ints and SymInts for sizes. Out: such tensors. What the rule demands becomes `torch._check`, a size that data
-decide an unbacked SymInt within the rule's bounds.
+In: tensors without memory, with ints and SymInts for sizes. Out: such tensors. What the rule demands becomes `torch._check`, a size that
+data decide an unbacked SymInt within the rule's bounds.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 In: the arguments of a call, with values in place of tensors. Out: the node of the op, or the values of its gradients.
 
-How many dims a result has may depend on a size, as that of gather_nd does on the last one of its indices. Such sizes are numbers in the graph.
+How many dims a result has may depend on a size, as that of gather_nd does on the last one of its indices. Such sizes are numbers in the
+graph.
 """
 
 from __future__ import annotations

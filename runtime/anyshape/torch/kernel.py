@@ -1,8 +1,8 @@
 """Kernels of operators of torch: executables on the memory of tensors.
 
-In: what states a call as a graph, and the arguments of calls. Out: tensors. An executable serves all sizes of its tensors; there is one for
-each choice of dtypes, ranks, attributes and tensors that are present. Integers that may be sizes are compiled in as the numbers that they are,
-until a call comes with a fifth choice of them: from then on they are operands of one executable.
+In: what states a call as a graph, and the arguments of calls. Out: tensors. An executable serves all sizes of its tensors; there is one
+for each choice of dtypes, ranks, attributes and tensors that are present. Integers that may be sizes are compiled in as the numbers that
+they are, until a call comes with a fifth choice of them: from then on they are operands of one executable.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 In: the variants of an op. Out: an operator of `torch.library`, with a kernel, a fake kernel, a gradient and a batching rule.
 
-- The gradient is an operator too, `anyshape::name__gradient`: it takes the seeds of the float results, which of the tensors are wanted, and
-  the arguments of the call. It has no gradient of its own.
+- The gradient is an operator too, `anyshape::name__gradient`: it takes the seeds of the float results, which of the tensors are wanted,
+  and the arguments of the call. It has no gradient of its own.
 - Under `vmap` an operator runs once for each item of the batch, and its results are stacked.
 """
 
@@ -109,7 +109,9 @@ def autograd(op: Variants, gradient: Any) -> tuple[Callable[..., Any], Callable[
         args, named = as_passed(arguments, [*_nested(iter(tensors), ctx.numbers), *ctx.params])
         computed = iter(gradient(seeds, wanted, *args, **named) if any(wanted) else ())
         of_inputs = _nested((next(computed) if w else None for w in wanted), ctx.numbers)
-        of_params = [[] if n == [] else None for n in ctx.needs_input_grad[count:]]  # a list of none is one of tensors to torch
+        of_params = [
+            [] if n == [] else None for n in ctx.needs_input_grad[count:]
+        ]  # a list of none is one of tensors to torch
         return (*of_inputs[: len(ctx.needs_input_grad)], *of_params)
 
     return setup, backward
@@ -117,7 +119,9 @@ def autograd(op: Variants, gradient: Any) -> tuple[Callable[..., Any], Callable[
 
 def _nested(flat_values: Any, numbers: Sequence[int | None]) -> list[Any]:
     """Flat values in the structure of the inputs."""
-    return [None if k is None else next(flat_values) if k < 0 else [next(flat_values) for _ in range(k)] for k in numbers]
+    return [
+        None if k is None else next(flat_values) if k < 0 else [next(flat_values) for _ in range(k)] for k in numbers
+    ]
 
 
 def batching(operator: Any) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 """The ops as functions of tensors: `ops.softmax(x, axis=-1)`, which is `torch.ops.anyshape.softmax`.
 
-All of them are registered when this is imported, those of other packages that are installed, too. `refused()` lists the ops that torch cannot
-have, with the reasons.
+All of them are registered when this is imported, those of other packages that are installed, too. `refused()` lists the ops that torch
+cannot have, with the reasons.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VARIANTS = _variants()
 OPERATORS = {name: register(op) for name, op in VARIANTS.items() if op.refusal is None}
 """The operators of torch, by the names of ops"""
 globals().update(OPERATORS)
-__all__ = ["OPERATORS", "VARIANTS", "refused", *OPERATORS]  # noqa: PLE0604
+__all__ = ["OPERATORS", "VARIANTS", "refused", *OPERATORS]
 
 
 def refused() -> dict[str, str]:

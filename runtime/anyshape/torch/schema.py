@@ -2,9 +2,9 @@
 
 In: the variants of an op. Out: its arguments, in order, and the text of its schema; or why torch cannot have it.
 
-A tensor is `Tensor`, an optional one `Tensor?`, a variadic one `Tensor[]`. A parameter is a number, a text, a list or a dtype; an integer that
-the dyn variant takes as an operand is a `SymInt`, so that it may be a size. What has no default literal in the spec, but may be left out, may be
-None.
+A tensor is `Tensor`, an optional one `Tensor?`, a variadic one `Tensor[]`. A parameter is a number, a text, a list or a dtype; an integer
+that the dyn variant takes as an operand is a `SymInt`, so that it may be a size. What has no default literal in the spec, but may be left
+out, may be None.
 """
 
 from __future__ import annotations
@@ -79,10 +79,9 @@ class Variants:
     @property
     def refusal(self) -> str | None:
         """Why torch cannot have the op; None if it can."""
-        for i in (*self.static.inputs, *self.static.outputs):
-            if i.dtype == CHAR:
-                return f"{i.name} is of strings, which torch has no tensors of ({self.static.source})"
-        return None
+        dtypes = {i.name: i.dtype for i in self.static.inputs} | {o.name: o.dtype for o in self.static.outputs}
+        texts = [name for name, dtype in dtypes.items() if dtype == CHAR]
+        return f"{texts[0]} is of strings, which torch has no tensors of ({self.static.source})" if texts else None
 
 
 def _input(i: InputDef) -> Argument:
@@ -121,8 +120,8 @@ def as_passed(arguments: Sequence[Argument], values: Sequence[Any]) -> tuple[lis
 
 
 def schema_text(arguments: Sequence[Argument], results: str) -> str:
-    """The schema without the operator's name. Torch demands a default of all that follows one, unless it is passed by name: what stands before
-    a tensor that is required has none either, and is passed as None."""
+    """The schema without the operator's name. Torch demands a default of all that follows one, unless it is passed by name: what stands
+    before a tensor that is required has none either, and is passed as None."""
     last = max((k for k, a in enumerate(arguments) if a.required and not a.by_name), default=-1)
     texts = [a.text(not a.required and k > last) for k, a in enumerate(arguments)]
     first = next((k for k, a in enumerate(arguments) if a.by_name), len(texts))

@@ -1,6 +1,7 @@
 """Sizes of torch as dims, and dims as sizes of torch, for the rules of ops.
 
-In: the ints and SymInts of a call. Out: dims for them, one for each expression of torch; of the dims that a rule gives, ints and SymInts again.
+In: the ints and SymInts of a call. Out: dims for them, one for each expression of torch; of the dims that a rule gives, ints and SymInts
+again.
 """
 
 from __future__ import annotations
