@@ -96,7 +96,8 @@ def _(x: torch.Tensor) -> torch.Tensor:
 def test_sizes_that_data_decide_have_no_value_and_the_bounds_of_the_rule() -> None:
     def rows(x: Any, mask: Any) -> Any:
         places = ops.nonzero(mask)
-        torch._check(places.shape[1] <= mask.shape[0])  # of the rule: nothing new
+        if places.shape[1] > mask.shape[0]:  # never, as the rule says
+            return x
         return ops.gather(x, places[0], axis=0), ops.compress(x, mask)
 
     compiled = torch.compile(rows, fullgraph=True, dynamic=True, backend="aot_eager")
@@ -104,6 +105,12 @@ def test_sizes_that_data_decide_have_no_value_and_the_bounds_of_the_rule() -> No
         x, mask = torch.randn(n, 3), torch.arange(n) % 2 == 0
         for a in compiled(x, mask):
             torch.testing.assert_close(a, x[mask])
+
+    def is_whole(mask: Any) -> Any:
+        return mask if ops.nonzero(mask).shape[1] >= mask.shape[0] else ~mask
+
+    with pytest.raises(torch._dynamo.exc.UserError, match="data-dependent"):
+        torch.compile(is_whole, fullgraph=True, dynamic=True, backend="aot_eager")(mask)
 
 
 def test_a_wrong_fake_kernel_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,6 +218,12 @@ def test_what_has_no_gradient_says_why() -> None:
         UnsupportedError, match=r"the gradient of sinh has no gradient .*\(specs/trigonometry.yaml:\d+\)"
     ):
         slope.sum().backward()
+
+
+def test_torch_refuses_functional_gradients_of_its_operators() -> None:
+    assert torch.vmap(ops.sinh)(torch.ones(2)).shape == (2,)
+    with pytest.raises(RuntimeError, match="functorch transforms"):
+        torch.func.grad(lambda v: ops.sinh(v).sum())(torch.ones(2))
 
 
 def test_tensors_that_ops_cannot_read_are_refused() -> None:
