@@ -12,7 +12,6 @@ from anyshape.frontends.torch.importer import operator_name
 from anyshape.frontends.torch.program import core_operators
 
 
-
 def status() -> Iterator[tuple[str, str, str]]:
     """For each operator its name, `mapped`, `decomposed`, `refused` or `unknown`, and the reason of a refusal."""
     import torch

@@ -124,7 +124,7 @@ def test_a_wrong_fake_kernel_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_wrong_gradient_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(ops.sinh, (x,))
-    monkeypatch.setattr(operators, "gradients_of", lambda op, seeds, wanted, arguments: list(seeds))
+    monkeypatch.setattr(operators, "gradients_of", lambda op, seeds, needed, arguments: list(seeds))
     with pytest.raises(RuntimeError, match="Jacobian mismatch"):
         torch.autograd.gradcheck(ops.cosh, (x,))
 

@@ -30,12 +30,12 @@ def node_of(op: Variants, arguments: Sequence[Any]) -> Node:
     return call_node(variant, arguments[:count], params)
 
 
-def gradients_of(op: Variants, seeds: Sequence[Value], wanted: Sequence[bool], arguments: Sequence[Any]) -> list[Value]:
-    """The gradients by those tensors of a call that are wanted, of the sum of all its float results, each times its seed. Raises
+def gradients_of(op: Variants, seeds: Sequence[Value], needed: Sequence[bool], arguments: Sequence[Any]) -> list[Value]:
+    """The gradients by those tensors of a call that are needed, of the sum of all its float results, each times its seed. Raises
     UnsupportedError where there is none, with the line of the spec."""
     node = node_of(op, arguments)
     results = [v for v in node.outputs if v.type.dtype.is_float]
-    by = [v for v, needed in zip(flat(arguments[: len(op.static.inputs)]), wanted, strict=True) if needed]
+    by = [v for v, is_needed in zip(flat(arguments[: len(op.static.inputs)]), needed, strict=True) if is_needed]
     return pulled_back(results, seeds, by)
 
 

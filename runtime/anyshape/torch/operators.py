@@ -2,7 +2,7 @@
 
 In: the variants of an op. Out: an operator of `torch.library`, with a kernel, a fake kernel, a gradient and a batching rule.
 
-- The gradient is an operator too, `anyshape::name__gradient`: it takes the seeds of the float results, which of the tensors are wanted,
+- The gradient is an operator too, `anyshape::name__gradient`: it takes the seeds of the float results, which of the tensors are needed,
   and the arguments of the call. It has no gradient of its own.
 - Under `vmap` an operator runs once for each item of the batch, and its results are stacked.
 """
@@ -22,7 +22,7 @@ from anyshape.torch.kernel import Kernel
 from anyshape.torch.schema import Argument, Variants, as_passed, completed, results_text, schema_text
 
 NAMESPACE = "anyshape"
-SEEDS, WANTED = Argument("seeds", "Tensor[]"), Argument("wanted", "bool[]")
+SEEDS, NEEDED = Argument("seeds", "Tensor[]"), Argument("needed", "bool[]")
 
 
 def register(op: Variants) -> Any:
@@ -60,10 +60,10 @@ def _register_gradient(op: Variants) -> Any:
     name = f"{op.static.name}__gradient"
 
     def state(values: Sequence[Any]) -> Any:
-        seeds, wanted, *arguments = values
-        return gradients_of(op, seeds, wanted, arguments)
+        seeds, needed, *arguments = values
+        return gradients_of(op, seeds, needed, arguments)
 
-    arguments = (SEEDS, WANTED, *op.arguments)
+    arguments = (SEEDS, NEEDED, *op.arguments)
     kernel = Kernel(name, arguments, state, lambda values: node_of(op, values[2:]))
     schema = schema_text(arguments, "Tensor[]")
     operator = torch.library.custom_op(
@@ -74,8 +74,8 @@ def _register_gradient(op: Variants) -> Any:
     )
     count = len(op.static.inputs)
 
-    def fake(seeds: Any, wanted: Any, *args: Any, **named: Any) -> Any:
-        return [t.new_empty(t.shape) for t, needed in zip(flat(args[:count]), wanted, strict=True) if needed]
+    def fake(seeds: Any, needed: Any, *args: Any, **named: Any) -> Any:
+        return [t.new_empty(t.shape) for t, is_needed in zip(flat(args[:count]), needed, strict=True) if is_needed]
 
     def backward(ctx: Any, *grads: Any) -> Any:
         raise UnsupportedError(
@@ -103,12 +103,12 @@ def autograd(op: Variants, gradient: Any) -> tuple[Callable[..., Any], Callable[
 
     def backward(ctx: Any, *grads: Any) -> Any:
         tensors = ctx.saved_tensors
-        needed = flat([n for n, k in zip(ctx.needs_input_grad, ctx.numbers) if k is not None])
-        wanted = [bool(n) and t.is_floating_point() for n, t in zip(needed, tensors, strict=True)]
+        asked = flat([n for n, k in zip(ctx.needs_input_grad, ctx.numbers) if k is not None])
+        needed = [bool(n) and t.is_floating_point() for n, t in zip(asked, tensors, strict=True)]
         seeds = [g for g, is_float in zip(flat(grads), ctx.floats, strict=True) if is_float]
         args, named = as_passed(arguments, [*_nested(iter(tensors), ctx.numbers), *ctx.params])
-        computed = iter(gradient(seeds, wanted, *args, **named) if any(wanted) else ())
-        of_inputs = _nested((next(computed) if w else None for w in wanted), ctx.numbers)
+        computed = iter(gradient(seeds, needed, *args, **named) if any(needed) else ())
+        of_inputs = _nested((next(computed) if w else None for w in needed), ctx.numbers)
         of_params = [
             [] if n == [] else None for n in ctx.needs_input_grad[count:]
         ]  # a list of none is one of tensors to torch
