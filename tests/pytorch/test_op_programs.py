@@ -14,6 +14,7 @@ import anyshape
 from anyshape.errors import ArgumentError, ShapeError, UnsupportedError
 from anyshape.frontends.torch import backend
 from anyshape.torch import operators, ops
+from anyshape.torch.__main__ import main
 from anyshape.torch.graph import node_of
 from anyshape.torch.kernel import MOST_NUMBERS, Kernel
 from tests.pytorch.op_calls import flat
@@ -159,9 +160,13 @@ def test_a_size_on_which_a_rank_depends_becomes_a_number() -> None:
     assert counter.frame_count == 2
 
 
+def kernel_of(name: str) -> Kernel:
+    op = ops.VARIANTS[name]
+    return Kernel(name, op.arguments, lambda values: node_of(op, values).outputs, partial(node_of, op))
+
+
 def test_after_some_choices_of_integers_they_are_operands() -> None:
-    op = ops.VARIANTS["reshape"]
-    kernel = Kernel("reshape", op.arguments, lambda v: node_of(op, v).outputs, partial(node_of, op))
+    kernel = kernel_of("reshape")
     for n in range(1, 10):
         assert kernel([torch.ones(n, 6), [3, -1], False])[0].shape == (3, 2 * n)
     (family,) = kernel.families.values()
@@ -172,6 +177,14 @@ def test_after_some_choices_of_integers_they_are_operands() -> None:
     assert len(other.executables) == MOST_NUMBERS + 1
     with pytest.raises(ShapeError, match="reshape"):
         kernel([torch.arange(6), [4, 2], False])
+
+
+def test_an_integer_on_which_ranks_depend_is_no_operand() -> None:
+    kernel, x = kernel_of("flatten"), torch.arange(720).reshape(1, 2, 3, 4, 5, 6)
+    for axis in range(x.ndim):
+        assert torch.equal(kernel([x, axis])[0], x.reshape(x.shape[:axis].numel(), -1))
+    (family,) = kernel.families.values()
+    assert len(family.executables) == x.ndim > MOST_NUMBERS
 
 
 def test_a_result_has_memory_of_its_own() -> None:
@@ -233,3 +246,14 @@ def test_tensors_that_ops_cannot_read_are_refused() -> None:
         ops.neg(torch.ones(2).to_sparse())
     strided = torch.arange(12.0).reshape(3, 4)[:, ::2]
     assert torch.equal(ops.neg(strided), -strided)
+
+
+def test_the_command_lists_schemas_and_refusals(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["softmax", "string_at"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "anyshape::softmax(Tensor x, int axis=-1) -> Tensor"
+    assert second.startswith("refused: string_at: xs is of strings")
+    assert main([]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(ops.VARIANTS)
+    assert main(["sofmax"]) == 2
+    assert "did you mean softmax" in capsys.readouterr().err

@@ -87,6 +87,9 @@ def test_gradients_are_limits_of_differences(name: str) -> None:
             assert re.search(NO_GRADIENT, str(e)), e
             continue
 
+        if not all(t.numel() for t in [*floats_of(floats), *floats_of([run(name, floats)])]) or not floats_of(floats):
+            continue  # there is no slope to compare
+
         def of_floats(*values: Any, args: list[Any] = args) -> Any:
             remaining = iter(values)
             return tuple(floats_of([run(name, on_floats(args, lambda _: next(remaining)))]))
