@@ -61,8 +61,9 @@ def param(a: Argument, value: Any) -> Any:
 
 SCALES: tuple[Callable[[Any], Any], ...] = (
     lambda t: t,
-    lambda t: t.abs() / (1 + t.abs()),
-    lambda t: 1 + t.abs(),
+    lambda t: t.nan_to_num(0.5, 1, -1),
+    lambda t: t.nan_to_num(0.5, 1, -1).abs() / (1 + t.nan_to_num(0.5, 1, -1).abs()),
+    lambda t: 1 + t.nan_to_num(0.5, 1, -1).abs(),
 )
 """What is done to floats until the results and gradients of a call are finite: a function may have no value for most numbers"""
 
