@@ -6,12 +6,13 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-from anyshape_testing.collector import leave_out_what_stays
+from anyshape_testing.collector import collect_seldom, leave_out_what_stays
 
 settings.register_profile(
     "anyshape", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )  # a busy machine is no failure; each run is alike
 settings.load_profile("anyshape")
+collect_seldom()
 
 
 def pytest_addoption(parser: Any) -> None:

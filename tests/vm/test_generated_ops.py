@@ -4,11 +4,13 @@ static     numbers in every type              symbolic   every dim of every inpu
 operands   the dyn variant, operands as inputs of known length
 lengths    the same with i64[?], cut and continued          ranks   data of unknown rank, cut and continued
 
-What is walked instead of run natively, and what is saved and loaded, gives the same bits.
+What is walked instead of run natively, and what is saved and loaded, gives the same bits. `make test` has a sample, `make test-long` all.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -51,14 +53,41 @@ def variant(op: OpAnalysis, way: str) -> OpDef | None:
     return ops.get(name) or ops.get(f"static.{name}")
 
 
-CASES = [
-    pytest.param(op, example, way, id=f"{way}-{op.spec.name}-{k}")
-    for op in LOADED
-    if variant(op, "static") is not None
-    for k, example in enumerate(op.spec.examples)
-    for way in WAYS
-    if variant(op, way) is not None
-]
+ON_DATA, ON_OPERANDS = ("static", "symbolic", "ranks"), ("operands", "lengths")
+LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
+
+
+def sampled(ways: Sequence[str], example: int) -> Iterator[str]:
+    """The ways in which `make test` calls one example of an op: one that knows types by the data and one by operands, which are others for
+    the next example; the first example in all ways. Each example runs on numbers and on symbols in tests/laws/test_spec_examples.py too."""
+    for kind in (ON_DATA, ON_OPERANDS):
+        of_kind = [w for w in kind if w in ways]
+        yield from of_kind if example == 0 else of_kind[example % len(of_kind) :][:1] if of_kind else ()
+
+
+def cases(every: bool) -> list[tuple[OpAnalysis, int, str]]:
+    """Op, number of the example and way; all of them, or those of `make test`."""
+    return [
+        (op, k, way)
+        for op in LOADED
+        if variant(op, "static") is not None
+        for ways in [[w for w in WAYS if variant(op, w) is not None]]
+        for k in range(len(op.spec.examples))
+        for way in (ways if every else sampled(ways, k))
+    ]
+
+
+CASES = [pytest.param(op, op.spec.examples[k], way, id=f"{way}-{op.spec.name}-{k}") for op, k, way in cases(every=LONG)]
+
+
+def test_the_sample_has_each_example_and_each_way_of_each_op() -> None:
+    def covered(sample: list[tuple[OpAnalysis, int, str]]) -> set[tuple[str, object]]:
+        return {(op.spec.name, what) for op, k, way in sample for what in (k, way)}
+
+    whole = cases(every=True)
+    assert covered(cases(every=False)) == covered(whole)
+    assert covered([c for c in whole if c[2] != "ranks"]) != covered(whole)
+    assert covered([c for c in whole if c[1] != 1]) != covered(whole)
 
 
 def dtype_of(definition: OpDef, dtype: str) -> Any:

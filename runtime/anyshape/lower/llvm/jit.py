@@ -2,7 +2,8 @@
 
 In: the text of a module and a `Target`. Out: position-independent object code (`compile_object`, a pure function whose
 result may be kept anywhere), and its loaded form (`load_object`). `compile_module` is both, through the caches.
-Only the code generator runs: the text is expected to be in final form. `ANYSHAPE_DUMP=llvm,asm` prints both to stderr.
+Only the code generator runs, on text that is in final form but for scalars in stack slots (`scalars`).
+`ANYSHAPE_DUMP=llvm,asm` prints both to stderr.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from anyshape.errors import AnyshapeError
 from ..target import Target, initialize
 from ..target import binding as llvm
 from .builder import Module
+from .scalars import simplified
 
 _LIBRARY_NUMBERS = itertools.count()
 _LOCK = threading.RLock()
@@ -110,7 +112,7 @@ def _parsed(text: str, target: Target) -> llvm.ModuleRef:
         raise CodegenError(f"LLVM does not accept the emitted text: {error}") from error
     parsed.triple = target.triple
     parsed.data_layout = str(machine.target_data)
-    return parsed
+    return simplified(parsed, text, target, machine)
 
 
 def load_object(code: bytes, exports: Sequence[str], imports: Mapping[str, int] | None = None) -> Loaded:
