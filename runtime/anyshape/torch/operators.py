@@ -109,9 +109,8 @@ def autograd(op: Variants, gradient: Any) -> tuple[Callable[..., Any], Callable[
         args, named = as_passed(arguments, [*_nested(iter(tensors), ctx.numbers), *ctx.params])
         computed = iter(gradient(seeds, needed, *args, **named) if any(needed) else ())
         of_inputs = _nested((next(computed) if w else None for w in needed), ctx.numbers)
-        of_params = [
-            [] if n == [] else None for n in ctx.needs_input_grad[count:]
-        ]  # a list of none is one of tensors to torch
+        # An empty list of numbers is one of tensors to torch, and has a list for a gradient.
+        of_params: list[Any] = [[] if n == [] else None for n in ctx.needs_input_grad[count:]]
         return (*of_inputs[: len(ctx.needs_input_grad)], *of_params)
 
     return setup, backward
