@@ -84,6 +84,17 @@ def test_what_is_left_out_is_zero(case: str, kernels: Any) -> None:
             poison(exe)
 
 
+@pytest.mark.parametrize("size", ["n", "0", "2"])
+def test_a_tensor_that_no_equation_of_the_author_defines_has_one(size: str) -> None:
+    op = op_of(*CASES["nothing"][:3])
+    with op.in_place():
+        x, at = anyshape.input("x", f"f32[{size}]"), anyshape.input("at", "i64[m]")
+        (y,) = call(op.defs[0], [x, at], {})
+        assert y.node is not None
+        eqs = equations_of(y.node, *tensors_of(y.node))
+    assert [q.target.name for q in eqs.equations] == ["y"]
+
+
 @pytest.mark.parametrize("kernels", ["native", "interpret"])
 def test_results_of_one_element_of_a_list(kernels: Any) -> None:
     op = op_of("y[v, 1] = sum(xs[v][k] for k in n[v])", '{y: "f32[c, 3]"}', inputs='{xs: "seq f32[n[v]] for v in c"}')

@@ -223,22 +223,23 @@ def _universe(t: Tensor, defining: Sequence[Equation], eqs: Equations) -> Box:
 
 def _left_out(boxes: Sequence[Box], whole: Box) -> Iterator[Box]:
     """Yields boxes that are in none of the given ones. Raises Undecided, also where two of the given ones may overlap."""
+    if not boxes:
+        yield whole
+        return
     if not whole:
         if len(boxes) > 1:
             raise Undecided
-        if not boxes:
-            yield ()
         return
     axis, *rest = whole
     if any(b[0].step != 1 for b in boxes):
         yield from _left_out_between(boxes, axis, tuple(rest))
         return
     if all(b[0] == boxes[0][0] for b in boxes[1:]):
-        ends = [boxes[0][0].first, boxes[0][0].end] if boxes else []
+        ends = [boxes[0][0].first, boxes[0][0].end]
     else:
         ends = sorted((end for b in boxes for end in (b[0].first, b[0].end)), key=_in_order)
     ends = [e for k, e in enumerate(ends) if k == 0 or dims.eq(e, ends[k - 1]) is not True]
-    first, last = (ends[0], ends[-1]) if ends else (axis.end, axis.end)
+    first, last = ends[0], ends[-1]
     if dims.le(first, axis.first) is not True:
         yield (_between(axis.first, first, axis), *rest)
     for a, b in pairwise(ends):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -18,7 +18,7 @@ from anyshape.dims import Size
 from anyshape.dtypes import F32, DType
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import contiguous
-from anyshape.lower.analyse.collapse import Rebuild
+from anyshape.lower.analyse.collapse import Numbered, Rebuild
 from anyshape.lower.ir.dag import (
     Access,
     Affine,
@@ -26,7 +26,6 @@ from anyshape.lower.ir.dag import (
     Dag,
     DagNode,
     Load,
-    LoopIndex,
     LoopVar,
     Operation,
     Reduction,
@@ -433,27 +432,6 @@ class _Along(Rebuild):
 
     def bound(self, b: Bound) -> Bound:
         return Bound(self.affine(b.index), b.extent, b.error)
-
-
-class Numbered(Rebuild):
-    """Copies in which variables have values."""
-
-    def __init__(self, dag: Dag, replaced: dict[DagNode, DagNode], numbers: Mapping[LoopVar, int]) -> None:
-        super().__init__(dag, replaced)
-        self.numbers = numbers
-
-    def affine(self, x: Affine) -> Affine:
-        terms = [(v, c) for v, c in x.terms if v not in self.numbers]
-        offset = x.offset
-        for v, c in x.terms:
-            if v in self.numbers:
-                offset = offset + c * self.numbers[v]
-        return affine(terms, offset, [(self.node(n), k) for n, k in x.lets])
-
-    def _node(self, n: DagNode) -> DagNode:
-        if isinstance(n, LoopIndex) and n.variable in self.numbers:
-            return self.dag.const(self.numbers[n.variable], n.dtype)
-        return super()._node(n)
 
 
 def _taps(

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from anyshape import dims
 from anyshape.equations import Tensor
-from anyshape.lower.analyse.collapse import Rebuild
-from anyshape.lower.analyse.windows import Numbered, Staged, staged_taps
+from anyshape.lower.analyse.collapse import Numbered, Rebuild
+from anyshape.lower.analyse.windows import Staged, staged_taps
 from anyshape.lower.ir.dag import (
     Affine,
     Constant,

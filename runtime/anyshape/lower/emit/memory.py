@@ -1,11 +1,11 @@
-"""Base addresses of tensors: operands in the caller's buffers, everything else in the scratch of the kernel.
+"""Base addresses of tensors: operands in the caller's buffers, everything else in the scratch of the kernel or on its stack.
 
 In: tensors, sizes. Out: base addresses, each computed once, ahead of all loops; how much scratch is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from anyshape import dims
@@ -24,6 +24,7 @@ class Memory:
     def __init__(self, levels: Levels, sizes: Sizes, operands: Mapping[Tensor, int], start: Size = 0) -> None:
         self._levels, self._sizes, self._operands = levels, sizes, operands
         self._offsets: dict[Tensor, Size] = {}
+        self._slots: dict[Tensor, Val] = {}
         self._end: Size = start
         self._most: Size = 0
         self._padded: set[Tensor] = set()
@@ -50,6 +51,8 @@ class Memory:
         return t in self._padded
 
     def base(self, t: Tensor) -> Val:
+        if t in self._slots:
+            return self._slots[t]
         levels, f, key = self._levels, self._levels.f, ("base", t)
         address = levels.find(key)
         if address is not None:
@@ -65,6 +68,11 @@ class Memory:
     def move(self, t: Tensor, base: Val) -> None:
         """Has a tensor begin elsewhere, at the current level and further in."""
         self._levels.remember(("base", t), base)
+
+    def hold(self, scalars: Iterable[Tensor]) -> None:
+        """Puts tensors of rank 0 on the stack, where they are zero at first, to be held in registers."""
+        for t in scalars:
+            self._slots[t] = self._levels.f.slot(memory_type(t.dtype))
 
     def bound(self, symbol: Dim, most: Size) -> None:
         """Has scratch be as large as for this value of a symbol, which is known inside of loops only."""

@@ -1,7 +1,8 @@
-"""Programs as code: one part runs them, all variables are in scratch.
+"""Programs as code: one part runs them; scalars are held in registers, arrays in scratch.
 
 In: a `Procedure`. Out: instructions. Every action is a phase of its own whose loads stay inside, since any action may change what the next
-one reads; what depends on no memory is still computed as far out as it can be. A loop is left by a jump: it carries nothing.
+one reads; what depends on no memory is still computed as far out as it can be. A loop is left by a jump: it
+carries nothing but scalars, which LLVM makes values of (`llvm/scalars.py`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from anyshape.lower.schedule.tree import plan
 
 
 def emit_procedure(ctx: KernelContext, p: Procedure) -> None:
+    scalars = [t for t in p.own if not t.shape and not ctx.memory.has(t)]
+    ctx.memory.hold(scalars)
     for t in p.makes:
-        _zero(ctx, t)
+        if t not in scalars:
+            _zero(ctx, t)
     _Emitter(ctx).block(p.actions)
 
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from ..target import Target
 from .emitter import Block, Emitter
+from .scalars import MARK
 from .types import I1, I8, I16, I32, I64, PTR, VOID, Operand, Type, Val, const, const_vector, undefined
 
 _INT_FOLD = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b}
@@ -41,6 +42,8 @@ class Module:
         self.target = target
         self.symbols: list[str] = []
         self.imports: list[str] = []
+        self.has_slots = False
+        """Whether scalars are in stack slots, which become values before code is generated (`scalars`)"""
         self._declared: dict[str, str] = {}
         self._globals: list[str] = []
         self._functions: list[FunctionBuilder] = []
@@ -138,7 +141,7 @@ class Module:
         parts = [f'target triple = "{self.target.triple}"', *self._globals]
         parts += [self._declared[name] for name in sorted(self._declared)]
         parts += [function.text() for function in self._functions]
-        return "\n".join(parts) + "\n"
+        return (MARK if self.has_slots else "") + "\n".join(parts) + "\n"
 
 
 class Loop:
@@ -242,6 +245,13 @@ class FunctionBuilder(Emitter):
         """Stack space of the whole call, made in the entry block."""
         result = Val(self.fresh(), PTR)
         self._allocas.append(f"{result.name} = alloca {element}, i64 {count}, align {align}")
+        return result
+
+    def slot(self, element: Type) -> Val:
+        """The stack slot of a scalar that is zero at first, made in the entry block; the scalar becomes a value."""
+        self.module.has_slots = True
+        result = self.alloca(element, 1, 8)
+        self._allocas.append(f"store {element} zeroinitializer, ptr {result.name}, align 8")
         return result
 
     def text(self) -> str:

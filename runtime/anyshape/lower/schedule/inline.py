@@ -144,7 +144,7 @@ class _Inliner(InlinedValues):
         if any(not isinstance(q.form, Run) for q in self.group.equations):
             raise UnsupportedError(f"{self.group.name}: steps need a kernel of their own")
         lowered = tuple(self.procedure(p) for p in programs)
-        kept = tuple(t for p in lowered for t in p.own if t not in self.group.outputs)
+        kept = tuple(t for p in lowered for t in p.own if t.shape and t not in self.group.outputs)
         return Inlined(dag=self.dag, stages=[], temporaries=kept, errors=tuple(self.errors), procedures=lowered)
 
     def procedure(self, program: StepProgram) -> Procedure:

@@ -14,6 +14,7 @@ from typing import Any
 from anyshape.lower.gemm.library import elements_of, library_module
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import CodegenError
+from anyshape.lower.llvm.scalars import simplified
 from anyshape.lower.target import binding as llvm
 from anyshape.lower.target import initialize
 from anyshape.vm.compiling.kernels import KernelText
@@ -84,7 +85,7 @@ def _parsed(text: str, target: ExportTarget) -> Any:
         raise CodegenError(f"LLVM does not accept the emitted text: {error}") from error
     parsed.triple = target.processor.triple
     parsed.data_layout = str(_machine(target).target_data)
-    return parsed
+    return simplified(parsed, text, target.processor, _machine(target))
 
 
 def _optimised(module: Any, target: ExportTarget) -> Any:
