@@ -59,6 +59,7 @@ def parts(jobs: int, chunk: int) -> list[Part]:
         faults("hostile_kept", 0, 2 * SEEDS),
     ]
     proved = ["-m", "anyshape_gen", "--check", "--prove"]
+    judged = ["-m", "anyshape_testing.proofs"]
     halves = [["-m", "tests.frontends.differential_run", "--part", f"{k}/2"] for k in range(2)]
     forms = (("given", "constants"), ("operands", "rankless"))
     onnx = [["-m", "tests.frontends.onnx_suite", *(w for f in two for w in ("--form", f))] for two in forms]
@@ -67,7 +68,7 @@ def parts(jobs: int, chunk: int) -> list[Part]:
     chosen = chosen_ops(chunk)
     counted = {**long(CALLS), "LAW_COUNTS": str(COUNTS)}
     return [
-        Part("check", "generated/ is what specs/ say, all proofs anew, types", [proved, ["-m", "mypy"]]),
+        Part("check", "generated/ is what specs/ say, all proofs anew, and judged by z3; types", [proved, judged, ["-m", "mypy"]]),
         Part("rooms", "all tests but the laws, nothing sampled", [tests("tests", "--ignore=tests/laws")], long(CALLS)),
         Part("laws", f"{CALLS} calls a law, in every dtype", [tests("tests/laws")], counted, [["-m", LAW_PAGE]]),
         Part("matrix", "laws notice wrong ops of every kind in every dtype", [[*matrix, "--jobs", str(jobs)]]),

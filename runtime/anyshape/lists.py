@@ -102,7 +102,7 @@ def split(x: Value, sizes: Any | None = None, axis: int = 0, keepdims: bool = Tr
 
 
 def _position(at: Any | None, source: str) -> Value | None:
-    return None if at is None else single(as_value(at), source)
+    return None if at is None else single(as_value(at), "a position", source)
 
 
 def _one(op: Any, inputs: Sequence[Value | None], attrs: dict[str, Any], source: str) -> Value:

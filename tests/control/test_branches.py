@@ -164,7 +164,7 @@ def test_dtypes_must_agree() -> None:
         DtypeError, match=r"result 0 is f32\[n\] in the branch then and f64\[n\] in the branch otherwise"
     ):
         control.if_(c, lambda: x, lambda: ops.cast(x, to="f64"))
-    with pytest.raises(DtypeError, match="must be bool"):
+    with pytest.raises(DtypeError, match=r"a condition must be bool, got f32\[n\]"):
         control.if_(x, lambda: x, lambda: x)
 
 

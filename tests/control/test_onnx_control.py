@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -217,6 +218,43 @@ def test_a_branch_that_is_never_taken_may_be_wrong() -> None:
         a = rows(3, 4 if kept else 1)
         np.testing.assert_array_equal(exe(a), a if kept else a[:, 0])
         assert not exe.report.still_dynamic
+
+
+CONDITIONED = {
+    "If": node("If", "c", "y", name="chosen", then_branch=graph([node("Identity", "x", "t")], "", "t:f[n]"),
+               else_branch=graph([node("Neg", "x", "e")], "", "e:f[n]")),
+    "Loop": node("Loop", "- c x", "y", name="repeated", body=graph(
+        [node("Not", "again", "more"), node("Neg", "a", "b")], "i:i[] again:b[] a:f[n]", "more:b[] b:f[n]")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", CONDITIONED)
+@pytest.mark.parametrize(
+    ("declared", "shapes"), [("c:b[k]", [(2,), (0,)]), ("c:b[k,m]", [(1, 2)]), ("c:b?", [(2,), (2, 1)])]
+)
+def test_a_condition_of_other_than_one_element_is_refused_when_it_is_known(
+    op: str, declared: str, shapes: list[tuple[int, ...]]
+) -> None:
+    m = model(graph([CONDITIONED[op]], f"x:f[n] {declared.replace('?', '[]')}", "y:f[n]"))
+    if declared == "c:b?":
+        m.graph.input[1].type.tensor_type.ClearField("shape")
+    exe = anyshape.compile(m)
+    one = np.ones((1,) * len(shapes[0]), bool)
+    np.testing.assert_array_equal(exe(rows(3), one), rows(3) if op == "If" else -rows(3))
+    for shape in shapes:
+        text = f"item ({op} '{CONDITIONED[op].name}': a condition): one element was expected, got {list(shape)}"
+        with pytest.raises(ShapeError, match=re.escape(text)):
+            exe(rows(3), np.ones(shape, bool))
+
+
+def test_a_count_of_other_than_one_element_is_refused_when_it_is_known() -> None:
+    body = graph(
+        [node("Identity", "again", "more"), node("Neg", "a", "b")], "i:i[] again:b[] a:f[n]", "more:b[] b:f[n]"
+    )
+    exe = anyshape.compile(model(graph([node("Loop", "k - x", "y", body=body)], "x:f[n] k:i[m]", "y:f[n]")))
+    np.testing.assert_array_equal(exe(rows(3), np.array([3])), -rows(3))
+    with pytest.raises(ShapeError, match=r"item \(Loop 'y': a trip count\): one element was expected, got \[2\]"):
+        exe(rows(3), np.array([3, 3]))
 
 
 def nested(depth: int) -> onnx.ModelProto:

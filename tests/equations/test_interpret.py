@@ -9,6 +9,7 @@ from anyshape.dtypes import BOOL, F16, F32, F64, I8, I32, I64
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import as_expr, const
 from anyshape.equations.functions import (
+    and_,
     at,
     cast,
     eq,
@@ -17,8 +18,10 @@ from anyshape.equations.functions import (
     floor,
     ge,
     gt,
+    le,
     lt,
     maximum,
+    or_,
     pad,
     reduce_,
     trunc_div,
@@ -160,6 +163,27 @@ def test_a_side_that_may_not_be_chosen_refuses_nothing():
     known = np.empty(2, object)
     known[:] = [2, N]
     assert interpret(eqs.equations, {x: known}, symbolic=True)[y].tolist()[1] is NOTHING
+
+
+def test_one_side_may_decide_where_nothing_is_known_of_the_other():
+    """`or` and `and` of a float of a symbol, of which nothing is known, beside a truth."""
+    x, y, z = Tensor("x", F32, (2,)), Tensor("y", BOOL, (2,)), Tensor("z", BOOL, (2,))
+    eqs = Equations("small", {"x": x}, {"y": y, "z": z})
+    i, j = eqs.index("i", 2), eqs.index("j", 2)
+    eqs.define(y[i], or_(le(x[i], 4.0), lt(cast(as_expr(N), F32) * x[i], 9.0)))
+    eqs.define(z[j], and_(le(x[j], 4.0), lt(cast(as_expr(N), F32) * x[j], 9.0)))
+    arrays = interpret(eqs.equations, {x: np.array([2.0, 5.0], object)}, symbolic=True)
+    assert arrays[y].tolist() == [True, NOTHING] and arrays[z].tolist() == [NOTHING, False]
+
+
+def test_an_assert_of_which_nothing_is_known_is_not_taken_to_hold():
+    x, y = Tensor("x", F32, ()), Tensor("y", I64, ())
+    eqs = Equations("asserted", {"x": x}, {"y": y})
+    eqs.demand(or_(le(x[()], 4.0), lt(cast(as_expr(N), F32) * x[()], 9.0)), ("too large",))
+    eqs.define(y[()], const(1))
+    assert interpret(eqs.equations, {x: np.array(2.0, object)}, symbolic=True)[y][()] == 1
+    with pytest.raises(Unknown):
+        interpret(eqs.equations, {x: np.array(5.0, object)}, symbolic=True)
 
 
 def test_a_reduction_of_what_holds_for_symbols_is_not_known():

@@ -11,7 +11,9 @@ import pytest
 
 import anyshape
 from anyshape import ops
+from anyshape.errors import OverflowedError
 from anyshape.graph.function import Function
+from anyshape.vm.export.status_code import Code
 from anyshape_testing.export_law import RUNS_HERE, exported_call
 from anyshape_testing.exported import SATURATED, Exported, Guarded, Output, Status
 from tests.export.test_c_programs import loop, softmax
@@ -67,6 +69,9 @@ def call(c: Exported, pick: random.Random) -> int:
         assert status.code == code and status.text
     if min(dims) < 0:
         assert code and needed == SATURATED
+    if code == Code.OVERFLOW:
+        with pytest.raises(OverflowedError):
+            c.check(dims)
     return code
 
 

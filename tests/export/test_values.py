@@ -121,6 +121,36 @@ def test_bytes_saturate(both: tuple[Exported, anyshape.Executable]) -> None:
         c.check(sizes)
 
 
+@pytest.mark.parametrize(("sizes", "fits"), [
+    ((2**30, 2**30), True), ((2**31 - 1, 2**30), True), ((2**31, 2**30), False), ((2**40, 2**40), False), ((2**61 - 1, 1), True),
+    ((0, 2**60), True),
+])  # fmt: skip
+def test_an_output_of_more_bytes_than_63_bits_count_is_refused_before_it_runs(sizes: Sequence[int], fits: bool) -> None:
+    """The inputs are small, and nothing lies in the arena."""
+    x, w = anyshape.input("x", "f32[n, 1]"), anyshape.input("w", "f32[1, k]")
+    c = Exported(exported(anyshape.function([x, w], {"y": ops.mul(x, w)})))
+    assert c.arena_bytes(sizes) == 0
+    for ask in (lambda: c.check(sizes), lambda: c.output_shape(0, sizes)):
+        if fits:
+            ask()
+        else:
+            with pytest.raises(OverflowedError, match="a size of the result y does not fit a signed 64-bit integer"):
+                ask()
+
+
+@pytest.mark.parametrize(("n", "fits"), [(2**31, True), (2**32, False)])
+def test_a_size_beyond_64_bits_that_a_kernel_takes_is_refused_before_it_runs(n: int, fits: bool) -> None:
+    """The number of elements of a mean, of which none lies in memory."""
+    x, w = anyshape.input("x", "f32[n, 1]"), anyshape.input("w", "f32[1, n]")
+    c = Exported(exported(anyshape.function([x, w], ops.mean(ops.mul(x, w), axes=[0, 1]))))
+    assert c.arena_bytes([n]) < SATURATED
+    if fits:
+        c.check([n])
+    else:
+        with pytest.raises(OverflowedError, match="a size of what it computes does not fit"):
+            c.check([n])
+
+
 def test_threads_of_the_caller_give_the_same_bits(both: tuple[Exported, anyshape.Executable]) -> None:
     c, _ = both
     inputs, sizes, room = arrays(300, 64, 200), (300, 64, 200), [300 * 200 * 4]

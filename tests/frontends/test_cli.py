@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import runpy
 import shlex
 import time
@@ -14,11 +15,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+import anyshape
+from anyshape import ops
 from anyshape.cli.main import main, parser
+from anyshape.cli.memory import curves
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import TRIES, accepted_inputs, make_inputs
 from anyshape.errors import AnyshapeError
 from anyshape.types import parse_type
+from anyshape.vm.compiling.options import make_options
+from anyshape.vm.export import arena_of, export, export_target
+from anyshape_testing.exported import Exported
 from tests.frontends.models import chain, model, node, tensor
 
 pytestmark = pytest.mark.usefixtures("small_table")
@@ -65,6 +72,43 @@ def test_explain_memory(path, tmp_path, capsys):
     assert main(["compile", path, "-o", saved]) == 0
     assert main(["explain", saved, "--memory"]) == 0
     assert "not kept in a saved model" in capsys.readouterr().out
+
+
+def test_explain_memory_has_the_formula_of_the_export(tmp_path, capsys):
+    x, w = anyshape.input("x", "f32[n, m]"), anyshape.input("w", "f32[m, k]")
+    exe = anyshape.compile(anyshape.function([x, w], ops.softmax(ops.matmul(ops.exp(x), w))), dims={"k": (3, 9)})
+    exe.save(tmp_path / "m.anyshape")
+    model, picture = str(tmp_path / "m.anyshape"), tmp_path / "p.svg"
+    assert main(["explain", model, "--memory", "--target", "x86-64-v4", "--plot", str(picture), "--json"]) == 0
+    explained = json.loads(capsys.readouterr().out)
+    assert main(["export", model, "--out", str(tmp_path), "--target", "x86-64-v4", "--json"]) == 0
+    assert explained["exported"] == json.loads(capsys.readouterr().out)["memory"]
+    assert explained["exported"][0].startswith("arena = ") and "m*n" in explained["exported"][0]
+    text = picture.read_text()
+    assert text.count("<polyline") == 3 and "bytes over k, where n = 64, m = 64" in text
+    assert main(["explain", model, "--memory", "--plot", str(picture), "--at", "n=5"]) == 0
+    assert "bytes over m, where n = 5, k = 9" in picture.read_text()
+
+
+def test_a_model_that_cannot_be_exported_has_no_formula_and_says_why(tmp_path, capsys):
+    x = anyshape.input("x", "f32[n]")
+    noise = anyshape.function([x], ops.add(x, ops.random_normal(ops.fresh_seed(), 0.0, 1.0, [x.shape[0]])))
+    anyshape.compile(noise).save(tmp_path / "m.anyshape")
+    words = ["explain", str(tmp_path / "m.anyshape"), "--memory"]
+    assert main(words) == 0
+    assert "none: " in capsys.readouterr().out
+    assert main([*words, "--plot", str(tmp_path / "p.svg")]) == 2
+    assert "random numbers without a seed" in capsys.readouterr().err
+
+
+def test_curves_of_memory_are_what_the_exported_function_returns():
+    x, w = anyshape.input("x", "f32[n, m]"), anyshape.input("w", "f32[m, 8]")
+    f = anyshape.function([x, w], ops.softmax(ops.matmul(ops.exp(x), w)))
+    target, options = export_target(None), make_options({"dims": {}})
+    c, (over_n, over_m) = Exported(export(f, "m", target, options)), curves(arena_of(f, target, options), {"m": 3})
+    assert (over_n.others, over_m.others) == ("m = 3", "n = 64") and over_n.sizes[:2] == [1, 16]
+    assert over_n.bytes == [c.arena_bytes([n, 3]) for n in over_n.sizes]
+    assert over_m.bytes == [c.arena_bytes([64, m]) for m in over_m.sizes]
 
 
 def test_compile_saves_and_run_loads(path, tmp_path, capsys):

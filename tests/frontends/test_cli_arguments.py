@@ -66,6 +66,8 @@ REFUSED = [
     (["bench", "m.anyshape"], "is a saved model"), (["bench", "m.onnx", "--repeat", "0"], "from 1 to 1000000"),
     (["bench", "m.onnx", "--plot", "p.pdf"], "ends in .svg or .png"), (["bench", "m.onnx", "--plot", ""], "ends in .svg or .png"),
     (["bench", "m.onnx", "--plot", "gone/p.svg"], "cannot be written"), (["bench", "m.onnx", "--threads", "65"], "from 1 to 64"),
+    (["explain", "m.onnx", "--memory", "--plot", "p.pdf"], "ends in .svg or .png"), (["explain", "m.onnx", "--plot", "p.svg"], "--memory"),
+    (["explain", "m.onnx", "--memory", "--plot", "gone/p.svg"], "cannot be written"),
     (["bench", "gone.onnx"], "gone.onnx"), (["bench", "m.onnx", "--shape", "z=2x4"], "has no input 'z'"),
     (["profile", "m.anyshape"], "is a saved model"), (["diff", "m.anyshape"], "is a saved model"),
     (["run", "m.onnx", "--dim=--"], "--dim has no value"), (["run", "m.onnx", "--output-dir=--"], "--output-dir has no value"),
@@ -213,7 +215,7 @@ def test_every_command_answers_in_json(path: str, capsys: pytest.CaptureFixture[
         out, err = capsys.readouterr()
         assert set(json.loads(out)) == keys and not err, name
     assert main(["explain", "m.onnx", "--memory", "--timings", "--json"]) == 0
-    assert set(json.loads(capsys.readouterr().out)) == {"memory", "timings"}
+    assert set(json.loads(capsys.readouterr().out)) == {"memory", "target", "exported", "plot", "timings"}
     assert main(["simplify", "m.onnx", "--shapes-only", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == SHAPES
     assert main(["run", "gone.onnx", "--json"]) == 2

@@ -43,7 +43,7 @@ W = np.ones((2, 2), np.float32)
         ("Add", W.astype(int), "Add 'y': B is i64, and A is f32; they must be equal (add of A 'x': f32[n, 3], B 'w': i64[2, 2])"),
         ("Gather", W, "Gather 'y': indices must be one of i64, i32, got f32 (gather of data 'x': f32[n, 3], indices 'w': f32[2, 2])"),
         ("Max", W.astype(np.float64), "data_0[1] is f64, and data_0[0] is f32; they must be equal (maximum of data_0[0] 'x'"),
-        ("Clip", W, "Clip 'y': cannot view 4 elements as [] (static.reshape of input 'x': f32[n, 3], min 'w': f32[2, 2])"),
+        ("Clip", W, "Clip 'y': one element was expected, got [2, 2] (item of input 'x': f32[n, 3], min 'w': f32[2, 2])"),
     ],
 )  # fmt: skip
 def test_it_tells_of_the_node_and_its_inputs(op, held, text):

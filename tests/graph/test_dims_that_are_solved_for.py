@@ -34,7 +34,7 @@ def test_names_are_solved_for(types, shapes, expected):
     ("dim", "size", "text"),
     [
         ("2*k", 7, r"dim 0 must be 2\*k for a whole number k, got 7"),
-        ("m + 1", 0, r"dim 0 \(m\) must be at least 0, got -1"),
+        ("m + 1", 0, r"input x0: dim 0 is m \+ 1, of which m must be at least 0, got -1"),
     ],
 )
 def test_what_leaves_something_is_refused(dim, size, text):

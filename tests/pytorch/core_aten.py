@@ -1,4 +1,5 @@
-"""What becomes of each operator of core ATen: `python -m tests.pytorch.core_aten FILE` writes the table of docs/torch.md."""
+"""What becomes of each operator of core ATen, and of each op in torch: `python -m tests.pytorch.core_aten FILE` writes both tables of
+docs/torch.md."""
 
 from __future__ import annotations
 
@@ -9,8 +10,6 @@ from pathlib import Path
 
 from anyshape.frontends.torch.importer import operator_name
 from anyshape.frontends.torch.program import core_operators
-
-BEGIN, END = "<!-- core ATen: begin -->\n", "<!-- core ATen: end -->\n"
 
 
 def status() -> Iterator[tuple[str, str, str]]:
@@ -58,15 +57,42 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def op_table() -> str:
+    """The table of ops that torch cannot have; without the numbers of lines, which change with every edit of a spec."""
+    from anyshape.torch import ops
+
+    refused = {name: re.sub(r"(specs/\w+\.yaml):\d+", r"\1", why) for name, why in ops.refused().items()}
+    lines = [
+        f"Of {len(ops.VARIANTS)} ops, {len(ops.OPERATORS)} are operators of torch, and {len(refused)} are refused.",
+        "",
+        "| refused | because |",
+        "|---|---|",
+        *(f"| [{name}](ops/{name}.md) | {why} |" for name, why in refused.items()),
+        "",
+    ]
+    return "\n".join(lines)
+
+
 def _listed(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+TABLES = {"core ATen": table, "ops": op_table}
+"""The tables of the page, by the names in their marks"""
+
+
+def between(name: str, text: str) -> str:
+    """A table between its marks."""
+    return f"<!-- {name}: begin -->\n{text}<!-- {name}: end -->\n"
+
+
 def write(path: Path) -> None:
-    """Writes the table into a page, between its marks."""
+    """Writes the tables into a page, between their marks."""
     text = path.read_text()
-    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.S)
-    path.write_text(pattern.sub(lambda _: BEGIN + table() + END, text))
+    for name, of in TABLES.items():
+        pattern = re.compile(between(re.escape(name), ".*?"), re.S)
+        text = pattern.sub(lambda _, name=name, of=of: between(name, of()), text)
+    path.write_text(text)
 
 
 if __name__ == "__main__":

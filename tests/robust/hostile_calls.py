@@ -34,7 +34,7 @@ WORDS = (
 OPTIONS = (
     "--shape", "--input", "--ints", "--seed", "--repeat", "--threads", "--dim", "--at", "--memory", "--timings", "-o", "--tolerance",
     "--param", "--stage", "--html", "--help", "--nothing", "--json", "--output-dir", "--repair", "--check", "--version",
-    "--out", "--name", "--target", "--op", "--static", "--weights", "--bounds", "--shared", "--budget", "--ranks",
+    "--out", "--name", "--target", "--op", "--static", "--weights", "--bounds", "--shared", "--budget", "--ranks", "--plot",
 )  # fmt: skip
 COMMANDS = ("run", "compile", "explain", "simplify", "show", "diff", "export", "nothing", "")
 

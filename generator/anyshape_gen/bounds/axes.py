@@ -12,8 +12,8 @@ from typing import Any
 from anyshape import dims
 from anyshape.dims import Cond, Size
 from anyshape_gen.bounds.context import Context, within
-from anyshape_gen.bounds.prove import prove
-from anyshape_gen.bounds.terms import Run, Truth, choose, concat, counted, integer_of
+from anyshape_gen.bounds.prove import follows
+from anyshape_gen.bounds.terms import Literal, Run, Truth, choose, concat, counted, integer_of
 
 
 class Axes:
@@ -62,8 +62,9 @@ class Axes:
             self.within[total] = False
             with self.context.aside():
                 k = self.context.position()
-                goal, inside = dims.lt(self.run.at(k), total), dims.lt(k, self.run.length)
-                self.within[total] = prove(goal, [[inside], *self.context.about([goal, inside])]) is not None
+                below, inside = Literal(total - self.run.at(k) - 1), dims.lt(k, self.run.length)
+                held = [[inside], *self.context.about([below.truth, inside])]
+                self.within[total] = follows(below, held, self.context.claims)
         return self.within[total]
 
     def other(self, q: Size, total: Size) -> Size:

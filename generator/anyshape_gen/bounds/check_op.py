@@ -13,7 +13,7 @@ from anyshape.dims import Cond, Dim, Size
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.bounds.obligations import Obligation, Obligations, access_numbers, unmodelled
 from anyshape_gen.bounds.prove import Proof, attempt
-from anyshape_gen.bounds.terms import NO_TERMS, Truth
+from anyshape_gen.bounds.terms import NO_TERMS, Claim, Truth
 
 
 class How(StrEnum):
@@ -43,7 +43,8 @@ class Verdict:
     """whether it is in bounds, or is tested, only where operands left of it in an `and` or `or` leave the result open"""
 
 
-def verdicts(analysis: OpAnalysis) -> list[Verdict]:
+def verdicts(analysis: OpAnalysis, claims: list[Claim] | None = None) -> list[Verdict]:
+    """Judges all indices of an op. What was proved is added to `claims`."""
     if analysis.kernel is None:
         return []
     try:
@@ -52,7 +53,10 @@ def verdicts(analysis: OpAnalysis) -> list[Verdict]:
     except NO_TERMS as e:  # all indices of the op are unknown
         asked = unmodelled(analysis.kernel, access_numbers(analysis.kernel), str(e))
         return [Verdict(o, How.UNKNOWN, False, f"{_claim(o, 0)}: {o.unmodelled}") for o in asked]
-    return [_verdict(owner, o) for o in asked]
+    judged = [_verdict(owner, o) for o in asked]
+    if claims is not None:
+        claims += owner.context.claims
+    return judged
 
 
 def _verdict(owner: Obligations, o: Obligation) -> Verdict:
@@ -69,7 +73,7 @@ def _verdict_of(owner: Obligations, o: Obligation) -> Verdict:
     worst = Proof.STRUCTURAL
     left: list[str] = []
     for number, goal in enumerate(o.goals):
-        how, why = _proof(owner, o, goal)
+        how, why = _proof(owner, o, number, goal)
         if how is None:
             left.append(f"{_claim(o, number)}: {why}")
         else:
@@ -90,22 +94,26 @@ def _claim(o: Obligation, goal: int) -> str:
     return "as many indices as dims" if o.rank else ("at least 0", "below its dim")[goal]
 
 
-def _proof(owner: Obligations, o: Obligation, goal: Truth) -> tuple[Proof | None, str]:
+def _proof(owner: Obligations, o: Obligation, number: int, goal: Truth) -> tuple[Proof | None, str]:
     """Returns how a goal is proved, or what stopped its proof."""
     if goal is True:
+        owner.context.claims.append(Claim(o.claims[number], ()))
         return Proof.STRUCTURAL, ""
     if o.unmodelled:
         return None, o.unmodelled
     try:
         groups = owner.context.about([goal, *o.hypotheses], o.scope, o.value)
-        how, limited = attempt(goal, [[*o.hypotheses, *groups[0]], *groups[1:]])
+        outcome = attempt(goal, [[*o.hypotheses, *groups[0]], *groups[1:]])
     except NO_TERMS as e:
         return None, str(e)
-    if limited:
-        return how, "the search ended at its limit"
+    if outcome.how is not None:
+        owner.context.claims.append(Claim(o.claims[number], outcome.facts))
+        return outcome.how, ""
+    if outcome.limited:
+        return None, "the search ended at its limit"
     if isinstance(goal, Cond) and any(_multiplies(p) for p in _sizes(goal)):
-        return how, "it has products of unknown sizes, which linear facts do not decide"
-    return how, "it does not follow from the signature and the asserts"
+        return None, "it has products of unknown sizes, which linear facts do not decide"
+    return None, "it does not follow from the signature and the asserts"
 
 
 def _sizes(c: Cond) -> list[Size]:

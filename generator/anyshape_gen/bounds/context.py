@@ -14,7 +14,7 @@ from typing import Any
 
 from anyshape import dims
 from anyshape.dims import Atom, Cond, Dim, Facts, Size
-from anyshape_gen.bounds.terms import Opaque, Run, Truth, key_of
+from anyshape_gen.bounds.terms import Claim, Opaque, Run, Truth, key_of
 
 NESTED = 3
 """the greatest depth of facts about positions that are instantiated while another one is"""
@@ -62,6 +62,8 @@ class Context:
         """symbols for values that were read"""
         self.checked: set[Atom] = set()
         """symbols for indices that a run-time check keeps in bounds"""
+        self.claims: list[Claim] = []
+        """what was proved so far"""
 
     # --- symbols
 

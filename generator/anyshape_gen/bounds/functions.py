@@ -14,9 +14,20 @@ from anyshape.dims import Dim, Size
 from anyshape_gen.bounds import axes as at_axes
 from anyshape_gen.bounds.broadcasting import broadcast
 from anyshape_gen.bounds.context import implies, within
-from anyshape_gen.bounds.prove import prove
+from anyshape_gen.bounds.prove import follows
 from anyshape_gen.bounds.state import State
-from anyshape_gen.bounds.terms import Run, Truth, concat, counted, integer_of, is_int, is_truth, spread, trunc_div
+from anyshape_gen.bounds.terms import (
+    Literal,
+    Run,
+    Truth,
+    concat,
+    counted,
+    integer_of,
+    is_int,
+    is_truth,
+    spread,
+    trunc_div,
+)
 
 SHORT = 8
 """vectors of known lengths up to this one are evaluated item by item"""
@@ -219,10 +230,9 @@ def nonnegative(s: State, v: Run) -> bool:
         item = v.at(p)
         if not is_int(item):
             return False
-        goal = dims.ge(item, 0)
         inside = dims.lt(p, v.length)
-        how = prove(goal, [[inside], *s.context.about([goal, inside])])
-    v.nonnegative = how is not None
+        held = [[inside], *s.context.about([dims.ge(item, 0), inside])]
+        v.nonnegative = follows(Literal(item), held, s.context.claims)
     return v.nonnegative
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from anyshape import dims
@@ -20,7 +21,7 @@ from anyshape_gen.bounds.elements import Elements, variable, variable_run
 from anyshape_gen.bounds.evaluate import integer, listed, term, truth, turns, vector
 from anyshape_gen.bounds.learn import about_vectors, learn
 from anyshape_gen.bounds.signature import OpNames
-from anyshape_gen.bounds.terms import NO_TERMS, NotModelled, Run, Truth, concat, is_int
+from anyshape_gen.bounds.terms import NO_TERMS, Literal, NotModelled, Run, Truth, concat, is_int
 from anyshape_gen.nodes import (
     Along,
     BoolOp,
@@ -63,8 +64,8 @@ class Obligation:
     span: Span
     index: str
     """the index as written, or words for the number of indices"""
-    goals: tuple[Truth, ...]
-    """conditions that all have to hold"""
+    claims: tuple[tuple[Literal, ...], ...]
+    """conditions that all have to hold: of each, one of its literals; no literal where the index is not modelled"""
     hypotheses: tuple[Truth, ...] = ()
     lazily: tuple[Truth, ...] = ()
     """conditions left of the index in an `and` or `or`: they hold where the index is evaluated if the operands are evaluated lazily"""
@@ -76,6 +77,11 @@ class Obligation:
     value: Size | None = None
     extent: Size | None = None
     """the index and its dim, for messages"""
+
+    @cached_property
+    def goals(self) -> tuple[Truth, ...]:
+        """The claims as far as `dims` leaves them undecided."""
+        return tuple(dims.or_(*(part.truth for part in claim)) for claim in self.claims)
 
 
 @dataclass(frozen=True)
@@ -328,7 +334,7 @@ def unmodelled(kernel: ResolvedKernel, numbers: Mapping[int, int], why: str) -> 
             store=isinstance(n, Store),
             span=n.span,
             index="…",
-            goals=(False,),
+            claims=((),),
             unmodelled=why,
         )
         for n in accesses(kernel)
@@ -351,7 +357,7 @@ class _AccessObligations:
     def _add(
         self,
         text: str,
-        goals: tuple[Truth, ...],
+        claims: tuple[tuple[Literal, ...], ...],
         hypotheses: tuple[Truth, ...] = (),
         scope: tuple[Dim, ...] = (),
         **more: Any,
@@ -363,7 +369,7 @@ class _AccessObligations:
                 store=isinstance(self.node, Store),
                 span=self.node.span,
                 index=text,
-                goals=goals,
+                claims=claims,
                 hypotheses=(*self.scope.hypotheses, *hypotheses),
                 lazily=self.scope.lazily,
                 scope=(*self.scope.variables, *scope),
@@ -375,9 +381,9 @@ class _AccessObligations:
         if self._padded:
             return
         if not is_int(v) or not is_int(extent):
-            self._add(text, (False,), unmodelled=NO_INDEX, **more)
+            self._add(text, ((),), unmodelled=NO_INDEX, **more)
             return
-        self._add(text, (dims.ge(v, 0), dims.lt(v, extent)), value=v, extent=extent, **more)
+        self._add(text, ((Literal(v),), (Literal(extent - v - 1),)), value=v, extent=extent, **more)
 
     def _variables_at(self, p: Size) -> tuple[Dim, ...]:
         """Returns the variables of all runs in scope at a position."""
@@ -385,9 +391,9 @@ class _AccessObligations:
         return tuple(v for v in values if isinstance(v, Dim))
 
     def rank(self, have: Size, want: Size, text: str) -> None:
-        goal = dims.eq(have, want)
-        if goal is not True:
-            self._add(text, (goal,), rank=True)
+        same = Literal(have - want, True)
+        if same.truth is not True:
+            self._add(text, ((same,),), rank=True)
 
     def whole(self, part: Part, shape: Run, run: Run) -> None:
         """Adds the obligations of indices for a vector of dims: at each position if the length is known, else at a generic one."""
@@ -395,17 +401,17 @@ class _AccessObligations:
         p = self.owner.context.position()
         inside = (dims.lt(p, shape.length),)
         if isinstance(part, Fit):
-            goal = dims.le(shape.length, run.length)
-            if goal is not True:
-                self._add(text, (goal,), rank=True)
+            enough = Literal(run.length - shape.length)
+            if enough.truth is not True:
+                self._add(text, ((enough,),), rank=True)
             v, n = run.at(p + run.length - shape.length), shape.at(p)
             if is_int(v) and is_int(n) and not self._padded:
-                one = dims.eq(n, 1)
-                goals = (dims.or_(one, dims.ge(v, 0)), dims.or_(one, dims.lt(v, n)))
+                one = Literal(n - 1, True)
+                claims = ((one, Literal(v)), (one, Literal(n - v - 1)))
                 scope = self._variables_at(p + run.length - shape.length)
-                self._add(text, goals, hypotheses=inside, scope=scope, value=v, extent=n)
+                self._add(text, claims, hypotheses=inside, scope=scope, value=v, extent=n)
             elif not self._padded:
-                self._add(text, (False,), unmodelled=NO_INDEX)
+                self._add(text, ((),), unmodelled=NO_INDEX)
             return
         self.rank(run.length, shape.length, text)
         if isinstance(run.length, int):

@@ -17,7 +17,7 @@ from anyshape import dims
 from anyshape.dims import Atom, Cond, Dim, Size
 from anyshape_gen.bounds.choices import choice, choices, settled
 from anyshape_gen.bounds.linear import contradictory
-from anyshape_gen.bounds.terms import Truth
+from anyshape_gen.bounds.terms import Claim, Literal, Truth
 
 STEPS = 1500
 """the most eliminations of one proof"""
@@ -40,14 +40,6 @@ class Proof(IntEnum):
 
 class Exhausted(Exception):
     """Raised when the limit of a proof is reached."""
-
-
-@dataclass(frozen=True)
-class Literal:
-    """A literal p >= 0 or p == 0. It is no condition of `dims`, which would decide the literals that define an atom."""
-
-    p: Size
-    zero: bool = False
 
 
 Alternative: TypeAlias = "tuple[Literal | Cond, ...]"
@@ -247,15 +239,28 @@ class Prover:
         return False
 
 
-def prove(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) -> Proof | None:
-    """Returns how the goal follows from the groups of facts: from the first group, from the first two, and so on; None if it does not."""
-    return attempt(goal, held, limit)[0]
+@dataclass(frozen=True)
+class Attempt:
+    """The outcome of a search for a proof: how the goal follows, None if it does not; whether the limit was reached; the facts used."""
+
+    how: Proof | None
+    limited: bool = False
+    facts: tuple[Truth, ...] = ()
 
 
-def attempt(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) -> tuple[Proof | None, bool]:
-    """Returns how the goal follows from the groups of facts, as `prove` does, and whether the limit was reached."""
+def follows(claimed: Literal, held: Sequence[Sequence[Truth]], claims: list[Claim]) -> bool:
+    """Whether a literal follows from the groups of facts; one that does is added to the claims."""
+    outcome = attempt(claimed.truth, held)
+    if outcome.how is None:
+        return False
+    claims.append(Claim((claimed,), outcome.facts))
+    return True
+
+
+def attempt(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) -> Attempt:
+    """Searches for a proof of the goal from the first group of facts, from the first two, and so on."""
     if goal is True:
-        return Proof.STRUCTURAL, False
+        return Attempt(Proof.STRUCTURAL)
     known: list[Truth] = []
     tried, limited = -1, False
     for group in held:
@@ -265,14 +270,14 @@ def attempt(goal: Truth, held: Sequence[Sequence[Truth]], limit: int = STEPS) ->
         tried = len(known)
         aim, facts = simplified(goal, known)
         if facts is None or aim is True or aim in facts:
-            return Proof.STRUCTURAL, False
+            return Attempt(Proof.STRUCTURAL, facts=tuple(known))
         prover = Prover(limit)
         try:
             if prover.follows(aim, facts, CHOICES):
-                return (Proof.CASES if prover.cases else Proof.LINEAR), False
+                return Attempt(Proof.CASES if prover.cases else Proof.LINEAR, facts=tuple(known))
         except Exhausted:
             limited = True
-    return None, limited
+    return Attempt(None, limited)
 
 
 def simplified(goal: Truth, conditions: Sequence[Truth]) -> tuple[Truth, list[Truth] | None]:

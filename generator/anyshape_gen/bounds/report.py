@@ -18,7 +18,17 @@ HEAD = """# Index safety
 
 Every index of every read and store of every kernel is proved in bounds when the package is generated, for all ranks and all shapes that
 satisfy the op's asserts; or it is tested when the kernel runs, and out of range is a `ShapeError`. This page is generated with the package;
-`make check` proves it all again. How the proofs go is in [index-proofs.md](index-proofs.md).
+`make check` proves it all again. How the proofs go is in [index-proofs.md](index-proofs.md), which of them a second solver has judged, too;
+for one exported model its certificate says the same of every kernel ([export.md](export.md#the-certificate)).
+
+**Proofs are over unbounded integers.** The following closes the gap to the 64 bits of a kernel.
+
+- Dims, the sizes that a kernel takes and the bytes of every tensor in memory are computed in checked 64-bit arithmetic before the kernel
+  runs; where one does not fit, the call ends with an `OverflowedError`. An exported model's `NAME_check` refuses such sizes.
+- Sums, differences and products in a kernel are computed modulo 2^64, and may overflow on the way: an index that is proved below its dim
+  fits 64 bits, so it is its own remainder.
+- Operands of `//`, `%`, `min`, `max` and comparisons in an index have to fit themselves, or the index has to be in bounds whatever they
+  are. That is judged for each index of the exported ops; a read under a condition is besides compared with its dims.
 
 | how | indices | |
 |---|---|---|

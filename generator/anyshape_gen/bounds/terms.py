@@ -72,6 +72,27 @@ class Run:
         return self.known[position]
 
 
+@dataclass(frozen=True)
+class Literal:
+    """A literal p >= 0 or p == 0. It is no condition of `dims`, which decides the literals that define an atom."""
+
+    p: Size
+    zero: bool = False
+
+    @property
+    def truth(self) -> Truth:
+        return dims.eq(self.p, 0) if self.zero else dims.ge(self.p, 0)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim for a second solver to judge: one of the literals holds wherever all facts do, and of each clause one literal."""
+
+    literals: tuple[Literal, ...]
+    facts: tuple[Truth, ...]
+    clauses: tuple[tuple[Literal, ...], ...] = ()
+
+
 Value: TypeAlias = "Size | Cond | bool | Run | Opaque | Member | str | float | None"
 
 

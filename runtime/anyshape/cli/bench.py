@@ -57,7 +57,8 @@ class Group:
 
 def bench(args: argparse.Namespace) -> Answer:
     """Runs the command."""
-    from anyshape.cli.bench_plot import demand_plot, draw
+    from anyshape.cli.bench_plot import png, svg
+    from anyshape.cli.picture import demand_plot, draw
     from anyshape.vm import compile
     from anyshape.vm.executable.profile import profile
 
@@ -100,7 +101,8 @@ def bench(args: argparse.Namespace) -> Answer:
     lines = [f"{shape} (some sizes are chosen; set them by --shape NAME=4x128)" if sizes.chosen else shape]
     lines += [head(seconds, threads), *([why] if why else []), *differing, "", table(rows), "", NOTE if theirs else ""]
     if args.plot is not None:
-        draw(args.plot, f"{args.model}: {shape}", rows[:SHOWN], head(seconds, threads))
+        picture = (f"{args.model}: {shape}", rows[:SHOWN], head(seconds, threads))
+        draw(args.plot, lambda: svg(*picture), lambda path: png(path, *picture))
         lines.append(f"plot in {args.plot}")
     data = {
         "inputs": {name: described(a, elements=False) for name, a in feed.items()},

@@ -1,41 +1,16 @@
-"""The picture of `anyshape bench`: a bar for each row and engine. An .svg is written as text; for a .png matplotlib is needed."""
+"""The picture of `anyshape bench`: a bar for each row and engine."""
 
 from __future__ import annotations
 
 import html
-import importlib.util
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-from anyshape.errors import AnyshapeError, ArgumentError
-from anyshape.files import write_plain
 
 if TYPE_CHECKING:
     from anyshape.cli.bench import Group
 
 COLOURS = {"anyshape": "#2a7f62", "onnxruntime": "#e0a030"}
 _BAR, _LEFT, _WIDTH, _TOP = 11, 420, 980, 72
-
-
-def demand_plot(path: str | None) -> None:
-    """Raises ArgumentError for a picture that cannot be made."""
-    kind = os.path.splitext(path)[1].lower() if path is not None else ".svg"
-    if kind not in (".svg", ".png"):
-        raise ArgumentError(f"--plot must be a file that ends in .svg or .png, got {path!r}")
-    if kind == ".png" and importlib.util.find_spec("matplotlib") is None:
-        raise ArgumentError("--plot draws a .png by matplotlib, which is not installed; an .svg needs nothing")
-
-
-def draw(path: str, title: str, rows: Sequence[Group], subtitle: str) -> None:
-    """Draws rows. Raises AnyshapeError for a file that cannot be written."""
-    try:
-        if path.lower().endswith(".png"):
-            _png(path, title, rows, subtitle)
-        else:
-            write_plain(path, svg(title, rows, subtitle).encode())
-    except OSError as e:
-        raise AnyshapeError(f"{path} cannot be written: {e.strerror}") from None
 
 
 def svg(title: str, rows: Sequence[Group], subtitle: str) -> str:
@@ -67,7 +42,7 @@ def svg(title: str, rows: Sequence[Group], subtitle: str) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
-def _png(path: str, title: str, rows: Sequence[Group], subtitle: str) -> None:
+def png(path: str, title: str, rows: Sequence[Group], subtitle: str) -> None:
     import matplotlib
 
     matplotlib.use("agg")

@@ -41,6 +41,7 @@ _DESCRIPTION = "Compile ONNX models with unknown shapes once, and run them at an
 _EXAMPLES = """\
   anyshape explain bert.onnx                             what is dynamic in it, and why
   anyshape explain bert.onnx --memory --at batch=4 --at seq=128
+  anyshape explain bert.onnx --memory --plot memory.svg
   anyshape run bert.onnx --shape ids=4x128               random inputs; other inputs follow from shared dims
   anyshape run bert.onnx --shape ids=4x128 --ints 0:30000 --repeat 20
   anyshape run model.onnx --input x=x.npy --input mask=inputs.npz --input newshape='[2, -1]'
@@ -186,6 +187,10 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME=8",
         help="with --memory: the size of a dim, for sizes in bytes",
     )
+    target = "with --memory: the processor of the exported model whose formula is printed (default: like this one)"
+    explain.add_argument("--target", choices=TARGET_NAMES, metavar="TARGET", help=target)
+    plot = "with --memory: draw the bytes of the exported model over each dim: an .svg, or with matplotlib a .png"
+    explain.add_argument("--plot", metavar="FILE", help=plot)
     _add_profile(commands)
     _add_bench(commands)
     _add_simplify(commands)
@@ -479,11 +484,12 @@ def _explain(exe: Executable, args: argparse.Namespace) -> Answer:
     from anyshape.cli.explain import explain
 
     if not args.memory:
+        if args.plot is not None:
+            raise ArgumentError("--plot is for --memory")
         return explain(exe)
-    from anyshape.vm.executable.memory_text import memory_text
+    from anyshape.cli.memory import memory_answer
 
-    text = memory_text(exe, arguments.numbers(args.at, "--at"))
-    return Answer(text=text, data={"memory": text.splitlines()})
+    return memory_answer(exe, args)
 
 
 def _timings(exe: Executable, total: float) -> dict[str, float]:

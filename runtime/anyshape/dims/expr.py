@@ -341,7 +341,7 @@ def _size(value: Any) -> Any:
 
 def _computes(value: Any) -> bool:
     """Whether it is a value of a graph, which computes with dims itself."""
-    return not isinstance(value, Dim | int) and getattr(value, "__array_ufunc__", value) is None
+    return not isinstance(value, Dim | int) and getattr(value, "computes_with_dims", False) is True
 
 
 def _term_order(term: tuple[Monomial, int]) -> tuple[Any, ...]:

@@ -211,8 +211,16 @@ def as_expr(value: ExprLike) -> Expr:
     return const(value)
 
 
+def position(index: ExprLike) -> Expr:
+    """An index as an expression. Raises SpecError for a float."""
+    e = as_expr(index)
+    if e.dtype is not None and e.dtype.is_float:
+        raise SpecError(f"an index is an integer, and {e} is {e.dtype}; write i64(…)")
+    return e
+
+
 def read(tensor: Tensor, index: Sequence[ExprLike], outside: ExprLike | None = None) -> Expr:
-    items = tuple(as_expr(i) for i in index)
+    items = tuple(map(position, index))
     if len(items) != len(tensor.shape):
         raise SpecError(f"{tensor} has rank {len(tensor.shape)}, but is indexed with {counted(len(items), 'value')}")
     default = None if outside is None else adapt(as_expr(outside), tensor.dtype)

@@ -43,7 +43,13 @@ def gradients(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
     for v in (of, *by):
         if not v.type.dtype.is_float:
             raise UnsupportedError(f"gradients are of floats, and {v.name or 'a value'} is {v.type}")
-    return _accumulated([of], [_full(1, of, source)], by, by, (), source)
+    return pulled_back([of], [_full(1, of, source)], by, source)
+
+
+def pulled_back(of: Sequence[Value], seeds: Sequence[Value], by: Sequence[Value], source: str = "") -> list[Value]:
+    """The gradient by each value of `by` of the sum of all elements of all values of `of`, each times that of its seed. Raises
+    UnsupportedError naming an op that has no adjoint, with the reason."""
+    return _accumulated(of, seeds, by, by, (), source)
 
 
 def _accumulated(

@@ -16,6 +16,7 @@ from anyshape.frontends.onnx.refusals import Refusal, Refusals
 from anyshape.frontends.torch.dtypes import dtype_of_torch
 from anyshape.frontends.torch.node import AtenNode, scalar
 from anyshape.frontends.torch.node import Mapping as NodeMapping
+from anyshape.frontends.torch.own import own_mapping
 from anyshape.graph.value import Value
 
 
@@ -33,7 +34,8 @@ def mapping_of(target: Any) -> NodeMapping | None:
     """The mapping of what an FX node calls; None if there is none."""
     from anyshape_ops.aten import ATEN
 
-    return ATEN.get(operator_name(target))
+    name = operator_name(target)
+    return ATEN.get(name) or own_mapping(name)
 
 
 def why_missing(name: str) -> str:

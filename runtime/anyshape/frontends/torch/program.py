@@ -116,10 +116,10 @@ def whole_recurrences() -> Iterator[None]:
 
 @cache
 def _recurrent_library() -> dict[str, Any]:
-    """Declares an operator of the library `anyshape` for each recurrent one of torch; torch knows its shapes and nothing else."""
+    """Declares an operator of the library `anyshape_recurrent` for each recurrent one of torch; torch knows its shapes and nothing else."""
     import torch
 
-    library = torch.library.Library("anyshape", "FRAGMENT")
+    library = torch.library.Library("anyshape_recurrent", "FRAGMENT")
     _LIBRARIES.append(library)
     standing: dict[str, Any] = {}
     for name, states in (("lstm", 2), ("gru", 1), ("rnn_tanh", 1), ("rnn_relu", 1)):
@@ -135,8 +135,8 @@ def _recurrent_library() -> dict[str, Any]:
             y = x.new_empty((*x.shape[:-1], ends[0].shape[2] * (2 if bidirectional else 1)))
             return (y, *(torch.empty_like(h) for h in ends))
 
-        torch.library.register_fake(f"anyshape::{name}", fake, lib=library)
-        standing[name] = getattr(torch.ops.anyshape, name)
+        torch.library.register_fake(f"anyshape_recurrent::{name}", fake, lib=library)
+        standing[name] = getattr(torch.ops.anyshape_recurrent, name)
     return standing
 
 

@@ -188,7 +188,8 @@ class Compiler:
         )
         schedule = self._schedule(f)
         with report.phase("generate"):
-            program = generate(schedule, maker, assumed, functions, options.recorder is not None)
+            noted = options.recorder is not None or self.target is not None
+            program = generate(schedule, maker, assumed, functions, noted)
         if functions:
             program = replace(program, functions=tuple(self._function(c, functions, maker) for c in functions))
         if "program" in options.dump:

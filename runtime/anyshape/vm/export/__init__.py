@@ -4,14 +4,30 @@ In: a function, a name, a target. Out: an `Export`, with the content of its file
 
     interface         what C callers see: dims, inputs, outputs
     entry_knowledge   what follows of a program from dims alone
+    certificate       what keeps each kernel's accesses in bounds, for people and for what judges it
     plan_code         a function that plans: bytes of the arena, shapes, checks
     run_code          a function that runs: the table as machine code
     entry_code        the functions of the header, over both
     header, weights, linking
 """
 
-from anyshape.vm.export.exporting import Export, Request, export, export_ranks
+from anyshape.vm.export.budget import bytes_at
+from anyshape.vm.export.exporting import Export, Request, arena_of, certificate_of, export, export_ranks
+from anyshape.vm.export.formula import ArenaFormulas
 from anyshape.vm.export.interface import name_from
 from anyshape.vm.export.targets import TARGETS, ExportTarget, export_target
 
-__all__ = ["TARGETS", "Export", "ExportTarget", "Request", "export", "export_ranks", "export_target", "name_from"]
+__all__ = [
+    "TARGETS",
+    "ArenaFormulas",
+    "Export",
+    "ExportTarget",
+    "Request",
+    "arena_of",
+    "bytes_at",
+    "certificate_of",
+    "export",
+    "export_ranks",
+    "export_target",
+    "name_from",
+]

@@ -6,7 +6,7 @@ In: a program. Out: `EntryKnowledge`, from which the functions that run no kerne
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from anyshape.vm.export.registers import SCALAR_OPS
@@ -34,8 +34,15 @@ class Step:
 
     def registers(self) -> Iterator[int]:
         """The registers that are read."""
+        return self._of(lambda mode: mode not in (Mode.WRITTEN, Mode.NUMBER))
+
+    def needed(self) -> Iterator[int]:
+        """The registers whose numbers must not be lost."""
+        return self._of(lambda mode: mode in (Mode.NEEDED, Mode.LIST))
+
+    def _of(self, has: Callable[[Mode], bool]) -> Iterator[int]:
         for p, o in zip(self.op.parameters, self.operands):
-            if p.mode not in (Mode.WRITTEN, Mode.NUMBER):
+            if has(p.mode):
                 yield from o if isinstance(o, tuple) else (o,)
 
 

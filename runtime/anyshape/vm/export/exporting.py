@@ -6,6 +6,7 @@ names it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from anyshape.dims import Size
 from anyshape.equations import entropy
 from anyshape.errors import ArgumentError, UnsupportedError
 from anyshape.files import PathLike, replacing
@@ -25,9 +25,11 @@ from anyshape.vm.compiling.kernels import KernelText, text_of
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.plans import Compiler
 from anyshape.vm.export.budget import demand_budget
+from anyshape.vm.export.certificate import Certificate, certify
+from anyshape.vm.export.certificate_text import certificate_json, certificate_text
 from anyshape.vm.export.entry_code import Entries, Variant
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, analyse
-from anyshape.vm.export.formula import arena_formula
+from anyshape.vm.export.formula import ArenaFormulas, arena_formulas
 from anyshape.vm.export.header import Description, header, header_by_rank
 from anyshape.vm.export.interface import Interface, checked_name, interface
 from anyshape.vm.export.linking import LIBRARY, MATHEMATICS, archive, link
@@ -70,6 +72,8 @@ class Export:
     formulas: tuple[str, ...]
     functions: tuple[str, ...]
     """The functions that the object defines."""
+    programs: tuple[tuple[Interface, tuple[EntryKnowledge, ...]], ...]
+    """What callers see of each model in the object, and what is known of its programs."""
     fits: tuple[str, ...] = ()
     """Sizes that fit the budget, as sentences."""
 
@@ -82,12 +86,19 @@ class Export:
         """The functions of the C library that the object calls."""
         return tuple(sorted(undefined(self.object) & (LIBRARY | MATHEMATICS)))
 
+    def certificates(self) -> list[Certificate]:
+        """Says for each model in the object what keeps the accesses of its kernels in bounds."""
+        return [certify(m, self.target.name, knowledge) for m, knowledge in self.programs]
+
     def files(self) -> dict[str, bytes]:
         """The content of each file, by its name."""
+        certificates, digest = self.certificates(), hashlib.sha256(self.object).hexdigest()
         files = {
             f"{self.name}.h": self.header.encode(),
             f"{self.name}.o": self.object,
             f"lib{self.name}.a": archive(f"{self.name}.o", self.object, self.functions),
+            f"{self.name}.certificate.json": certificate_json(certificates, digest).encode(),
+            f"{self.name}.certificate.txt": certificate_text(certificates, digest).encode(),
         }
         return {**files, f"{self.name}.weights": self.weights.content()} if self.weights.is_file else files
 
@@ -95,15 +106,15 @@ class Export:
         """Writes the files; their paths. `shared`: a shared library too. Raises ArgumentError where that is not possible."""
         if shared:
             linker(self.target)  # before anything is written
-        paths = [Path(folder) / name for name in self.files()]
+        files = {Path(folder) / name: content for name, content in self.files().items()}
         try:
             os.makedirs(folder, exist_ok=True)
-            for path, content in zip(paths, self.files().values(), strict=True):
+            for path, content in files.items():
                 with replacing(path) as file:
                     file.write(content)
         except (OSError, ValueError) as e:
             raise ArgumentError(f"cannot write to {os.fspath(folder)}: {getattr(e, 'strerror', None) or e}") from None
-        return [*paths, link_shared(Path(folder), self.name, self.target)] if shared else paths
+        return [*files, link_shared(Path(folder), self.name, self.target)] if shared else [*files]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +134,7 @@ class _Part:
 
     _: KW_ONLY
     interface: Interface
+    knowledge: tuple[EntryKnowledge, ...]
     module: Module
     kernels: tuple[KernelText, ...]
     description: Description
@@ -155,6 +167,7 @@ def export(
         formulas=tuple(part.description.formulas),
         fits=part.fits,
         functions=functions_of(part.interface),
+        programs=((part.interface, part.knowledge),),
     )
 
 
@@ -184,6 +197,7 @@ def export_ranks(functions: Mapping[int, Function], name: str, request: Request,
             f"{name}_run_tensors",
             *(n for p in parts.values() for n in functions_of(p.interface)),
         ),
+        programs=tuple((p.interface, p.knowledge) for p in parts.values()),
     )
 
 
@@ -194,13 +208,9 @@ def functions_of(m: Interface) -> tuple[str, ...]:
 
 def _part(f: Function, name: str, request: Request) -> _Part:
     target, budget = request.target, request.budget
-    described = interface(f, name)
-    programs = list(compiled_programs(f, target, request.options))
-    for p in programs:
-        _refuse(p)
-    knowledge = [analyse(p) for p in programs]
-    formulas = [arena_formula(known, described) for known in knowledge]
-    fits = _within(budget, formulas, described, knowledge)
+    described, knowledge = _analysed(f, name, target, request.options)
+    programs, formulas = [k.program for k in knowledge], arena_formulas(knowledge, described)
+    fits = _within(budget, formulas)
     stored, constants = collect(programs, None if request.weights is None else request.weights == "file")
     module = Module(target.processor)
     messages = Messages(module)
@@ -214,22 +224,43 @@ def _part(f: Function, name: str, request: Request) -> _Part:
         define_run(module, messages, (variant.run, variant.plan), described, known, offsets, budget)
         variants.append(variant)
     Entries(module, messages, described, variants, stored, pointer_bytes=target.pointer_bytes).define()
-    titles = ("arena", "arena, where a dim is 0")
     description = Description(
         made_for=target.name,
-        formulas=[f"{title} = {formula}" for title, formula in zip(titles, formulas)],
-        grows=any(k.varying() for k in knowledge),
+        formulas=formulas.lines(),
+        grows=formulas.grows,
         unknown=_unknown(knowledge[0], described),
         weight_bytes=len(stored.content()) if stored.is_file else 0,
     )
     return _Part(
         interface=described,
+        knowledge=tuple(knowledge),
         module=module,
         kernels=tuple(_kernels(programs)),
         description=description,
         weights=stored,
         fits=tuple(fits),
     )
+
+
+def arena_of(f: Function, target: ExportTarget, options: Options) -> ArenaFormulas:
+    """The formulas of the memory that an exported function needs beside inputs and outputs. Raises what `export` raises."""
+    described, knowledge = _analysed(f, "model", target, options)
+    return arena_formulas(knowledge, described)
+
+
+def certificate_of(f: Function, name: str, target: ExportTarget, options: Options) -> Certificate:
+    """What keeps the accesses of the kernels of an exported function in bounds. Raises what `export` raises."""
+    described, knowledge = _analysed(f, name, target, options)
+    return certify(described, target.name, knowledge)
+
+
+def _analysed(f: Function, name: str, target: ExportTarget, options: Options) -> tuple[Interface, list[EntryKnowledge]]:
+    """What callers see, and what is known of each program. Raises UnsupportedError for what has no code in C."""
+    described = interface(f, name)
+    programs = list(compiled_programs(f, target, options))
+    for p in programs:
+        _refuse(p)
+    return described, [analyse(p) for p in programs]
 
 
 def compiled_programs(f: Function, target: ExportTarget, options: Options) -> Iterator[Program]:
@@ -270,18 +301,16 @@ def _refuse(program: Program) -> None:
             )
 
 
-def _within(
-    budget: int | None, formulas: Sequence[Size], m: Interface, knowledge: Sequence[EntryKnowledge]
-) -> list[str]:
+def _within(budget: int | None, formulas: ArenaFormulas) -> list[str]:
     """Says which sizes fit the budget, if there is one."""
     if budget is None:
         return []
-    if any(known.varying() for known in knowledge):
+    if formulas.grows:
         raise UnsupportedError(
-            f"{m.name}: elements decide how much memory a call needs, so no budget bounds it before; pass none, and give the call an "
-            "arena of the bytes that it may have"
+            f"{formulas.interface.name}: elements decide how much memory a call needs, so no budget bounds it before; pass none, and give "
+            "the call an arena of the bytes that it may have"
         )
-    return demand_budget(formulas, m, budget)
+    return demand_budget(formulas.sizes, formulas.interface, budget)
 
 
 def _unknown(known: EntryKnowledge, m: Interface) -> list[str]:

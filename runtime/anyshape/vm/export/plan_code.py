@@ -14,7 +14,7 @@ from anyshape.lower.llvm.types import I1, I32, I64, PTR, Val, const
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, Step
 from anyshape.vm.export.failures import Failures, exact
 from anyshape.vm.export.interface import Interface
-from anyshape.vm.export.memory_code import aligned
+from anyshape.vm.export.memory_code import aligned, byte_count
 from anyshape.vm.export.registers import Registers
 from anyshape.vm.export.status_code import DECLINED, NUMBER, Code, Messages, template
 from anyshape.vm.program.table import Op
@@ -64,8 +64,10 @@ class _Plan:
                     f.ret(const(I32, DECLINED))
             elif step.op is Op.CHECK and step.always and self.known.is_known(step):
                 self.check(step)
-            elif step.op is Op.OUTPUT:
-                self.shape(step)
+            else:
+                self.fits(step)
+                if step.op is Op.OUTPUT:
+                    self.shape(step)
         self.memory(budget)
         f.ret(const(I32, Code.OK))
 
@@ -82,22 +84,29 @@ class _Plan:
         f, registers = self.f, self.registers
         lost, holds = registers.lost(step["cond"]), f.compare("ne", registers.read(step["cond"]), 0)
         with f.if_(f.and_(self.demand, f.or_(lost, f.not_(holds)))):
-            self.failures.end_if(
-                lost, Code.OVERFLOW, template(overflow_text(self.program, step.op.named(step.operands)))
-            )
+            self.overflow_if(step, lost)
             self.failures.check(registers, self.program.checks[step["check"]])
+
+    def fits(self, step: Step) -> None:
+        """Refuses sizes at which an instruction that always runs would end the call, since a number that it needs is beyond 64 bits."""
+        needed = [k for k in step.needed() if k in self.known.known]
+        if step.always and needed:
+            self.overflow_if(step, self.f.and_(self.demand, self.registers.any_lost(needed)))
+
+    def overflow_if(self, step: Step, cond: Val) -> None:
+        words = template(overflow_text(self.program, step.op.named(step.operands)))
+        self.failures.end_if(cond, Code.OVERFLOW, words)
 
     def shape(self, step: Step) -> None:
         dims = step.operands[2]
         assert isinstance(dims, tuple)
-        first = self.interface.outputs[step["result"]].first
-        known = [(axis, k) for axis, k in enumerate(dims) if k in self.known.known]
-        lost = self.f.and_(self.demand, self.registers.any_lost(k for _, k in known))
-        words = template(overflow_text(self.program, step.op.named(step.operands)))
-        if step.always:
-            self.failures.end_if(lost, Code.OVERFLOW, words)
-        for axis, k in known:
-            self.f.store(self.registers.read(k), self.shapes, first + axis)
+        tensor = self.interface.outputs[step["result"]]
+        if step.always and self.known.is_known(step):
+            _, beyond = byte_count(self.f, [self.registers.read(k) for k in dims], tensor.dtype)
+            self.overflow_if(step, self.f.and_(self.demand, beyond))
+        for axis, k in enumerate(dims):
+            if k in self.known.known:
+                self.f.store(self.registers.read(k), self.shapes, tensor.first + axis)
 
     def memory(self, budget: int | None) -> None:
         """Writes the bytes of regions, each up to a multiple of the alignment, and their sum."""

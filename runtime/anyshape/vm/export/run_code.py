@@ -23,7 +23,7 @@ from anyshape.vm.export.plan_code import PLAN_ARGUMENTS, over_budget
 from anyshape.vm.export.pool_code import SHARE, threads_of
 from anyshape.vm.export.registers import SCALAR_OPS, Registers
 from anyshape.vm.export.status_code import DECLINED, NUMBER, Code, Messages, template
-from anyshape.vm.program.table import ELEMENTS, CheckRecord, Mode, Op, Program
+from anyshape.vm.program.table import ELEMENTS, CheckRecord, Op, Program
 from anyshape.vm.run.arena import ALIGNMENT
 from anyshape.vm.run.interpreter import overflow_text
 
@@ -129,12 +129,7 @@ class _Run:
         if step.op in SCALAR_OPS or step.op is Op.CONST:
             self.registers.run(step.op, step.operands)
             return
-        needed = [
-            k
-            for p, o in zip(step.op.parameters, step.operands)
-            if p.mode in (Mode.NEEDED, Mode.LIST)
-            for k in (o if isinstance(o, tuple) else (o,))
-        ]
+        needed = [*step.needed()]
         if needed:
             words = template(overflow_text(self.program, step.op.named(step.operands)))
             self.failures.end_if(self.registers.any_lost(needed), Code.OVERFLOW, words)
