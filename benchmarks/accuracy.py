@@ -34,7 +34,7 @@ Array = NDArray[Any]
 
 
 class Conv(OpRun):
-    """Two spatial dims, no dilation."""
+    """A convolution of two spatial dims, without dilation."""
 
     def _run(self, x: Array, w: Array, b: Array | None = None, **attributes: Any) -> tuple[Array]:
         top, left, bottom, right = attributes.get("pads") or (0, 0, 0, 0)
@@ -55,7 +55,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 class LSTM(OpRun):
-    """Both directions, the usual activations, nothing before the first step."""
+    """An LSTM of both directions, the usual activations, nothing before the first step."""
 
     def _run(self, x: Array, w: Array, r: Array, b: Array, *rest: Any, **attributes: Any) -> tuple[Array, Array, Array]:
         ys, hs, cs = [], [], []

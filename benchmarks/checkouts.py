@@ -30,14 +30,15 @@ WARM = 0.25
 
 @dataclass(frozen=True)
 class Call:
-    """What is measured. `model`: a file, or what is in one; `results`: shape and dtype of results whose memory the caller gives; `others`:
-    inputs of calls that follow the first one, over and over; `held`: how many calls' results the caller still has when it makes a call."""
+    """What is measured. `model`: a file, or what is in one; `results`: shape and dtype of results whose memory the caller gives;
+    `following`: inputs of calls that follow the first one, over and over; `held`: how many calls' results the caller still has when it
+    makes a call."""
 
     name: str
     model: Path | bytes
     inputs: Mapping[str, Array]
     results: Mapping[str, tuple[tuple[int, ...], str]]
-    others: Sequence[Mapping[str, Array]] = ()
+    following: Sequence[Mapping[str, Array]] = ()
     held: int = 0
 
 
@@ -70,7 +71,7 @@ class Checkout(Stopped):
 
 
 def path_of(folder: Path) -> list[str]:
-    """Where its process looks for modules: the code of the checkout, then what measures, then all that is installed."""
+    """Returns where a process looks for modules: the code of the checkout, then what measures, then all that is installed."""
     ours = {str(HERE), *(str(HERE / room) for room in ROOMS)}
     installed = [p for p in sys.path if p and str(Path(p).resolve()) not in ours]
     return [*(str(folder / room) for room in ROOMS), str(HERE), *installed]
@@ -89,7 +90,7 @@ class _Code:
 
         if call.model != self._model:
             self._executable, self._model = anyshape.compile(call.model, threads=self._threads), call.model
-        self._inputs = [{name: placed(a) for name, a in i.items()} for i in (call.inputs, *call.others)]
+        self._inputs = [{name: placed(a) for name, a in i.items()} for i in (call.inputs, *call.following)]
         self._held: deque[Any] = deque(maxlen=call.held)
         self._results = {name: placed(np.zeros(shape, dtype)) for name, (shape, dtype) in call.results.items()}
         self._call(self._inputs[0])

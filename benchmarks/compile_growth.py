@@ -129,7 +129,7 @@ GRAPHS: dict[str, tuple[Callable[[int], ModelProto], tuple[int, ...]]] = {
 
 
 def measured(name: str, size: int) -> dict[str, Any]:
-    """Compiles the model in this process, and measures that."""
+    """Compiles the model in this process, and measures the compile."""
     import anyshape
 
     build = GRAPHS[name][0]

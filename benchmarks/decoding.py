@@ -1,4 +1,4 @@
-"""Decoding as it is done: step after step, what a step gives of keys and values goes into the next one, beside onnxruntime.
+"""Measures decoding step after step: what a step gives of keys and values goes into the next one, beside onnxruntime.
 
     PYTHONPATH=runtime:generated:. python -m benchmarks.decoding [--threads 1] [--steps 100] [--rounds 3] [--json out.json]
 

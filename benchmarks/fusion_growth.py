@@ -69,7 +69,7 @@ def wide(nodes: int) -> Function:
 
 
 def drawn(nodes: int) -> Function:
-    """Each of one or two of all values before it."""
+    """Makes a function whose nodes each read one or two of all values before them."""
     r, x = random.Random(nodes), _start()
     values = [x]
     for _ in range(nodes):

@@ -33,7 +33,7 @@ MLP_RECIPE = (1.35, 1.10, 1.13, 1.17)
 
 @dataclass(frozen=True)
 class Case:
-    """One shape: what is called, and the ratio to reach."""
+    """A shape: what is called, and the ratio to reach."""
 
     name: str
     ours: Call

@@ -131,13 +131,13 @@ class Layers:
         return self.mul(x, self.sigmoid(x))
 
     def gelu(self, x: Tensor) -> Tensor:
-        """As exporters write it."""
+        """Computes gelu as exporters write it."""
         half, one, root = (self.constant(f"f32 = {number}") for number in (0.5, 1, math.sqrt(0.5)))
         erf = self.node("Erf", self.node("Mul", x, root))
         return self.node("Mul", self.mul(x, self.node("Add", erf, one)), half)
 
     def functions(self) -> dict[str, Callable[..., Tensor]]:
-        """Those that take a value."""
+        """The layers that take a value, by name."""
         kept = ("node", "constant", "normal", "functions")
         return {n: getattr(self, n) for n in vars(Layers) if not n.startswith("_") and n not in kept}
 

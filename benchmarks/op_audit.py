@@ -37,9 +37,9 @@ from benchmarks.workers import Gone
 
 US = "anyshape"
 TURNS, QUICK_TURNS = 3, 1
-"""Of each engine; more where the medians are not known then (`patience.py`), unless that takes longer than `SECONDS`."""
+"""Turns of each engine; more where the medians are not known then (`patience.py`), unless that takes longer than `SECONDS`."""
 SECONDS = 2.0
-"""Of turns at one size, but for one turn of each, however long calls take."""
+"""Most seconds of turns at one size, but for one turn of each engine, however long calls take."""
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 4e-3, "bfloat16": 2e-2}
 """Differences of results that are allowed, as shares of the largest number."""
 LIMITS = (0.8, 0.9, 1.0)
@@ -208,7 +208,7 @@ def remarks(rows: Sequence[Row], kind: str, engine: str = "") -> list[str]:
 
 
 def alone(r: Row) -> bool:
-    """Whether our results differ from those of every peer; where one peer differs and another agrees, it is the one that is odd."""
+    """Whether our results differ from those of every peer; where one differs and another agrees, the former is odd."""
     return bool(r["differences"]) and not r["seconds"].keys() - {US, *r["differences"]}
 
 

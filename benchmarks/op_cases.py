@@ -25,7 +25,7 @@ from anyshape.dtypes import parse_dtype
 
 TABLE = Path(__file__).with_name("op_cases.yaml")
 OPSET, VERSIONS = 20, {"ai.onnx.ml": 3}
-"""Where an entry says nothing; of other domains 1."""
+"""Versions of an entry that says nothing; other domains have 1."""
 IR_VERSION = 10
 NO_KERNEL = "no peer has a kernel of it for processors"
 CODES = 255
@@ -96,7 +96,7 @@ class Case:
     steps: int
     unordered: bool
     tolerance: float | None = None
-    """Of floats, as a share of the largest, if it is not that of their dtype."""
+    """The tolerance of floats, as a share of the largest, if it is not that of their dtype."""
 
     @property
     def outputs(self) -> list[str]:

@@ -26,8 +26,8 @@ Compiled = tuple[Callable[[Arrays], Sequence[Array]], Callable[[Arrays, Arrays],
 WARM_SECONDS = 0.003
 """Seconds of calls at the beginning of a turn, at least: longer than threads need to wake, and caches to fill."""
 WARM_PASSES, PASS_BYTES = 10, 30e9
-"""Where the working set is large, as long as so many passes over it take at so many bytes a second: a last cache that the process before
-has filled changes hands slowly. The first calls of 33 MB took 1470 to 1120 us, and 650 once it had."""
+"""The time that a large working set is warmed up, as passes over it and bytes a second: a last cache that the process before has filled
+changes hands slowly. The first calls of 33 MB took 1470 to 1120 us, and 650 once it had."""
 BATCH_SECONDS = 4e-4
 TURN_SECONDS = 0.01
 """Seconds of batches in a turn."""
@@ -36,7 +36,7 @@ LIMIT = 120.0
 
 
 class OpWorker(Stopped):
-    """One engine, which has one model at a time."""
+    """An engine, which has one model at a time."""
 
     def __init__(self, name: str, threads: int) -> None:
         super().__init__(name, "benchmarks.op_engines", (name, threads), limit=LIMIT)
@@ -144,7 +144,7 @@ class _Engine:
     def take(self, inputs: Arrays, outputs: Sequence[str], new: bool) -> list[Array]:
         self._inputs = {n: placed(a) for n, a in inputs.items()}
         self._outputs = dict(zip(outputs, map(_copied, self._run(self._inputs)), strict=True))
-        """Engines keep addresses of these only."""
+        """Copies of outputs, of which engines keep addresses only."""
         moved = sum(a.nbytes for a in (*self._inputs.values(), *self._outputs.values()))
         self._warm = max(WARM_SECONDS, WARM_PASSES * moved / PASS_BYTES)
         if new:

@@ -38,13 +38,13 @@ SHAPES = {"mlp": ((1, 1), (33, 1)), "bert_mini": ((1, 7), (1, 64)), "gpt2": ((1,
 
 @contextmanager
 def busy(count: int) -> Iterator[None]:
-    """So many processes that compute all the time."""
-    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    time.sleep(0.2 if others else 0)
+    """Runs so many processes that compute all the time."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    time.sleep(0.2 if processes else 0)
     try:
         yield
     finally:
-        for p in others:
+        for p in processes:
             p.kill()
             p.wait()
 
@@ -80,13 +80,13 @@ def measure(name: str, seconds: float, same: bool) -> list[dict[str, Any]]:
         path = model.build(Path(folder) / "m.onnx")
         executables = [anyshape.compile(path, threads=1 if same else t) for t in THREADS]
         for shape in SHAPES.get(name, model.SHAPES[:2]):
-            for others in sorted({0, 1, os.cpu_count() or 1}):
+            for beside in sorted({0, 1, os.cpu_count() or 1}):
                 before = loops_together()
-                with busy(others):
+                with busy(beside):
                     medians = compare(executables, model.inputs(*shape), seconds)
                 times = dict(zip(THREADS, medians, strict=True))
                 around = [before, loops_together()]
-                rows.append({"model": name, "shape": shape, "beside": others, "seconds": times, "loops": around})
+                rows.append({"model": name, "shape": shape, "beside": beside, "seconds": times, "loops": around})
     return rows
 
 

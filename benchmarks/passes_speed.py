@@ -222,7 +222,7 @@ def main() -> None:
 
 @contextmanager
 def forgetful() -> Iterator[None]:
-    """Nothing of what was inferred before is remembered."""
+    """Forgets all that was inferred before."""
     with patch.object(infer, "question_of", lambda *_: None):
         yield
 

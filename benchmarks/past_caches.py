@@ -1,4 +1,4 @@
-"""When a map, and a transpose, should store past the caches: alone, and with what reads the result next.
+"""Measures when a map, and a transpose, should store past the caches: alone, and with what reads the result next.
 
     PYTHONPATH=runtime:generated python -m benchmarks.past_caches [--threads 2] [--seconds 0.1]
 

@@ -62,7 +62,7 @@ Written with [performance.md](performance.md), which says how it was measured.
 
 
 def machine() -> str:
-    """This one: a page is written where it was measured."""
+    """Describes this machine: a page is written where it was measured."""
     target = host_target()
     caches = ", ".join(f"{n >> 10} KiB" for n in (target.l1_bytes, target.l2_bytes, target.l3_bytes))
     return f"{os.cpu_count()} processors that LLVM calls {target.cpu}, vectors of {8 * target.vector_bytes} bits, caches of {caches}"
@@ -183,7 +183,7 @@ def losses(models_: Results, singles: Results) -> str:
 
 
 WORTH = 0.9
-"""Of the audit of operators, every row below this is listed with its cause: two runs of a row differ by some hundredths."""
+"""The ratio below which every row of the audit of operators is listed with its cause: two runs of a row differ by some hundredths."""
 
 
 def audit(results: Results) -> str:
@@ -192,7 +192,7 @@ def audit(results: Results) -> str:
         (case_label(r), f"{r['size']}: {r['ratio']:.2f} ({r['best']})")
         for r in results if r["ratio"] is not None and r["ratio"] < WORTH
     ]  # fmt: skip
-    others = [
+    sections = [
         f"\n{title}\n\n" + "\n".join(f"- {line}" for line in lines)
         for title, lines in (
             ("Results that differ from those of every peer:", remarks([r for r in results if alone(r)], "differences")),
@@ -205,7 +205,7 @@ def audit(results: Results) -> str:
         "Every ONNX operator that takes more than some microseconds in a typical model, in its usual variants, at three sizes or more of\n"
         "one compiled model, medians of turns (`python -m benchmarks.op_audit`; the cases are `benchmarks/op_cases.yaml`), on\n"
         f"{machine()}.\n\n"
-        f"{summary(results)}. Rows below {WORTH}, by cause:\n\n{by_cause(slow)}" + "\n".join(["", *others])
+        f"{summary(results)}. Rows below {WORTH}, by cause:\n\n{by_cause(slow)}" + "\n".join(["", *sections])
     )
 
 
@@ -248,7 +248,7 @@ def write_audit(rows: Results) -> None:
 
 
 def by_cause(lost: Iterable[tuple[str, str]]) -> str:
-    """One paragraph for each cause, with its rows: of a row its name, and the threads with the ratio."""
+    """Writes a paragraph for each cause, with its rows: of a row its name, and the threads with the ratio."""
     grouped: dict[str, dict[str, list[str]]] = {}
     for name, ratio in lost:
         cause = cause_of(f"{name}, {ratio}") or "**cause not known**"

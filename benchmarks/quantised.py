@@ -22,9 +22,9 @@ from benchmarks.models import load
 from benchmarks.op_cases import Sizes
 
 TOLERANCE = 0.2
-"""Of the largest result: a rounding that differs by a step at one layer moves what follows by steps, too."""
+"""The tolerance as a share of the largest result: a rounding that differs by a step at one layer moves what follows by steps, too."""
 SAMPLES = 2
-"""Of the sizes, the last, of which calls have the ranges that are taken."""
+"""Number of sizes, the last ones, at which calls have the ranges that are taken."""
 _PRODUCTS = ["MatMul", "Gemm"]
 
 

@@ -92,7 +92,7 @@ def _on_both(*calls: Callable[[], object]) -> list[float]:
 
 @cache
 def _loops() -> list[Callable[[], object]]:
-    """Two, with memory of their own."""
+    """Makes two loops, with memory of their own."""
     calls = []
     for _ in range(2):
         module = Module(host_target())

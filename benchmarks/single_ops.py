@@ -39,10 +39,10 @@ from benchmarks.single_cases import Case, cases
 
 US = "anyshape"
 PASSES = 4
-"""Over all cases, unless asked otherwise: another guest's work goes on for seconds, longer than a case is measured, and one engine may be
-worse off. Engines are made anew in each, so that none keeps pages that lie badly."""
+"""Passes over all cases, unless asked otherwise: another guest's work goes on for seconds, longer than a case is measured, and one engine
+may be worse off. Engines are made anew in each, so that none keeps pages that lie badly."""
 AGAIN, CLOSE = 2, 1.05
-"""So many times as many passes more over cases with a ratio closer to 1 than this, above or below: passes differ by as much."""
+"""Passes more over cases whose ratio is closer to 1 than CLOSE, above or below, as a multiple of the passes: these differ by as much."""
 TURNS = 3
 """Turns of each engine in a pass, at least: calls of some milliseconds would have one or two in their time, and a spell be one engine's
 alone."""

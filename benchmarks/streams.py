@@ -40,7 +40,7 @@ DOUBTFUL = 12
 """Engines made at least while the medians are not known, however long they take: of the five that 32 seconds allow bert_base the median
 at 1x7 was 1.25 in one run, and below 1.04 in the next (`python -m benchmarks.models_bench bert_base --json FILE`)."""
 LATER = 3
-"""Passes after those of first and of second calls; those are compared with the median of these."""
+"""Passes after those of first and of second calls, which are compared with the median of these."""
 DATA = 2 + LATER
 """Calls at a shape that differ in their data, one for each pass."""
 
@@ -128,13 +128,13 @@ def _seconds(engine: Engine, arguments: Arrays, repeats: int = 1) -> float:
     return (time.perf_counter() - started) / repeats
 
 
-def _once_warm(first: Arrays, others: Sequence[Arrays]) -> Iterator[Arrays]:
+def _once_warm(first: Arrays, rest: Sequence[Arrays]) -> Iterator[Arrays]:
     """The first again and again until caches and threads are awake, then the others."""
     end = time.perf_counter() + WARM_SECONDS
     yield first
     while time.perf_counter() < end:
         yield first
-    yield from others
+    yield from rest
 
 
 def steady(runners: Sequence[Runner], shapes: Sequence[Shape], limit: float) -> Times:

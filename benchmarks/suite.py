@@ -23,7 +23,7 @@ from benchmarks.models import MODELS
 RESULTS = Path(__file__).with_name("results")
 SMALL = ("mlp", "shape_heavy")
 LARGE = ("bert_base",)
-"""Last, should the time run out."""
+"""Models that come last, should the time run out."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def bench(quick: bool) -> Iterator[Part]:
 
 
 def performance(quick: bool) -> Iterator[Part]:
-    """Some two hours on a quiet machine, of which `op_audit` takes half."""
+    """Yields the parts that measure performance: some two hours on a quiet machine, of which `op_audit` takes half."""
     models = SMALL if quick else (*(m for m in MODELS if m not in LARGE), *LARGE)
     seconds = 1 if quick else 5
     yield part("one_thread", "models_bench", 1800, *models, "--seconds", seconds, "--errors")

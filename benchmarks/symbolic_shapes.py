@@ -44,7 +44,8 @@ Arrays = Mapping[str, NDArray[Any]]
 Said = Sequence["int | None"]
 """What a tool says of the dims of a value at the sizes of one call; None for one that is unknown"""
 Tool = Callable[[Any, Sequence[Arrays]], "Mapping[str, Sequence[Said | None]]"]
-"""Of each value, what it says at each call, None where it does not say a rank. It raises what it raises."""
+"""A function from a model and calls to what a tool says of each value at each call, None where it does not say a rank. It raises what the
+tool raises."""
 
 
 @dataclass(frozen=True)
@@ -272,7 +273,7 @@ def table(sets: Mapping[str, tuple[int, Mapping[str, Tally]]]) -> list[str]:
 
 
 def disagreements(sets: Mapping[str, tuple[int, Mapping[str, Tally]]]) -> list[str]:
-    """Of each tool that is wrong somewhere, in which models."""
+    """Lists the models of each tool that is wrong somewhere."""
     lines = []
     for name, (_, tallies) in sets.items():
         for tool, t in tallies.items():

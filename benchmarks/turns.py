@@ -1,4 +1,4 @@
-"""This checkout beside another one: the same calls on the code of both, each in a process of its own, in turns.
+"""Measures this checkout beside another one: the same calls on the code of both, each in a process of its own, in turns.
 
     PYTHONPATH=runtime:generated:. python -m benchmarks.turns OTHER CASE... [--threads 1] [--beside 0] [--seconds 4]
 
@@ -58,7 +58,7 @@ class Row:
 
 
 def chosen(words: Sequence[str], folder: Path) -> list[Call]:
-    """What the words name, in their order; files of models are built in the folder."""
+    """Builds the calls that the words name, in their order; files of models are built in the folder."""
     return [call for w in words for call in (of_model(w, folder) if w.partition("@")[0] in MODELS else of_ops(w))]
 
 
@@ -146,7 +146,7 @@ def named(folder: Path) -> str:
 
 
 def compare(other: Path, calls: Sequence[Call], options: argparse.Namespace) -> list[Row]:
-    """Prints as it goes."""
+    """Measures the calls on both checkouts; prints as it goes."""
     rows = []
     with ExitStack() as stack:
         both = []

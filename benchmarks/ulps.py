@@ -54,7 +54,8 @@ class Function:
 
 
 def erf(x: Array) -> Array:
-    """Up to 3 by the series of positive terms (Abramowitz and Stegun 7.1.6), beyond that 1 - erfc, of which f64's digits do."""
+    """Computes erf up to 3 by the series of positive terms (Abramowitz and Stegun 7.1.6), beyond that 1 - erfc, of which f64's digits
+    do."""
     a = np.minimum(np.abs(x), 3)
     term = total = a
     for k in range(1, 90):
@@ -94,7 +95,7 @@ COMPOSED: dict[str, Function] = {
     "acosh": Function(np.arccosh, 4.0, 4.0, 1.0),
     "atanh": Function(np.arctanh, 4.0, 4.0, 1.0),
 }
-"""Ops whose equations are made of them."""
+"""Ops whose equations are made of these functions."""
 BOUNDS = {**FUNCTIONS, **COMPOSED}
 
 

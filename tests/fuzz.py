@@ -32,8 +32,8 @@ class Target:
     batch: int = 50
 
     def run(self, seeds: Sequence[int]) -> Iterator[tuple[int, str]]:
-        found: Iterator[tuple[int, str]] = importlib.import_module(self.module).run(seeds)
-        return found
+        outcomes: Iterator[tuple[int, str]] = importlib.import_module(self.module).run(seeds)
+        return outcomes
 
 
 TARGETS = {
@@ -54,7 +54,7 @@ KEPT: dict[str, tuple[int, ...]] = {"calls": (0, 1, 1061200, 1076604, 1081211, 1
 
 
 def state() -> dict[str, Any]:
-    """By target: the next seed, and finds."""
+    """Reads the next seed and the finds of each target."""
     try:
         read: dict[str, Any] = json.loads(STATE.read_text())
     except (OSError, ValueError):

@@ -32,7 +32,7 @@ from benchmarks.models import MODELS, load
 
 ROOT = Path(__file__).parents[1]
 BUILT = "models/"
-"""Before the names of models: an op may have the same."""
+"""A prefix of the names of models: an op may have the same."""
 
 
 @contextmanager
@@ -73,11 +73,11 @@ def names() -> list[str]:
 
 
 def texts_of(name: str) -> list[str]:
-    """Of each kernel of an op's examples or of a model, in an order that does not depend on which was compiled first."""
-    found: list[str] = []
-    with heard(found.append):
+    """Returns the text of each kernel of an op's examples or of a model, in an order that does not depend on which was compiled first."""
+    texts: list[str] = []
+    with heard(texts.append):
         compile_examples(name) if name in register("anyshape_ops") else compile_model(name)
-    return sorted(found)
+    return sorted(texts)
 
 
 def lines_of(name: str, texts: Sequence[str]) -> list[str]:

@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CALLS, MANY = 200, 1000
-"""For each law of an op; of the ops of a chunk"""
+"""Calls for each law of an op; and for those of the ops of a chunk"""
 COUNTS, LAW_PAGE = Path("docs/law-counts.json"), "anyshape_testing.law_page"
 """How often each law was tried on each op, and what writes that into docs/laws.md"""
 CHUNKS = 10
 SEEDS = 5000
 """Programs, cases and files with faults: of each so many"""
 BASES = (0, 1 << 24, 1 << 25)
-"""Where the seeds of each kind of files with faults begin: see `tests/frontends/hostile_files.py`"""
+"""First seeds of each kind of files with faults: see `tests/frontends/hostile_files.py`"""
 
 
 @dataclass(frozen=True)
@@ -103,19 +103,19 @@ def main() -> int:
     parser.add_argument("--only", default="", help="these parts, separated by commas")
     args = parser.parse_args()
     all_parts = parts(args.jobs, args.chunk)
-    wanted = args.only.split(",") if args.only else [p.name for p in all_parts]
-    unknown = sorted({*wanted} - {p.name for p in all_parts})
+    names = args.only.split(",") if args.only else [p.name for p in all_parts]
+    unknown = sorted({*names} - {p.name for p in all_parts})
     if unknown:
         parser.error(f"no part is called {', '.join(unknown)}; there are {', '.join(p.name for p in all_parts)}")
-    chosen = [p for p in all_parts if p.name in wanted]
-    told = []
+    chosen = [p for p in all_parts if p.name in names]
+    outcomes = []
     for k, part in enumerate(chosen):
         print(f"\n== {k + 1} of {len(chosen)}, {part.name}: {part.about}", flush=True)
         held, seconds = run(part)
-        told.append((held, f"{part.name:<13}{'holds' if held else 'FAILS'} {seconds / 60:8.1f} min"))
-        print(f"== {told[-1][1]}", flush=True)
-    print("\n" + "\n".join(text for _, text in told), flush=True)
-    return 0 if all(held for held, _ in told) else 1
+        outcomes.append((held, f"{part.name:<13}{'holds' if held else 'FAILS'} {seconds / 60:8.1f} min"))
+        print(f"== {outcomes[-1][1]}", flush=True)
+    print("\n" + "\n".join(text for _, text in outcomes), flush=True)
+    return 0 if all(held for held, _ in outcomes) else 1
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 HANGS = 600
 """Seconds after which a process hangs, on a machine however busy; no test waits for so long to learn anything else."""
-_TOLD = """
+_SCRIPT = """
 def most():
     status = open("/proc/self/status").read()
     return int(status[status.index("VmHWM:"):].split()[1]) * 1024
@@ -23,8 +23,8 @@ LINUX = Path("/proc/self/status").exists()
 
 
 def added(before: str, run: str) -> int:
-    """By how many bytes `run` raises the most that was ever resident, after `before`."""
-    script = _TOLD.format(before=before, run=run)
+    """Measures by how many bytes `run` raises the most that was ever resident, after `before`."""
+    script = _SCRIPT.format(before=before, run=run)
     command, root = [sys.executable, "-c", script], Path(__file__).parents[1]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, cwd=root)
     assert done.returncode == 0, done.stderr

@@ -13,8 +13,8 @@ from anyshape.errors import UnsupportedError
 
 def _from_nonzero() -> anyshape.Function:
     x, w, t = anyshape.input("x", "f32[n]"), anyshape.input("w", "f32[m]"), anyshape.input("t", "i64[1]")
-    found = ops.nonzero(x, source="find")
-    size = ops.slice(ops.shape_of(found, source="size"), [1], [2], [0], source="take")
+    places = ops.nonzero(x, source="find")
+    size = ops.slice(ops.shape_of(places, source="size"), [1], [2], [0], source="take")
     y = ops.dyn.reshape(w, size, source="form")
     z = ops.dyn.reshape(w, t, source="by hand")
     return anyshape.function([x, w, t], [ops.exp(y, source="after"), z])

@@ -18,13 +18,13 @@ MOST_POSITIONAL = 5
 
 
 def module_texts() -> dict[str, str]:
-    found = {}
+    texts = {}
     for package in PACKAGES:
         folder = ROOT / package
         for path in folder.rglob("*.py"):
             name = ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
-            found[name] = path.read_text()
-    return found
+            texts[name] = path.read_text()
+    return texts
 
 
 def bases_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
@@ -42,16 +42,16 @@ def bases_of(texts: Mapping[str, str]) -> dict[str, list[str]]:
 
 def meanings(module: str, tree: ast.Module, package: str) -> dict[str, str]:
     """What the names of a module stand for that it imports or defines as classes."""
-    found = {}
+    names = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
-            found[node.name] = f"{module}.{node.name}"
+            names[node.name] = f"{module}.{node.name}"
         elif isinstance(node, ast.ImportFrom):
             origin = resolve_name("." * node.level + (node.module or ""), package)
-            found |= {a.asname or a.name: f"{origin}.{a.name}" for a in node.names}
+            names |= {a.asname or a.name: f"{origin}.{a.name}" for a in node.names}
         elif isinstance(node, ast.Import):
-            found |= {a.asname or a.name: a.name for a in node.names}
-    return found
+            names |= {a.asname or a.name: a.name for a in node.names}
+    return names
 
 
 def resolved(module: str, base: ast.expr, places: Mapping[str, Mapping[str, str]]) -> str:
@@ -67,7 +67,7 @@ def resolved(module: str, base: ast.expr, places: Mapping[str, Mapping[str, str]
 
 
 def depths(bases: Mapping[str, Iterable[str]]) -> dict[str, int]:
-    """Of every class, how many classes of ours stand above it, on the longest way up."""
+    """Counts for every class how many classes of ours stand above it, on the longest way up."""
 
     def depth(name: str) -> int:
         return max((1 + depth(base) for base in bases[name] if base in bases), default=0)
@@ -85,8 +85,8 @@ def exceptions(bases: Mapping[str, Iterable[str]]) -> set[str]:
 
 
 def deep(bases: Mapping[str, Iterable[str]]) -> set[str]:
-    found = {name for name, depth in depths(bases).items() if depth > MOST}
-    return found - exceptions(bases)
+    deepest = {name for name, depth in depths(bases).items() if depth > MOST}
+    return deepest - exceptions(bases)
 
 
 def test_no_class_stands_on_more_than_two_of_ours() -> None:
@@ -147,7 +147,7 @@ def is_record(node: ast.ClassDef) -> bool:
 
 
 def own_fields(node: ast.ClassDef) -> dict[str, bool]:
-    """Of the class alone; what is no argument of the constructor is none."""
+    """Collects the fields of the class alone; what is no argument of the constructor is none."""
     by_position = not any("kw_only=True" in ast.unparse(d) for d in node.decorator_list)
     fields = {}
     for item in node.body:

@@ -52,8 +52,8 @@ def imported(module: str, text: str, is_package: bool = False) -> Iterator[str]:
 def against(place: Mapping[str, int], module: str, text: str, is_package: bool = False) -> list[str]:
     """The imports of a module from rooms further right."""
     own = place[room_of(module)]
-    found = [name for name in imported(module, text, is_package) if place[room_of(name)] > own]
-    return [f"{module} imports {name}" for name in found]
+    forbidden = [name for name in imported(module, text, is_package) if place[room_of(name)] > own]
+    return [f"{module} imports {name}" for name in forbidden]
 
 
 def test_imports_go_one_way() -> None:
@@ -72,12 +72,12 @@ def test_an_import_the_other_way_is_found() -> None:
 
 
 def other_packages(text: str) -> set[str]:
-    """The other distributions of this repository that a text of the run time imports; the generated ops are one with it."""
+    """Returns the other distributions of this repository that a text of the run time imports; the generated ops are one with it."""
     return {n.split(".")[0] for n in names_imported("anyshape.x", text)} & {"anyshape_gen", "anyshape_testing"}
 
 
 def test_the_run_time_imports_no_other_distribution() -> None:
-    assert {m: found for m, p in MODULES.items() if (found := other_packages(p.read_text()))} == {}
+    assert {m: foreign for m, p in MODULES.items() if (foreign := other_packages(p.read_text()))} == {}
     assert other_packages("def f():\n    from anyshape_testing import laws\n") == {"anyshape_testing"}
 
 
@@ -91,7 +91,7 @@ def test_the_generator_imports_leaf_rooms_alone() -> None:
     (sentence,) = re.findall(r"`anyshape_gen` may import (.*?) alone\.", PAGE, re.DOTALL)
     allowed = set(re.findall(r"`(\w+)`", sentence))
     texts = {p: p.read_text() for p in (RUNTIME.parent / "generator/anyshape_gen").rglob("*.py")}
-    assert {str(p): found for p, text in texts.items() if (found := beyond(allowed, text))} == {}
+    assert {str(p): foreign for p, text in texts.items() if (foreign := beyond(allowed, text))} == {}
     assert beyond(allowed, "from anyshape.vm.program import table\n") == {"vm.program"}
     assert beyond(allowed, "from anyshape_testing import laws\n") == {"anyshape_testing.laws"}
     assert beyond(allowed, "from anyshape.dims import Dim\n") == set()

@@ -33,15 +33,15 @@ def behind_the_interface(module: str, text: str) -> list[str]:
 
 
 def modules() -> dict[str, Path]:
-    """By their names, those of all folders but the room's own."""
-    found = {}
+    """Collects modules by name, those of all folders but the room's own."""
+    paths = {}
     for folder in USERS:
         for path in (ROOT / folder).rglob("*.py"):
             base = ROOT if folder in ("benchmarks", "examples") else ROOT / folder
             name = ".".join(path.relative_to(base).with_suffix("").parts)
             if not name.startswith(f"{INTERFACE}."):
-                found[name] = path
-    return found
+                paths[name] = path
+    return paths
 
 
 def test_nothing_imports_what_is_behind_the_interface() -> None:

@@ -19,10 +19,10 @@ from benchmarks.performance_page import audit, cause_of, causes, losses
 def singles() -> list[dict[str, Any]]:
     """A row far below 1 and one not so far for each case; no contents are drawn."""
     with mock.patch.object(single_cases, "normal", lambda *shape: np.broadcast_to(np.float32(0), shape)):
-        found = single_cases.cases()
+        cases = single_cases.cases()
     return [
         {"group": c.group, "name": c.name, "threads": 1, "ratio": ratio, "best": "onnxruntime"}
-        for c in found for ratio in (0.5, 0.98)
+        for c in cases for ratio in (0.5, 0.98)
     ]  # fmt: skip
 
 

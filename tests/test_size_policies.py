@@ -84,14 +84,14 @@ def test_a_call_that_compiles_the_program_for_empty_dims_is_no_measure() -> None
     exe.wait()
 
 
-TOLD: list[tuple[Any, str, str, str]] = [
+EXPLAINED: list[tuple[Any, str, str, str]] = [
     (Bucketed(edges=(64, 128), dims=("n",)), "bucketed by 64, 128, for n", "n=0..64", "n=65..128"),
     ({"n": "bucketed", "b": "generic"}, "bucketed by powers of two, for n; generic, for b", "n=5..8", "n=65..128"),
     (Specialised(hot=3), "specialised, for b, n", "b=2, n=5", "b=2, n=100"),
 ]
 
 
-@pytest.mark.parametrize(("policy", "said", "small", "large"), TOLD, ids=range(len(TOLD)))
+@pytest.mark.parametrize(("policy", "said", "small", "large"), EXPLAINED, ids=range(len(EXPLAINED)))
 def test_explain_and_profile_tell_what_ran_a_call_and_what_it_gained(
     policy: Any, said: str, small: str, large: str
 ) -> None:

@@ -79,7 +79,7 @@ def suffixed(day: int) -> str:
 
 
 def _year(rng: random.Random, when: date) -> str:
-    """Mostly four digits; an apostrophe and two where two are enough."""
+    """Writes a year, mostly in four digits; as an apostrophe and two where two are enough."""
     if 1950 <= when.year <= 2049 and rng.random() < 0.2:
         return f"'{when.year % 100:02d}"
     return str(when.year)
@@ -184,7 +184,7 @@ def _clock(rng: random.Random) -> str:
 
 
 def _spaced(rng: random.Random, text: str) -> str:
-    """Some spaces doubled, as people type them."""
+    """Doubles some spaces, as people type them."""
     return "".join(c + " " if c == " " and rng.random() < 0.05 else c for c in text)
 
 

@@ -44,7 +44,7 @@ Call = Callable[[Ids], list[NDArray[np.float32]]]
 
 
 def peer() -> Call:
-    """The same model in onnxruntime, on one thread."""
+    """Loads the model in onnxruntime, on one thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(MODEL), options, providers=["CPUExecutionProvider"])

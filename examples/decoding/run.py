@@ -33,7 +33,7 @@ def rows(tokens: Any) -> tuple[Any, Any, Any]:
 
 
 def next_token(q: Any, keys: Any, values: Any) -> Any:
-    """Of the last row of q [m, 64], which sees all rows of the cache [n, 64]: an i64[]."""
+    """Computes the next token of the last row of q [m, 64], which sees all rows of the cache [n, 64]: an i64[]."""
     last = ops.slice(q, [-1], [2**63 - 1], axes=[0])
     scores = ops.mul(ops.matmul(last, ops.transpose(keys, (1, 0))), np.float32(1 / np.sqrt(WIDE)))
     seen = ops.matmul(ops.softmax(scores, axis=-1), values)

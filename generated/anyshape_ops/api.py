@@ -101,6 +101,7 @@ from anyshape_ops.ops.elementwise import (
     EXP,
     EXPM1,
     FLOOR,
+    FLOOR_DIV,
     GELU,
     IDENTITY,
     LOG,
@@ -167,7 +168,7 @@ from anyshape_ops.ops.indexing import (
     STATIC_SPACE_TO_DEPTH,
     STATIC_TILE,
 )
-from anyshape_ops.ops.matching import DYN_ENSURE_SHAPE, STATIC_ENSURE_SHAPE
+from anyshape_ops.ops.matching import DYN_ENSURE_SHAPE, ITEM, STATIC_ENSURE_SHAPE
 from anyshape_ops.ops.movement import (
     CONCAT,
     DYN_BROADCAST_TO,
@@ -282,6 +283,7 @@ from anyshape_ops.ops.shapes import (
     STATIC_FULL,
     STATIC_ONES,
     STATIC_ZEROS,
+    WHOLE_SIZE,
 )
 from anyshape_ops.ops.signal import (
     DYN_DFT,
@@ -1279,6 +1281,16 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
 
 # specs/elementwise.yaml:176
 @called
+def floor_div(a: Operand, b: Operand, *, source: str = "") -> Value:
+    """The quotient of two tensors rounded down, element by element.
+
+    (a: T[*p], b: T[*q]) -> (y: T[*broadcast(p, q)])
+    """
+    return call(FLOOR_DIV, [a, b], {}, source)[0]
+
+
+# specs/elementwise.yaml:190
+@called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
 
@@ -1287,7 +1299,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:192
+# specs/elementwise.yaml:206
 @called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
@@ -1297,7 +1309,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:208
+# specs/elementwise.yaml:222
 @called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
@@ -1307,7 +1319,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:228
+# specs/elementwise.yaml:242
 @called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
@@ -1317,7 +1329,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:246
+# specs/elementwise.yaml:260
 @called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
@@ -1327,7 +1339,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:258
+# specs/elementwise.yaml:272
 @called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
@@ -1337,7 +1349,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:270
+# specs/elementwise.yaml:284
 @called
 def expm1(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element, less one, without losing the digits of an element near zero.
@@ -1347,7 +1359,7 @@ def expm1(x: Operand, *, source: str = "") -> Value:
     return call(EXPM1, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:281
+# specs/elementwise.yaml:295
 @called
 def log1p(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of one plus every element, without losing the digits of an element near zero.
@@ -1357,7 +1369,7 @@ def log1p(x: Operand, *, source: str = "") -> Value:
     return call(LOG1P, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:292
+# specs/elementwise.yaml:306
 @called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
@@ -1367,7 +1379,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:305
+# specs/elementwise.yaml:319
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1377,7 +1389,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:318
+# specs/elementwise.yaml:332
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1387,7 +1399,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:332
+# specs/elementwise.yaml:346
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1397,7 +1409,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:350
+# specs/elementwise.yaml:364
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1407,7 +1419,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:362
+# specs/elementwise.yaml:376
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1417,7 +1429,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:374
+# specs/elementwise.yaml:388
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1427,7 +1439,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:386
+# specs/elementwise.yaml:400
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1437,7 +1449,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:399
+# specs/elementwise.yaml:413
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1447,7 +1459,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:411
+# specs/elementwise.yaml:425
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1457,7 +1469,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:428
+# specs/elementwise.yaml:442
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1467,7 +1479,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:451
+# specs/elementwise.yaml:465
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1477,7 +1489,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:473
+# specs/elementwise.yaml:485
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1487,7 +1499,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:523
+# specs/elementwise.yaml:535
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
@@ -1620,7 +1632,7 @@ def scaled_size(x: Operand, scales: Operand, axes: Sequence[int] | None = None, 
     return call(SCALED_SIZE, [x, scales], {"axes": axes}, source)[0]
 
 
-# specs/images.yaml:173
+# specs/images.yaml:178
 @called
 def resample(
     x: Operand,
@@ -1668,7 +1680,7 @@ def resample(
     )[0]
 
 
-# specs/images.yaml:355
+# specs/images.yaml:360
 @called
 def resize(
     x: Operand,
@@ -1716,7 +1728,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:509
+# specs/images.yaml:514
 @called
 def grid_sample(
     x: Operand,
@@ -1737,7 +1749,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:588
+# specs/images.yaml:593
 @called
 def affine_grid(
     theta: Operand, size: Sequence[int | Dim | Value] | Value, align_corners: bool = False, *, source: str = ""
@@ -1753,7 +1765,7 @@ def affine_grid(
     )[0]
 
 
-# specs/images.yaml:615
+# specs/images.yaml:620
 @called
 def crop_and_resize(
     x: Operand,
@@ -1964,6 +1976,16 @@ def ensure_shape(x: Operand, shape: Sequence[int | Dim | Value] | Value, *, sour
     (x: T[*d]) -> (y: T[*s])
     """
     return call_alias(STATIC_ENSURE_SHAPE, DYN_ENSURE_SHAPE, [x], {"shape": shape}, source)[0]
+
+
+# specs/matching.yaml:27
+@called
+def item(x: Operand, *, source: str = "") -> Value:
+    """The only element of a tensor, as a scalar; what has more elements, or none, is refused.
+
+    (x: T[*d]) -> (y: T[])
+    """
+    return call(ITEM, [x], {}, source)[0]
 
 
 # specs/movement.yaml:5
@@ -3143,6 +3165,16 @@ def range_length(start: Operand, stop: Operand, step: Operand, *, source: str = 
 
 # specs/shapes.yaml:121
 @called
+def whole_size(x: Operand, *, source: str = "") -> Value:
+    """A float as a size, cut towards zero; what no size can be is refused.
+
+    (x: F[]) -> (y: i64[])
+    """
+    return call(WHOLE_SIZE, [x], {}, source)[0]
+
+
+# specs/shapes.yaml:137
+@called
 def full(value: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
 
@@ -3153,7 +3185,7 @@ def full(value: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: 
     return call_alias(STATIC_FULL, DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:143
+# specs/shapes.yaml:159
 @called
 def zeros(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -3165,7 +3197,7 @@ def zeros(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32"
     return call_alias(STATIC_ZEROS, DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:157
+# specs/shapes.yaml:173
 @called
 def ones(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.
@@ -3177,7 +3209,7 @@ def ones(shape: Sequence[int | Dim | Value] | Value, dtype: DType | str = "f32",
     return call_alias(STATIC_ONES, DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:168
+# specs/shapes.yaml:184
 @called
 def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") -> Value:
     """A matrix of the shape of x with ones on a diagonal, `k` above the main one, and zeros elsewhere.
@@ -4828,6 +4860,7 @@ __all__ = [
     "flatten",
     "flip",
     "floor",
+    "floor_div",
     "fresh_seed",
     "full",
     "gather",
@@ -4855,6 +4888,7 @@ __all__ = [
     "interleave_rows",
     "is_inf",
     "is_nan",
+    "item",
     "known_tokens",
     "l1",
     "l2",
@@ -5009,6 +5043,7 @@ __all__ = [
     "unique_slices",
     "unpack_nbits",
     "where",
+    "whole_size",
     "window_products",
     "zeros",
 ]

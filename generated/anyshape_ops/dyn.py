@@ -521,7 +521,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:173
+# specs/images.yaml:178
 @called
 def resample(
     x: Operand,
@@ -568,7 +568,7 @@ def resample(
     )[0]
 
 
-# specs/images.yaml:355
+# specs/images.yaml:360
 @called
 def resize(
     x: Operand,
@@ -615,7 +615,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:588
+# specs/images.yaml:593
 @called
 def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -627,7 +627,7 @@ def affine_grid(theta: Operand, size: Operand, align_corners: bool = False, *, s
     return call(DYN_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:615
+# specs/images.yaml:620
 @called
 def crop_and_resize(
     x: Operand,
@@ -1223,7 +1223,7 @@ def arange(start: Operand, stop: Operand, step: Operand = 1, dtype: DType | str 
     return call(DYN_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:121
+# specs/shapes.yaml:137
 @called
 def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
@@ -1235,7 +1235,7 @@ def full(value: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:143
+# specs/shapes.yaml:159
 @called
 def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -1247,7 +1247,7 @@ def zeros(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Va
     return call(DYN_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:157
+# specs/shapes.yaml:173
 @called
 def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.

@@ -528,7 +528,7 @@ def count_grams(
     )[0]
 
 
-# specs/images.yaml:173
+# specs/images.yaml:178
 @called
 def resample(
     x: Operand,
@@ -575,7 +575,7 @@ def resample(
     )[0]
 
 
-# specs/images.yaml:355
+# specs/images.yaml:360
 @called
 def resize(
     x: Operand,
@@ -622,7 +622,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:588
+# specs/images.yaml:593
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -634,7 +634,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:615
+# specs/images.yaml:620
 @called
 def crop_and_resize(
     x: Operand,
@@ -1308,7 +1308,7 @@ def arange(start: int, stop: int, step: int = 1, dtype: DType | str = "i64", *, 
     return call(STATIC_ARANGE, [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:121
+# specs/shapes.yaml:137
 @called
 def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor of a given shape with one value everywhere.
@@ -1320,7 +1320,7 @@ def full(value: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_FULL, [value], {"shape": shape}, source)[0]
 
 
-# specs/shapes.yaml:143
+# specs/shapes.yaml:159
 @called
 def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of zeros.
@@ -1332,7 +1332,7 @@ def zeros(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "")
     return call(STATIC_ZEROS, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/shapes.yaml:157
+# specs/shapes.yaml:173
 @called
 def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") -> Value:
     """A tensor of ones.

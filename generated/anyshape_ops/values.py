@@ -57,6 +57,14 @@ class Spelled:
             return api.bitwise_and(a=a, b=self)
         return api.logical_and(a=a, b=self)
 
+    def __floordiv__(self, b: Any) -> Value:
+        """`a // b`: The quotient of two tensors rounded down, element by element."""
+        return api.floor_div(a=self, b=b)
+
+    def __rfloordiv__(self, a: Any) -> Value:
+        """`a // b`: The quotient of two tensors rounded down, element by element."""
+        return api.floor_div(a=a, b=self)
+
     def __ge__(self, b: Any) -> Value:
         """`a >= b`: Whether elements of a are greater than or equal to those of b."""
         return api.greater_equal(a=self, b=b)
@@ -336,6 +344,10 @@ class Spelled:
     def flatten(self) -> Value:
         """`x.flatten()`: The same elements in row-major order under a new shape."""
         return api.reshape(x=self, newshape=(-1,))
+
+    def item(self) -> Value:
+        """`x.item()`: The only element of a tensor, as a scalar; what has more elements, or none, is refused."""
+        return api.item(x=self)
 
     def max(self, axis: Any = None, keepdims: Any = None) -> Value:
         """`x.max(axis=axes, keepdims=keepdims)`: The largest element over some axes, by default over all; NaN if

@@ -13,18 +13,25 @@ THRESHOLDS = (20_000, 50, 100)
 defaults a seventh of the time to prove indices goes into visiting them again and again"""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The entry point. Returns the exit code: 2, with a message, where a package that the generator needs is not installed."""
+def main(argv: Sequence[str] | None = None, alone: bool = False) -> int:
+    """Runs the command. Returns the exit code: 2, with a message, where a package that the generator needs is not installed. `alone`: the
+    process does nothing else, so that its garbage collector may be set for the command."""
     arguments().parse_args(argv)  # --help and --version need no package
     try:
         from anyshape_gen import cli
     except ModuleNotFoundError as e:
         print(f"anyshape_gen needs {e.name}, which is not installed: pip install 'anyshape[gen]'", file=sys.stderr)
         return 2
-    gc.freeze()
-    gc.set_threshold(*THRESHOLDS)
+    if alone:
+        gc.freeze()
+        gc.set_threshold(*THRESHOLDS)
     return cli.main(argv)
 
 
+def process() -> int:
+    """The entry point of a process of its own."""
+    return main(alone=True)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(process())

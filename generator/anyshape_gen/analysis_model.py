@@ -72,7 +72,7 @@ class BindParam(Node):
     defines_length: str | None
     """an open name that the length of this parameter solves"""
     length: Expr | None
-    """the length it must have otherwise"""
+    """the length that the value must have otherwise"""
 
 
 @dataclass(frozen=True)
@@ -175,9 +175,9 @@ class ResolvedEquation(Node):
     value: Expr
     conditions: tuple[Expr, ...]
     generators: tuple[Generator, ...] = ()
-    """of an update, its variables that have an extent of their own, after `vars`"""
+    """the variables of an update that have an extent of their own, after `vars`"""
     filters: tuple[Expr, ...] = ()
-    """of an update with generators: where one does not hold, it is not made"""
+    """the conditions of an update with generators: where one does not hold, it is not made"""
     recurrence: str | None = None
     """the variable of a recurrence: this equation and those of the same `cycle` read earlier positions of each other"""
     backward: bool = False
@@ -240,7 +240,7 @@ class ResolvedProcedure:
 
 @dataclass(frozen=True, kw_only=True)
 class OpAnalysis:
-    """One analysed op."""
+    """The analysis of one op."""
 
     spec: OpSpec
     file: str
@@ -252,7 +252,7 @@ class OpAnalysis:
     kinds: Mapping[str, ValueKind] = field(hash=False)
     """the kind of every name of the rule: dims, runs, params, locals"""
     needs: Mapping[str, Need] = field(hash=False)
-    """by input and dyn parameter: how much of it the sizes of outputs depend on"""
+    """how much of an input or dyn parameter the sizes of outputs depend on, by name"""
     shape_functions: tuple[Function, ...]
     """`define:` functions that the rule (or a default) calls"""
     kernel_functions: tuple[Function, ...]
@@ -260,7 +260,7 @@ class OpAnalysis:
     kernel: ResolvedKernel | None
     procedure: ResolvedProcedure | None = field(default=None, hash=False)
     asked: tuple[Assert, ...] = field(default=(), hash=False)
-    """of a composed op, the resolved asserts that read values, which ops that it calls have too"""
+    """the resolved asserts of a composed op that read values, which ops that it calls have too"""
     unproved: frozenset[int] = frozenset()
     """numbers of the reads that are not proved to be in bounds, and so are checked at run time"""
     lazy: frozenset[int] = frozenset()

@@ -21,7 +21,7 @@ class Store(Node):
     element: Expr | None
     items: tuple[Item, ...] | None
     parts: tuple[Part, ...] = field(default=(), compare=False, repr=False)
-    """of a step, the index matched to the tensor's pieces, as in a read"""
+    """the index of a step matched to the tensor's pieces, like that of a read"""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Equation(Node):
     annotation: Annotation | None = None
     conditions: tuple[Expr, ...] = ()
     generators: tuple[Generator, ...] = ()
-    """of an update `t[e] += (value for … if …)`: the variables that have an extent of their own"""
+    """the variables of an update `t[e] += (value for … if …)` that have an extent of their own"""
     filters: tuple[Expr, ...] = ()
-    """of an update with generators: where one does not hold, it is not made"""
+    """the conditions of an update with generators: where one does not hold, it is not made"""
 
     @property
     def right(self) -> Expr:

@@ -18,6 +18,7 @@ from anyshape_gen.check_names import NameChecker
 from anyshape_gen.check_procedure import born_sizes, check_procedure
 from anyshape_gen.check_random import check_random
 from anyshape_gen.check_sequence import check_sequences
+from anyshape_gen.check_traits import check_traits
 from anyshape_gen.keys import FORMS_OF_BODY
 from anyshape_gen.model import Dim, DimExpr, Operand, OpSpec, Piece, Product, Ragged, Run
 from anyshape_gen.nodes import Assert, Assign, Born, If, Index, Name, Node, NoneLit, Statement, Str
@@ -141,6 +142,7 @@ def check_meaning(spec: OpSpec, kinds: Mapping[str, ValueKind], ops: set[str], f
     check_kinds(spec, kinds, findings)
     check_dtypes(spec, findings)
     check_random(spec, findings)
+    check_traits(spec, findings)
     check_sequences(spec, findings)
     check_searches(spec, findings)
     check_identifiers(spec, findings)

@@ -14,7 +14,7 @@ from anyshape_gen.analysis_model import OpAnalysis, Role, ValueKind
 from anyshape_gen.body_nodes import Branch, For, Set, While
 from anyshape_gen.element_dtypes import FRACTION, PLACE, UNKNOWN, WEAK, ElementDtypes, wide
 from anyshape_gen.kinds import kind_of
-from anyshape_gen.nodes import Call, Expr, Name, Node, Over, TensorRead
+from anyshape_gen.nodes import Call, Exact, Expr, Fit, Flat, Generator, Name, Node, Over, Placed, Star, TensorRead
 from anyshape_gen.parse_values import DTYPES
 from anyshape_gen.printer import to_text
 from anyshape_gen.source import Findings
@@ -23,11 +23,13 @@ from anyshape_gen.traverse import walk
 
 def check_meeting(a: OpAnalysis, findings: Findings) -> None:
     """Checks every equation, step and assert on elements of an op."""
-    for conditions, nodes, variables in _pieces(a):
-        for dtypes in choices(a, _mentioned(a, [*conditions, *nodes])):
+    for conditions, indices, nodes, variables in _pieces(a):
+        for dtypes in choices(a, _mentioned(a, [*conditions, *indices, *nodes])):
             checker = Meeting(a, dtypes, variables)
             if any(checker.holds(c) is False for c in conditions):
                 continue
+            for node in indices:
+                checker.index(node)
             for node in nodes:
                 checker.of(node)
             for node, words in checker.disagreements:
@@ -36,19 +38,27 @@ def check_meeting(a: OpAnalysis, findings: Findings) -> None:
                 break
 
 
-def _pieces(a: OpAnalysis) -> Iterator[tuple[tuple[Expr, ...], list[Node], dict[str, str]]]:
-    """Yields what is computed together: conditions that it depends on, expressions, variables with their dtypes."""
+def _pieces(a: OpAnalysis) -> Iterator[tuple[tuple[Expr, ...], Sequence[Node], list[Node], dict[str, str]]]:
+    """Yields what is computed together: conditions that it depends on, indices of its target, expressions, variables with their dtypes."""
     for check in a.reading:
-        yield (), [check.cond], {}
+        yield (), (), [check.cond], {}
     if a.kernel is not None:
         for q in a.kernel.equations:
             variables = {v.name: WEAK if v.role is Role.ELEMENT else PLACE for v in q.vars}
             variables |= {t.name: PLACE for g in q.generators for t in g.targets}
-            yield q.conditions, [*q.parts, q.right], variables
+            yield q.conditions, q.parts, [q.right], variables
         for born in a.kernel.born:
-            yield (), [born.value], {}
+            yield (), (), [born.value], {}
+        for e in a.spec.kernel.equations if a.spec.kernel is not None else ():
+            yield e.conditions, _ends(e), [], {}
     if a.procedure is not None:
-        yield (), list(a.procedure.steps), {}
+        yield (), (), list(a.procedure.steps), {}
+
+
+def _ends(e: Node) -> list[Node]:
+    """Lists the ends of ranges as the spec has them; the analysis puts conditions in the place of those that are read."""
+    domains = [n.domain for n in walk(e) if isinstance(n, Generator)]
+    return [end for d in domains if isinstance(d, Call) and d.func == "range" for end in d.args]
 
 
 def _mentioned(a: OpAnalysis, nodes: Iterable[Node]) -> set[str]:
@@ -107,9 +117,23 @@ class Meeting(ElementDtypes):
             for s in (*(a.kernel.scratch if a.kernel else ()), *(a.procedure.arrays if a.procedure else ()))
         }
         self.own = a.procedure.variables if a.procedure is not None else {}
+        self.kernel = a.spec.kernel
         self.kinds = a.kinds
         super().__init__(a.spec, {**held, **self.own}, variables, dtypes)
         self.disagreements: list[tuple[Node, str]] = []
+
+    # --- indices
+
+    def index(self, node: Node) -> str:
+        dtype = super().index(node)
+        if isinstance(node, Exact | Fit | Flat | Placed | Star):
+            return dtype
+        if dtype == FRACTION or (is_dtype_name(dtype) and parse_dtype(dtype).is_float):
+            text, where = self._shown(node)
+            where = where if dtype in self.dtypes.values() else ""
+            words = f"an index, or an end of a range, is an integer, but `{text}` is {_word(dtype)}{where}"
+            self.disagreements.append((node, f"{words}: write `i64(…)` around it"))
+        return dtype
 
     # --- operands that meet
 
@@ -164,10 +188,15 @@ class Meeting(ElementDtypes):
         """Returns the text of an expression, and words for the choice of dtypes."""
         mentioned = self._mentioned(node) & set(self.dtypes) or set(self.dtypes)
         chosen = [f"{var} is {self.dtypes[var]}" for var in sorted(mentioned)]
-        text = to_text(node)
+        text = self._written(node)
         for name in self.own:
             text = text.replace(f"{name}[()]", name)
         return text, f" where {' and '.join(chosen)}" if chosen else ""
+
+    def _written(self, node: Node) -> str:
+        """The text of an expression, as the spec has it where another was put in its place."""
+        same = (n for e in (self.kernel.equations if self.kernel is not None else ()) for n in walk(e))
+        return to_text(next((n for n in same if n.span == node.span and type(n) is type(node)), node))
 
     def _mentioned(self, node: Node) -> set[str]:
         """Collects the dtype variables that an expression mentions, by itself or by tensors that it reads."""

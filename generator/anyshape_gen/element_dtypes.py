@@ -19,7 +19,10 @@ from anyshape_gen.nodes import (
     Call,
     Compare,
     Comprehension,
+    Exact,
     Expr,
+    Fit,
+    Flat,
     Float,
     Generator,
     IfExp,
@@ -28,7 +31,9 @@ from anyshape_gen.nodes import (
     Name,
     Node,
     Over,
+    Placed,
     Reduction,
+    Star,
     Str,
     TensorRead,
     Unary,
@@ -122,6 +127,17 @@ class ElementDtypes:
         self.in_place = before
         return dtype
 
+    def index(self, node: Node) -> str:
+        """The dtype of an index, or of the end of a range, as a whole; of several, the one that all have."""
+        match node:
+            case Exact(items) | Fit(items) | Flat(items):
+                return self.either([self.index(item) for item in items] or [WEAK])
+            case Placed(rest, picked):
+                return self.either([self.index(item) for item in (*rest, *picked)])
+            case Star(value):
+                return self.index(value)
+        return self.place(node)
+
     def value(self, node: Node) -> str:
         """The dtype of an expression that is no index, wherever it stands."""
         before, self.in_place = self.in_place, False
@@ -168,7 +184,9 @@ class ElementDtypes:
                 return self._call(node, func, args)
             case Index(base, items):
                 for item in items:
-                    self.place(item)
+                    self.index(item)
+                if isinstance(base, Name) and base.id in {**self.tensors, **self.held}:
+                    return self.tensor(base.id)
                 return self.of(base)
             case VecLit(items):
                 return self.either([self.of(item) for item in items])
@@ -176,7 +194,7 @@ class ElementDtypes:
 
     def _read(self, node: TensorRead) -> str:
         for part in ([node.element] if node.element is not None else []) + list(node.parts):
-            self.place(part)
+            self.index(part)
         dtype = self.tensor(node.tensor)
         if node.outside is not None:
             self.read_or(node, dtype, self.value(node.outside))
@@ -229,6 +247,10 @@ class ElementDtypes:
             for x in args:
                 self.value(x)
             return self.named(func)
+        if func in ("range", "wrap"):
+            for x in args:
+                self.index(x)
+            return PLACE if func == "range" else "i64"
         dtypes = [self.of(x) for x in args]
         if func in self.functions:
             return self._inlined(func, tuple(dtypes))
@@ -240,9 +262,7 @@ class ElementDtypes:
             return "bool"
         if func in _WEAK_CALLS:
             return WEAK
-        if func in ("wrap", "ravel", "unravel", "argsort", "entropy"):
-            return "i64"
-        return PLACE if func == "range" else self.either(dtypes)
+        return "i64" if func in ("ravel", "unravel", "argsort", "entropy") else self.either(dtypes)
 
     def _inlined(self, func: str, dtypes: tuple[str, ...]) -> str:
         """The dtype of a call of a function of the spec, which is looked through once for the same dtypes of arguments."""

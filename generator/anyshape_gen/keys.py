@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Key:
-    """One key of a mapping."""
+    """A key of a mapping."""
 
     name: str
     doc: str
     form: str
-    """the form of its value, a name in `schema.FORMS`"""
+    """the form of the key's value, a name in `schema.FORMS`"""
 
 
 FILE_KEYS = (
@@ -43,7 +43,7 @@ OP_KEYS = (
     Key("params", "Names and kinds: `{axis: {kind: axis, default: -1}}`.", "params"),
     Key("outputs", 'Names and signatures: `{y: "T[*d]"}`.', "signatures"),
     Key("dtypes", "Classes, lists or rules of the dtype variables: `{T: number, U: accum(T)}`.", "dtypes"),
-    Key("traits", "Algebra that passes may use.", "traits"),
+    Key("traits", "Properties that passes may use.", "traits"),
     Key("define", "Functions for this op.", "code"),
     Key("shape", "The shape rule: assignments and asserts.", "code"),
     Key("kernel", "The op as index equations.", "code"),
@@ -101,7 +101,7 @@ ALGORITHM_KEYS = (
     Key("constant", "The input that is transformed when a model is compiled, so that the other op pays.", "word"),
 )
 MATRICES = ("windows", "weights", "results")
-TRAITS = ("commutative", "associative", "idempotent", "involution", "random", "finite")
+TRAITS = ("commutative", "associative", "idempotent", "involution", "random", "finite", "asserts_dims")
 FORMS_OF_BODY = ("kernel", "view", "procedure", "compose")
 
 

@@ -42,7 +42,6 @@ def uncollected() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.freeze()
         if was:
             gc.enable()
 

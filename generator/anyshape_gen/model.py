@@ -144,7 +144,7 @@ class ParamSpec(Node):
     name: str
     kind: Kind
     default: Expr | None = None
-    """None: the parameter is required; `NoneLit`: it may be absent"""
+    """the default; None: the parameter is required; `NoneLit`: it may be absent"""
     dyn: bool = False
     of: Expr | None = None
     """the rank that an axis is normalised against; None: the rank of the first input"""
@@ -208,7 +208,7 @@ class TermFunction(Node):
     body: tuple[Statement, ...]
     """ends in a `return` on every path"""
     text: str = field(default="", compare=False, repr=False)
-    """as written"""
+    """the text of the spec"""
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class OnnxMapping(Node):
     since: int
     removed: bool = False
     arguments: tuple[OnnxArgument, ...] = ()
-    """of a term: the names of the ONNX inputs in order (source `input` or `rest`)"""
+    """the names of a term's ONNX inputs in order (source `input` or `rest`)"""
     term: Expr | None = None
     """a term of ops over these names; None: the op itself with these arguments"""
     body: tuple[Statement, ...] = ()
@@ -229,7 +229,7 @@ class OnnxMapping(Node):
     known: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """the names of all functions of the file"""
     text: str = field(default="", compare=False, repr=False)
-    """as written"""
+    """the text of the spec"""
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class Turn(Node):
 
 @dataclass(frozen=True)
 class Algorithm(Node):
-    """Another op that has the results of an op where `condition` holds; `constant` is the input that it transforms ahead."""
+    """An op that computes the results of another where `condition` holds; `constant` is the input that it transforms ahead."""
 
     op: str
     condition: Expr

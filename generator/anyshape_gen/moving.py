@@ -67,10 +67,10 @@ def moved_dtypes(a: OpAnalysis, ops: Mapping[str, OpAnalysis] | None = None) -> 
         if first is not None:
             held = {ms for ms, variables in moved.items() if variables == moved[first]}
             last = [m for m in chosen[-1].kind.members if (*first[:-1], m) in held]
-            others = (
+            unchosen = (
                 [m for m in chosen[0].kind.members if all((m, n) in held for n in last)] if len(chosen) == 2 else last
             )
-            return Moved(moved[first], {chosen[0].name: tuple(others), chosen[-1].name: tuple(last)})
+            return Moved(moved[first], {chosen[0].name: tuple(unchosen), chosen[-1].name: tuple(last)})
     return Moved()
 
 

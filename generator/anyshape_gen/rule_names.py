@@ -60,6 +60,6 @@ def _is_for_inputs_alone(statement: Statement, values: Mapping[str, Expr], spec:
     if not isinstance(statement, Assign) or not set(statement.names) <= set(values):
         return False
     bodies = (*spec.defines, *(b for b in (spec.kernel, spec.procedure, spec.compose) if b is not None))
-    others = (*spec.params, *spec.outputs, *(s for s in spec.shape if s is not statement), *bodies)
-    read = {n.id if isinstance(n, Name) else n.name for n in walk_all(others) if isinstance(n, (Name, Dim))}
+    readers = (*spec.params, *spec.outputs, *(s for s in spec.shape if s is not statement), *bodies)
+    read = {n.id if isinstance(n, Name) else n.name for n in walk_all(readers) if isinstance(n, (Name, Dim))}
     return not set(statement.names) & read

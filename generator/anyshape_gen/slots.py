@@ -19,7 +19,7 @@ from anyshape_gen.outputs import factor_exprs, picked_dims
 
 @dataclass(frozen=True)
 class One:
-    """One dim."""
+    """A slot of one dim."""
 
     extent: Expr
 
@@ -41,14 +41,14 @@ class ManyAt:
 
 @dataclass(frozen=True)
 class Factors:
-    """One dim that is a product."""
+    """A slot of one dim that is a product."""
 
     extents: tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """One dim that consists of ragged parts."""
+    """A slot of one dim that consists of ragged parts."""
 
     sizes: Expr
     count: Expr
@@ -186,12 +186,12 @@ class Matcher:
             assert axes is not None
             chosen = at[0].extents if at and at[0].axes == axes else Index(self.whole, (axes,))
             self.bind(Star(star.value, span=star.span), chosen)
-            others: Expr = call("drop", self.whole, axes)
+            remaining: Expr = call("drop", self.whole, axes)
             plain = [slot for slot in slots if not isinstance(slot, ManyAt)]
             if at and len(plain) == 1 and isinstance(plain[0], Many):
-                others = plain[0].extents
+                remaining = plain[0].extents
             if len(rest) == 1 and isinstance(rest[0], Star):
-                self.bind(rest[0], others)
+                self.bind(rest[0], remaining)
             return (Placed(rest, (Star(star.value, span=star.span),), axes, span=star.span),)
         if not picked and len(items) == 1 and isinstance(items[0], Star):
             return self._run(items, self.whole)

@@ -116,9 +116,9 @@ class Solver:
 
     def _take(self, waiting: list[T], attempt: Callable[[T], bool]) -> list[bool]:
         done = []
-        for thing in list(waiting):
-            if attempt(thing):
-                waiting.remove(thing)
+        for task in list(waiting):
+            if attempt(task):
+                waiting.remove(task)
                 done.append(True)
         return done
 

@@ -1,4 +1,4 @@
-"""Which code made a result: a hash over the sources of a package.
+"""Versions of the code that made a result: a hash over the sources of a package.
 
 In: a package's name. Out: hex digits, the same wherever the same sources are installed. Saved models and cached objects that no text
 identifies carry it, so that nothing made by other code is ever run.
@@ -21,7 +21,7 @@ _OUTSIDE = {"anyshape": ("cli", "frontends"), "anyshape_ops": ("onnx",)}
 
 @cache
 def code_version(package: str) -> str:
-    """A module without a package is its own file; without sources, there is nothing to hash but the name."""
+    """Hashes the sources of a package or of a module without one; without sources, the name alone."""
     digest = hashlib.sha256(package.encode())
     spec = find_spec(package)
     if spec is not None and spec.origin and spec.submodule_search_locations is None:

@@ -41,7 +41,7 @@ Results = Any
 def if_(cond: Any, then: Callable[[], Results], otherwise: Callable[[], Results], source: str = "") -> tuple[Any, ...]:
     """The results of one of two callables. Dims in which they differ are unknown outside; a branch that cannot be typed fails if it is
     taken. Raises ShapeError if neither can be, or their tuples have other forms, DtypeError where their dtypes differ."""
-    condition = single(as_value(cond), source)
+    condition = single(as_value(cond), "a condition", source)
     traced = [_traced(build_branch) for build_branch in (then, otherwise)]
     branches = [
         (results if isinstance(results, str) else behind(_members(results), held), since)
@@ -117,7 +117,10 @@ def loop(
     iteration = _settled(body, _Taken(forms, cond is not None, collects), initial, members, source)
     captured = captures(iteration.members, iteration.params, iteration.since)
     region = close("body", iteration.members, iteration.params, captured, iteration.since)
-    operands = [None if v is None else single(as_value(v), source) for v in (trip, cond)]
+    operands = [
+        None if v is None else single(as_value(v), what, source)
+        for v, what in ((trip, "a trip count"), (cond, "a condition"))
+    ]
     outputs = build(
         LOOP, (*initial, *captured, *operands), {"carried": len(initial)}, source, regions=(region,)
     ).outputs
@@ -166,8 +169,8 @@ def _settled(
         with repeated(), requirements() as held:
             results = _listed(body(number, *_formed(taken.forms, params)))
         taken.demand(results)
-        truth, *others = _members(results if taken.conditional else (constant(True), *results))
-        again = (*behind([single(truth, source)], held), *others)
+        truth, *carried = _members(results if taken.conditional else (constant(True), *results))
+        again = (*behind([single(truth, "a condition", source)], held), *carried)
         after = again[1 : 1 + len(initial)]
         changed = [_widened(s, r, f"loop: carried value {n}", attempt) for s, r, n in zip(states, after, names)]
         if not any(changed):

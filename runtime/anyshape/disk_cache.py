@@ -50,7 +50,7 @@ def _is_own(status: os.stat_result) -> bool:
 
 @cache
 def _warn(directory: Path) -> None:
-    """Once for each directory: without a cache every process compiles what it runs."""
+    """Warns once for each directory: without a cache every process compiles what it runs."""
     message = (
         f"{directory} is not used as a cache: it belongs to another user, or others may write into it (chmod go-w)"
     )
@@ -74,7 +74,7 @@ def _place() -> Path | None:
 
 @dataclass(frozen=True)
 class DiskCache:
-    """A directory of such files. `directory=None` keeps nothing.
+    """A directory of cached files. `directory=None` keeps nothing.
 
     Its size is looked at when a process first writes there and whenever a sixteenth of `limit_bytes` was written, by any processes, which
     is by how much the limit may be exceeded. A ledger, a file that grows with what is written, says when that is, so that no process has to

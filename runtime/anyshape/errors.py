@@ -59,7 +59,7 @@ class ArgumentError(AnyshapeError, ValueError):
 
 
 class ParseError(AnyshapeError):
-    """Text that does not follow its grammar: a type, a dim, or the text form of a graph."""
+    """Raised for text that does not follow its grammar: a type, a dim, or the text form of a graph."""
 
 
 class VerifyError(AnyshapeError):
@@ -75,7 +75,7 @@ class SavedFileError(ModelError):
 
 
 class UnsupportedError(AnyshapeError):
-    """A valid request that this version does not support; lists all reasons at once, with op, opset and reason."""
+    """Raised for a valid request that this version does not support; lists all reasons at once, with op, opset and reason."""
 
 
 class Cancelled(AnyshapeError):
@@ -83,7 +83,7 @@ class Cancelled(AnyshapeError):
 
 
 class DeadlineExceeded(Cancelled):
-    """A call did not end before its deadline."""
+    """Raised where a call did not end before its deadline."""
 
 
 class OverflowedError(AnyshapeError):

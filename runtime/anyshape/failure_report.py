@@ -22,7 +22,7 @@ MOST_ELEMENTS = 5
 AREA = 16
 """The number of words before the scalars."""
 ASK = -AREA
-"""The first of them belongs to the caller: whom to ask whether the call is to stop (`lower/llvm/polling.py`)."""
+"""The word of the report that belongs to the caller: whom to ask whether the call is to stop (`lower/llvm/polling.py`)."""
 
 
 class FailureReport(IntEnum):

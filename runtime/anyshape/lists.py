@@ -25,7 +25,8 @@ from anyshape.types import TensorType
 
 @public
 def of(values: Sequence[Any], element: str | TensorType = "", source: str = "") -> Value:
-    """A list of these. `element`, such as "f32[?, 4]", says what an empty one is of. Raises DtypeError if they are of different dtypes."""
+    """Makes a list of values. `element`, such as "f32[?, 4]", says what an empty one is of. Raises DtypeError if they are of different
+    dtypes."""
     return _one(LIST, [as_value(v) for v in values], {"element": str(element)}, source)
 
 
@@ -68,7 +69,7 @@ def at(list: Value, at: Any, source: str = "") -> Value:
 
 @public
 def length(list: Value, source: str = "") -> Value:
-    """How many elements there are: i64[]."""
+    """The number of elements of a list: i64[]."""
     return _one(LENGTH, [list], {}, source)
 
 
@@ -101,7 +102,7 @@ def split(x: Value, sizes: Any | None = None, axis: int = 0, keepdims: bool = Tr
 
 
 def _position(at: Any | None, source: str) -> Value | None:
-    return None if at is None else single(as_value(at), source)
+    return None if at is None else single(as_value(at), "a position", source)
 
 
 def _one(op: Any, inputs: Sequence[Value | None], attrs: dict[str, Any], source: str) -> Value:

@@ -95,7 +95,7 @@ class SizePolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class Generic(SizePolicy):
-    """One program for all sizes: the default."""
+    """A program for all sizes: the default."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,7 +42,7 @@ class Draw(Protocol):
         """n of them, or a few, each mostly one of the values."""
 
     def repeated(self, value: int) -> Vec:
-        """A run of mostly this size only."""
+        """Draws a run of mostly this size only."""
 
     def regrouped(self, shape: Sequence[int]) -> tuple[int, ...]:
         """A shape with mostly the same number of elements, perhaps with a -1 or a 0 in it."""
@@ -54,7 +54,7 @@ class Draw(Protocol):
         """The position, or the same counted from the end."""
 
     def free_axis(self, rank: int) -> int:
-        """Any axis, mostly in range."""
+        """Draws an axis, mostly in range."""
 
     def axes(self, n: int, rank: int) -> tuple[int, ...]:
         """n different axes, each counted from the front or from the end."""
@@ -82,8 +82,8 @@ class Draw(Protocol):
     ) -> tuple[int, ...]:
         """n such numbers, each between bounds of all or of its own."""
 
-    def like(self, values: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
-        """Mostly these values, with one of the others in place of some."""
+    def like(self, values: Sequence[int], alternatives: Sequence[int]) -> tuple[int, ...]:
+        """Draws mostly these values, with one of the alternatives in place of some."""
 
     def divisor(self, n: int) -> int:
         """A positive number that mostly divides n."""
@@ -101,10 +101,10 @@ class Draw(Protocol):
         """True or False."""
 
     def member(self, members: Sequence[T]) -> T:
-        """Draws one of these."""
+        """Draws a member of an enumeration."""
 
     def mostly(self, values: Sequence[T], other: Callable[[], T]) -> T:
-        """Mostly one of the values, else any other."""
+        """Draws mostly one of the values, else any other."""
 
     def together(self, n: int) -> tuple[bool, ...]:
         """Draws which of n inputs are present: mostly all, or none."""
@@ -191,7 +191,7 @@ class Property:
 
 
 class PropertiesByOp(Mapping[str, Property]):
-    """Properties that are had when somebody asks for them; what is known of each says of which ops there are any."""
+    """Properties that are loaded when somebody asks for them; the keys of `_known` are the ops that have any."""
 
     _known: Mapping[str, object]
 

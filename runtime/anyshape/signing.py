@@ -1,4 +1,4 @@
-"""Who made a file that holds machine code: a message authentication code under a key that the environment gives.
+"""Authenticates files that hold machine code: a message authentication code under a key that the environment gives.
 
 In: `ANYSHAPE_SIGNING_KEY`, a secret of at least 16 bytes that whoever writes and whoever reads share; nothing, or an empty text, for
 no key. Out: HMAC-SHA256 (RFC 2104) of bytes, for one purpose each. Saved models and entries of the cache carry it where there is a key.

@@ -79,7 +79,7 @@ def _letters(text: str, equation: str, source: str) -> Labels:
 
 
 def _narrowed(operands: Sequence[Value], terms: Sequence[Labels], own: int, source: str) -> tuple[Value, Labels]:
-    """Without the dims of size 1 that another operand has too: those broadcast. Where all have size 1 the first keeps its own."""
+    """Drops the dims of size 1 that another operand has too: they broadcast. Where all have size 1 the first keeps its own."""
     from anyshape import ops
 
     v, labels = operands[own], terms[own]

@@ -22,16 +22,16 @@ class Tally:
     """The counts of a law on one op."""
 
     law: str
-    """its number and what it says: `1b kernel == interpreter`"""
+    """the number of the law and what it says: `1b kernel == interpreter`"""
     op: str
     drawn: int
     """calls that were drawn for it, with those that the rule refused"""
     accepted: int
     """different calls for which it had something to compare, and held"""
     required: int
-    """how many accepted calls it needs: LEAST, unless it was allowed fewer or fewer exist"""
+    """the number of accepted calls that the law needs: LEAST, unless it was allowed fewer or fewer exist"""
     cut_short: bool = False
-    """whether it ended because its time was over"""
+    """whether the law ended because its time was over"""
     listed: bool = False
     """whether its calls are a fixed list, whatever number is allowed: a single accepted call makes a reason for none stale"""
 

@@ -59,28 +59,45 @@ def toolchain(target: str) -> Toolchain | None:
 def source(export: Export) -> str:
     """The text of the program."""
     m = export.interface
-    dims, count = [f"d[{k}]" for k, _ in enumerate(m.dims)], len(m.dims)
-    passed = "".join(f"{d}, " for d in dims)
-    ranks = ", ".join(str(t.rank) for t in m.outputs)
-    sizes_of = ", ".join(str(t.dtype.itemsize) for t in m.outputs)
-    weights = "weights, " if export.weights.is_file else ""
-    read_weights = f'void *weights = of_file("{m.name}.weights");' if export.weights.is_file else ""
     return f"""\
 #include "{m.name}.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void *room(uint64_t n) {{ /* at a multiple of 64 bytes */
+{_ROOM}{_OF_FILE if export.weights.is_file else ""}
+int main(void) {{
+{_inputs(export)}{_calls(export)}{_tensors(export) if has_codes(m) else ""}
+  for (int k = 0; k < {len(m.outputs)}; k++) {{
+    uint64_t n = sizes[k];
+    for (int a = 0; a < ranks[k]; a++) n *= (uint64_t)shapes[k][a];
+    fwrite(shapes[k], 8, ranks[k], stdout);
+    fwrite(outputs[k].data, 1, n, stdout);
+  }}
+  return 0;
+}}
+"""
+
+
+_ROOM = """\
+static void *room(uint64_t n) { /* at a multiple of 64 bytes */
   char *p = malloc(n + 64);
   if (!p) exit(3);
   return p + (64 - (uintptr_t)p % 64) % 64;
-}}
-static void take(void *to, uint64_t n) {{
+}
+static void take(void *to, uint64_t n) {
   if (n && fread(to, 1, n, stdin) != n) exit(4);
-}}
-{_OF_FILE if export.weights.is_file else ""}
-int main(void) {{
+}
+"""
+
+
+def _inputs(export: Export) -> str:
+    """Declares the variables of `main`, and reads dims and inputs."""
+    m, count = export.interface, len(export.interface.dims)
+    ranks = ", ".join(str(t.rank) for t in m.outputs)
+    sizes_of = ", ".join(str(t.dtype.itemsize) for t in m.outputs)
+    read_weights = f'void *weights = of_file("{m.name}.weights");' if export.weights.is_file else ""
+    return f"""\
   static const int ranks[] = {{{ranks}}}, sizes[] = {{{sizes_of}}};
   int64_t d[{max(count, 1)}] = {{0}}, shapes[{len(m.outputs)}][{max([t.rank for t in m.outputs] + [1])}] = {{{{0}}}};
   const void *inputs[{max(len(m.inputs), 1)}] = {{0}};
@@ -98,6 +115,16 @@ int main(void) {{
     take(to, n);
     inputs[k] = to;
   }}
+"""
+
+
+def _calls(export: Export) -> str:
+    """Calls the model with as much memory as it asks for; the program ends with 2 where it refuses, its words on standard error."""
+    m = export.interface
+    dims = [f"d[{k}]" for k, _ in enumerate(m.dims)]
+    passed = "".join(f"{d}, " for d in dims)
+    weights = "weights, " if export.weights.is_file else ""
+    return f"""\
   uint64_t arena_bytes = {m.name}_arena_bytes({", ".join(dims)});
   if ({m.name}_check({passed}&status)) {{
     fprintf(stderr, "%s", status.text);
@@ -121,20 +148,11 @@ int main(void) {{
       return 2;
     }}
   }}
-{_tensors(export) if has_codes(m) else ""}
-  for (int k = 0; k < {len(m.outputs)}; k++) {{
-    uint64_t n = sizes[k];
-    for (int a = 0; a < ranks[k]; a++) n *= (uint64_t)shapes[k][a];
-    fwrite(shapes[k], 8, ranks[k], stdout);
-    fwrite(outputs[k].data, 1, n, stdout);
-  }}
-  return 0;
-}}
 """
 
 
 def _tensors(export: Export) -> str:
-    """The same call with tensors; the program ends with 7 or 8 where it fails or gives other bits."""
+    """Writes the call of the function with tensors; the program ends with 7 or 8 where it fails or gives other bits."""
     m = export.interface
     weights = "weights, " if export.weights.is_file else ""
     codes = [code_of(t.dtype) for t in m.inputs], [code_of(t.dtype) for t in m.outputs]

@@ -36,6 +36,8 @@ from anyshape_testing.values import RISING, STYLES, contents
 
 Array = NDArray[Any]
 T = TypeVar("T")
+OUT_OF_RANGE = "an index out of range in the body"
+"""The reason why a call of a composed op is rejected whose elements are wrong indices for an op in its body"""
 MOST_STEPPED = 120
 """The most elements of operands and results of a procedure: the interpreter executes its steps one by one, in Python."""
 MOST_ITEMS = 8
@@ -284,7 +286,7 @@ def _valid_node(c: Call) -> Node | str:
         return f"results of more than {4 * MOST_ELEMENTS} elements"
     if stepped > MOST_STEPPED and _is_procedure(node):
         return f"a procedure of more than {MOST_STEPPED} elements"
-    return node if _holds_its_indices(c, node) else "an index out of range in the body"
+    return node if _holds_its_indices(c, node) else OUT_OF_RANGE
 
 
 def _is_procedure(node: Node) -> bool:

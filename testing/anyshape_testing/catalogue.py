@@ -165,7 +165,7 @@ SPEAKS_OF: Mapping[str, Callable[[Property], str | None]] = {
         lambda op: has_integers(op) and not op.is_random, "no integer parameter, and no operand of indices"
     ),
 }
-"""By the name of a law's first parameter, why laws with it do not apply to an op"""
+"""Functions that say why laws do not apply to an op, by the name of the laws' first parameter"""
 
 
 def silences(p: Property) -> dict[str, str]:

@@ -32,7 +32,7 @@ from anyshape_testing.wrong_calls import wrong_call
 
 Make = Callable[[Property, Any], Call]
 FEW = 5
-"""Up to so many calls are a first look, in common dtypes."""
+"""Most calls that are a first look, in common dtypes."""
 LEAST_ELEMENTS = 2
 """The least elements of a call that is added for its dtype."""
 AGAIN = "the same call as before"
@@ -101,7 +101,7 @@ class Corpus:
         return tuple(mixed)
 
     @cached_property
-    def others(self) -> tuple[Call, ...]:
+    def further_dtypes(self) -> tuple[Call, ...]:
         """Small calls in dtypes that no valid call has: every dtype is another kernel to compile."""
         return in_other_dtypes(self.property, self.valid)
 
@@ -175,7 +175,8 @@ class _Counted:
 
 
 class Enough(BaseException):
-    """There is no time for more calls. It is no Exception, since the test library would search the smallest call that raises one."""
+    """Raised where there is no time for more calls. It is no Exception, since the test library would search the smallest call that raises
+    one."""
 
 
 def allowed(c: Call) -> Call:
@@ -213,8 +214,8 @@ def in_other_dtypes(p: Property, drawn: Sequence[Call]) -> tuple[Call, ...]:
         for d in computed(allowed)
         if all(c.recipe is None or c.recipe.dtypes[v] != d for c in drawn)
     ]
-    others = (_under(p, by_size, v, d) for v, d in missing)
-    return tuple(c for c in others if c is not None)
+    calls = (_under(p, by_size, v, d) for v, d in missing)
+    return tuple(c for c in calls if c is not None)
 
 
 def _elements(c: Call) -> int:

@@ -17,13 +17,16 @@ from dataclasses import dataclass
 
 from hypothesis.errors import Unsatisfiable
 
+from anyshape.errors import ArgumentError
 from anyshape.properties import Property
+from anyshape_testing.commands import command_line, count, share
 from anyshape_testing.corpus import corpus
 from anyshape_testing.profile import load_profile
 from anyshape_testing.running import register
 from anyshape_testing.wording import is_of
 
 _NUMBERS = re.compile(r"\[[^\]]*\]|-?\d+")
+MOST_CALLS = 100_000
 MOST = 6
 """The most reasons that are listed for one op"""
 
@@ -68,18 +71,23 @@ def reason(p: Property, said: str) -> str:
     return _NUMBERS.sub("…", said.rpartition(f"{p.op}: ")[2])
 
 
+@command_line
 def command(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         "anyshape_testing.draw_report", description="Which draws are refused, and by what."
     )
     parser.add_argument("ops", nargs="?", default="", help="names, separated by commas; without any, all")
-    parser.add_argument("--calls", type=int, default=100, help="valid calls of each")
-    parser.add_argument("--above", type=float, default=0.0, help="only ops with a larger share of refused draws")
+    parser.add_argument("--calls", type=count(1, MOST_CALLS), default=100, help="valid calls of each")
+    parser.add_argument("--above", type=share, default=0.0, help="only ops with a larger share of refused draws")
     parser.add_argument("--package", default="anyshape_ops", help="the package of ops that has them")
     args = parser.parse_args(argv)
     known = register(args.package)
+    chosen = args.ops.split(",") if args.ops else list(known)
+    unknown = [op for op in chosen if op not in known]
+    if unknown:
+        raise ArgumentError(f"there is no op {', '.join(unknown)} in {args.package}")
     load_profile(args.calls)
-    reports = [draws_of(known[op], args.calls) for op in (args.ops.split(",") if args.ops else known)]
+    reports = [draws_of(known[op], args.calls) for op in chosen]
     for d in sorted(reports, key=lambda d: -d.share):
         if d.share >= args.above:
             print("\n".join(d.lines()), flush=True)

@@ -23,7 +23,7 @@ SMALL, TINY = (1, 2, 3, 5), (1, 2)
 """Sizes of dims for a call that has too many elements with others"""
 MOST_ELEMENTS = 3000
 RARELY = 20
-"""One in so many draws disregards what the rule demands."""
+"""Draws of which one disregards what the rule demands."""
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -188,8 +188,8 @@ class HypothesisDraw:
     ) -> tuple[int, ...]:
         return tuple(self.between(_item(low, k), _item(high, k)) for k in range(n))
 
-    def like(self, values: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
-        drawn = tuple(self._among(v, v, *others) for v in values)
+    def like(self, values: Sequence[int], alternatives: Sequence[int]) -> tuple[int, ...]:
+        drawn = tuple(self._among(v, v, *alternatives) for v in values)
         return drawn if self._mostly() else self.sizes(self.length(3))
 
     def divisor(self, n: int) -> int:

@@ -42,9 +42,9 @@ class JoltedSums(MovedSums):
     """Perturbs each element of sums of floats, with those of two terms, and of other operations in ROUNDED, up or down at random."""
 
     def __init__(self, seed: int, sign: int = 1, reductions: bool = True, narrowing: bool = False) -> None:
-        """With the other `sign` every perturbation is negated. `reductions`: whether sums of many terms, quotients and sines are perturbed,
-        besides sums of two terms. `narrowing`: whether casts to floats of fewer bits are, by a unit of their last place: in a composition,
-        values between its calls are rounded to the dtype of tensors."""
+        """Makes an arithmetic of perturbations, negated with the other `sign`. `reductions`: whether sums of many terms, quotients and
+        sines are perturbed, besides sums of two terms. `narrowing`: whether casts to floats of fewer bits are, by a unit of their last
+        place: in a composition, values between its calls are rounded to the dtype of tensors."""
         super().__init__()
         self.random, self.sign, self.reductions = np.random.default_rng(seed), sign, reductions
         self.narrowing = narrowing

@@ -39,7 +39,7 @@ NATIVE, PYTHON, AGAIN = "native loop", "Python", "compiled again"
 ANEW = 3
 """Calls of an op that are compiled again, to find compiles that depend on earlier ones"""
 TELLING = 12
-"""The least elements of results of such a call: in fewer, little can differ"""
+"""The least elements of results of a call that is compiled again: in fewer, little can differ"""
 MOST_KERNELS = 24
 """The most kernels of a call, also of a composed op (`python -m benchmarks.kernel_counts`): more mean that fusion failed"""
 WAYS: Mapping[str, Mapping[str, Any]] = {NATIVE: {"loop": "native"}, PYTHON: {"loop": "python"}}

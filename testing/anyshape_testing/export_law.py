@@ -29,7 +29,7 @@ from anyshape_testing.profile import WIDE
 from anyshape_testing.running import PROPERTIES
 
 ONE_OF = 40
-"""Of so many ops one is exported where time is limited, by a hash of its name; all are in long runs."""
+"""Number of ops of which one is exported where time is limited, by a hash of its name; all are in long runs."""
 RUNS_HERE = platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
 
 

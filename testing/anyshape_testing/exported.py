@@ -270,7 +270,7 @@ def demand(code: int, status: Status) -> None:
 
 
 def aligned(size: int) -> Array:
-    """So many bytes at a multiple of 64."""
+    """Allocates so many bytes at a multiple of 64."""
     block = np.zeros(size + 64, np.uint8)
     start = -block.ctypes.data % 64
     return block[start : start + size]

@@ -24,7 +24,7 @@ from anyshape_testing.running import on_random_calls
 NEON = processor("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon")
 RVV = processor("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c,+v,+zvl128b")
 SSE = processor("x86_64-unknown-linux-gnu", "x86-64-v2", "+sse4.2")
-OTHERS = {"NEON": NEON, "RISC-V": RVV, "SSE 4.2": SSE}
+TARGETS = {"NEON": NEON, "RISC-V": RVV, "SSE 4.2": SSE}
 
 
 def code_for(c: Call, target: Target) -> bytes | None:
@@ -63,7 +63,7 @@ def test_code_for_other_processors(kernel_op: str, record_property: Any) -> None
         half = any(d.is_float and d.bits == 16 for d in c.dtypes.values())
         if half in seen and not WIDE:
             return False
-        targets = OTHERS if WIDE else {"SSE 4.2": SSE} if half else {"NEON": NEON, "RISC-V": RVV}
+        targets = TARGETS if WIDE else {"SSE 4.2": SSE} if half else {"NEON": NEON, "RISC-V": RVV}
         compiled = [_is_whole(c, *target) for target in targets.items()]
         seen.update([half] if any(compiled) else [])
         return any(compiled)

@@ -32,6 +32,7 @@ from anyshape_testing import time_budget
 from anyshape_testing.accounting import LEAST, Record, WeakLaw
 from anyshape_testing.catalogue import LAWS, Law, silences, stale
 from anyshape_testing.collector import leave_out_what_stays
+from anyshape_testing.commands import command_line, jobs, share
 from anyshape_testing.corpus import FEW
 from anyshape_testing.profile import load_profile, usual
 from anyshape_testing.running import PROPERTIES, register
@@ -74,12 +75,12 @@ class Verdict(IntEnum):
     FAILS = 0
     HOLDS = 1
     SHORT = 2
-    """It had no time for as many calls as it takes to say that it holds."""
+    """A law that had no time for as many calls as it takes to say that it holds."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One law of an op, or all of its examples."""
+    """A law of an op, or all of its examples."""
 
     name: str
     runs: tuple[tuple[str, Callable[[Record], None]], ...]
@@ -297,15 +298,16 @@ class Crew:
         os.close(self.heard)
 
 
+@command_line
 def command(argv: Sequence[str] | None = None) -> int:
     """`python -m anyshape_testing.quick OP,…`: runs every law of these ops on the usual number of calls."""
     parser = argparse.ArgumentParser(prog="anyshape_testing.quick", description="Run all laws of ops.")
     parser.add_argument("ops", help="names, separated by commas")
     parser.add_argument("--package", default="anyshape_ops", help="the package of ops that has them")
-    parser.add_argument("--jobs", type=int, default=usable_processors(), help="processes")
+    parser.add_argument("--jobs", type=jobs, default=usable_processors(), help="processes")
     parser.add_argument(
         "--seconds",
-        type=float,
+        type=share,
         default=math.inf,
         help="for an op, its examples excepted: laws have fewer calls where they take longer",
     )

@@ -146,8 +146,8 @@ def refused_by(c: Call, r: Refusal) -> None:
         inputs = arguments(c, static)
         walked = native.by(**WAYS[PYTHON])
         messages = {way: run_message(exe, inputs) for way, exe in ((NATIVE, native), (PYTHON, walked))}
-        (message, *others) = set(messages.values())
-        assert not others, f"{where} is told in different words: {messages}"
+        (message, *differing) = set(messages.values())
+        assert not differing, f"{where} is told in different words: {messages}"
         assert is_of(r, message) or not alone, f"{where} is told in other words when it runs: {message}"
         assert _is_expected(message, texts), f"on numbers: {said}; when it runs: {message}"
 

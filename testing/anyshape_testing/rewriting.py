@@ -59,7 +59,7 @@ Array = NDArray[Any]
 Record = Callable[[str, Any], None]
 LAW = "5 rewrites keep values and types"
 DRAWS = 16
-"""of one call until its parameters fit the pattern"""
+"""draws of one call until its parameters fit the pattern"""
 ENOUGH = 100
 """Instances after which a rewrite that has not fired fails"""
 
@@ -112,14 +112,14 @@ class Instance:
     single: frozenset[str] = frozenset()
     """operands that often have one element, as the condition asks for"""
     first: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """dtypes from which those of innermost calls are drawn"""
+    """dtypes from which those of innermost calls are drawn, by variable"""
 
     def __repr__(self) -> str:
         return f"Instance({'; '.join(self.called)})"
 
     @property
     def operands(self) -> list[Array]:
-        """The arrays of its inputs, and its constants."""
+        """The arrays of the instance's inputs, and its constants."""
         constants = (v.constant for v in self.bound.values())
         return [*self.arrays.values(), *(a for a in constants if a is not None)]
 
@@ -156,11 +156,11 @@ class Instance:
     ) -> Call:
         """Draws a call of an op that its rule accepts, of a first shape if one is given, with the parameters at their defaults that the
         pattern does not mention: shapes may depend on them."""
-        others = [q for q in variants(p.op)[0].params if q.name not in parts]
+        unmatched = [q for q in variants(p.op)[0].params if q.name not in parts]
         for _ in range(DRAWS):
             choices = HypothesisDraw(self.draw) if shape is None else Following(self.draw, shape, self.numbers)
             case = random_case(p, choices)
-            if all(case.params.get(q.name) is None or case.params[q.name] == q.default for q in others):
+            if all(case.params.get(q.name) is None or case.params[q.name] == q.default for q in unmatched):
                 c = random_call(p, self.draw, dtypes, case=case)
                 with suppress(AnyshapeError):
                     static_node(c)

@@ -90,7 +90,7 @@ def on_random_calls(
                 candidates if times == 1 else tried.while_weak(candidates), examples if times == 1 else math.inf
             )
             if times == 1 and every_dtype and examples > FEW:
-                tried.calls(((c, 1) for c in drawn.others), math.inf)
+                tried.calls(((c, 1) for c in drawn.further_dtypes), math.inf)
     except Exception as e:
         smallest = e
         if make is random_call and tried.failing and Phase.shrink in settings().phases:

@@ -52,8 +52,8 @@ def run_listed(c: Call, arrays: list[Array]) -> list[Array]:
     """Runs the call on a list; asserts that all executors give the same bits, and returns the results."""
     plain = {k: v for k, v in input_arrays(c).items() if k in c.inputs}
     results = {way: exe.run({**plain, name_of(c): [code_points(a) for a in arrays]}) for way, exe in listed(c).items()}
-    want, *others = results.values()
-    for got in others:
+    want, *repeated = results.values()
+    for got in repeated:
         for a, b in zip(want, got, strict=True):
             assert (a.shape, a.dtype, a.tobytes()) == (b.shape, b.dtype, b.tobytes()), f"{tuple(results)} differ"
     return list(want)

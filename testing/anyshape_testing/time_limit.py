@@ -12,7 +12,7 @@ from typing import Any
 
 
 class TooLong(Exception):
-    """The code did not end within its time limit."""
+    """Raised where code did not end within its time limit."""
 
 
 @contextmanager

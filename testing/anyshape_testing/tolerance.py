@@ -137,7 +137,7 @@ def product_leaves_range(inputs: Sequence[Array]) -> bool:
 
 
 def is_normal(a: Array) -> Array:
-    """Which elements are finite, and not below the smallest normal number."""
+    """Says of each element whether it is finite, and not below the smallest normal number."""
     with np.errstate(all="ignore"):
         wide = np.abs(a.astype(np.float64))
     return np.isfinite(wide) & (wide >= float(finfo(a.dtype).tiny))

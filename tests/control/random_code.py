@@ -22,7 +22,7 @@ class Language:
     most: int
     """statements of a block"""
     limits: tuple[int, int]
-    """of lengths that branches are chosen by"""
+    """the lengths by which branches are chosen"""
     nesting: int
     """how often a branch or loop is drawn, beside each kind once"""
     plain: Callable[[str, Any, Any], Any]
@@ -30,7 +30,7 @@ class Language:
     node: Callable[[str, Any, Any], Any]
     node_joined: Callable[[Any, Any], Any]
     length: Callable[[Any], Any]
-    """as a node"""
+    """the length of a list as a node"""
 
     def block(self, r: random.Random, there: int, depth: int) -> list[Code]:
         """Statements; each makes one more of the values that are there, by number."""
@@ -48,8 +48,8 @@ class Language:
             there += 1
         return code
 
-    def run(self, code: Sequence[Code], given: Sequence[Any]) -> list[Any]:
-        values = list(given)
+    def run(self, code: Sequence[Code], arguments: Sequence[Any]) -> list[Any]:
+        values = list(arguments)
         for kind, *rest in code:
             if kind == "if":
                 limit, a, then, other = rest
@@ -64,9 +64,9 @@ class Language:
                 values.append(self.plain(kind, *(values[k] for k in rest)))
         return values
 
-    def build(self, code: Sequence[Code], given: Sequence[Any], turns_of: Any) -> list[Any]:
+    def build(self, code: Sequence[Code], arguments: Sequence[Any], turns_of: Any) -> list[Any]:
         """`turns_of` holds 0, 1, 2, 3: numbers of turns that only the run knows."""
-        values = list(given)
+        values = list(arguments)
         for kind, *rest in code:
             here = tuple(values)
             if kind == "if":

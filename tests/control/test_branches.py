@@ -164,7 +164,7 @@ def test_dtypes_must_agree() -> None:
         DtypeError, match=r"result 0 is f32\[n\] in the branch then and f64\[n\] in the branch otherwise"
     ):
         control.if_(c, lambda: x, lambda: ops.cast(x, to="f64"))
-    with pytest.raises(DtypeError, match="must be bool"):
+    with pytest.raises(DtypeError, match=r"a condition must be bool, got f32\[n\]"):
         control.if_(x, lambda: x, lambda: x)
 
 
@@ -235,7 +235,7 @@ def flat(v: Any) -> Any:
 @pytest.mark.parametrize("name", BODIES)
 def test_branches_of_other_ranks_in_a_loop(options: dict[str, Any], name: str) -> None:
     """What reads the result of such a branch moves into it: code for each rank."""
-    body, wanted = BODIES[name]
+    body, expected = BODIES[name]
     x, k = anyshape.input("x", "f32[4]"), anyshape.input("k", "i64[]")
     (y,) = control.loop(k, lambda i, v: [body(v)], [x])
     exe = anyshape.compile(anyshape.function([x, k], y), **options)
@@ -243,7 +243,7 @@ def test_branches_of_other_ranks_in_a_loop(options: dict[str, Any], name: str) -
         want = a = np.full(4, scale, np.float32)
         for trips in range(3):
             np.testing.assert_allclose(exe(a, np.array(trips)), want, rtol=1e-6)
-            want = wanted(want)
+            want = expected(want)
 
 
 def test_a_reader_that_one_branch_cannot_have_fails_when_that_is_taken(options: dict[str, Any]) -> None:
@@ -291,10 +291,10 @@ DECLARED: dict[str, tuple[str, Any, Any]] = {
 @pytest.mark.parametrize("name", DECLARED)
 def test_a_result_whose_rank_branches_decide_has_the_declared_one(options: dict[str, Any], name: str) -> None:
     """What makes it that of the declaration moves into the branches, with the check that it is."""
-    results, body, wanted = DECLARED[name]
+    results, body, expected = DECLARED[name]
     exe = anyshape.compile(declared(results, body), **options)
     for p in (True, False):
-        np.testing.assert_allclose(exe(X, np.array(p)), wanted(X), rtol=1e-6, strict=True)
+        np.testing.assert_allclose(exe(X, np.array(p)), expected(X), rtol=1e-6, strict=True)
 
 
 @pytest.mark.parametrize(

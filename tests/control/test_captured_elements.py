@@ -20,7 +20,7 @@ BODIES: dict[str, tuple[Body, dict[int, list[float]]]] = {
     "smaller": (lambda x, s: ops.tile(x, (s + 1) - 2), {1: [], 3: [0, 1, 0, 1]}),
     "made anew by a kernel": (lambda x, s: ops.resize(x, sizes=s), {1: [0], 3: [0, 0, 1]}),
 }
-"""And what it makes of 0, 1 and the number"""
+"""Bodies of loops, and what each makes of 0, 1 and the number"""
 
 
 def _branch(x: Any, s: Any, c: Any, body: Body) -> Any:
@@ -61,9 +61,9 @@ def test_elements_of_what_is_captured_are_sizes(options: dict[str, Any], region:
     x, s, c = anyshape.input("x", "f32[n]"), anyshape.input("s", "i64[1]"), anyshape.input("c", "bool[]")
     body, results = BODIES[name]
     exe = anyshape.compile(anyshape.function([x, s, c], REGIONS[region](x, s, c, body)), **options)
-    for number, made in results.items():
+    for number, elements in results.items():
         for holds in (True, False):
-            expected: Any = made if holds or region == "loop" else [0, 1]
+            expected: Any = elements if holds or region == "loop" else [0, 1]
             if "loop" in region:
                 expected = 2 * sum(expected)
             result = exe(np.arange(2, dtype=np.float32), np.array([number]), np.array(holds))

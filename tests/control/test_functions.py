@@ -62,18 +62,18 @@ def test_sizes_that_are_new_in_each_call(options: dict[str, Any]) -> None:
 
 
 def test_calls_that_are_nested_too_deeply_are_an_error(options: dict[str, Any]) -> None:
-    """In a thread with little stack too; afterwards all is as before."""
+    """Calls nested too deeply are refused in a thread with little stack too; afterwards all is as before."""
     exe = anyshape.compile(grows(), **options)
     with pytest.raises(UnsupportedError, match="grow: calls are nested more than 1000 deep"):
         exe(X, np.array(2000))
     assert exe(X, np.array(998)).shape == (1003,)
-    told: list[str] = []
+    messages: list[str] = []
 
     def work() -> None:
         try:
             exe(X, np.array(2000))
         except UnsupportedError as e:
-            told.append(str(e))
+            messages.append(str(e))
 
     before = threading.stack_size(1 << 20)
     try:
@@ -82,7 +82,7 @@ def test_calls_that_are_nested_too_deeply_are_an_error(options: dict[str, Any]) 
         thread.join()
     finally:
         threading.stack_size(before)
-    assert told
+    assert messages
 
 
 def test_functions_that_call_each_other(options: dict[str, Any]) -> None:
@@ -100,14 +100,14 @@ def test_functions_that_call_each_other(options: dict[str, Any]) -> None:
 
 
 def two_functions() -> list[Any]:
-    made = []
+    functions = []
     for name, body in (("double", lambda x: ops.mul(x, 2.0)), ("first", lambda x: ops.add(x, ops.slice(x, [0], [1])))):
-        made.append(control.define(control.function(name, {"x": "f32[n]"}, ["f32[n]"]), body))
-    return made
+        functions.append(control.define(control.function(name, {"x": "f32[n]"}, ["f32[n]"]), body))
+    return functions
 
 
 def test_a_function_is_chosen_at_run_time(options: dict[str, Any]) -> None:
-    """In a branch, and anew in each iteration of a loop that carries it."""
+    """A function is chosen in a branch, and anew in each iteration of a loop that carries it."""
     double, first = two_functions()
     x, c, k = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]"), anyshape.input("k", "i64[]")
     (chosen,) = control.if_(c, lambda: control.reference(double), lambda: control.reference(first))
@@ -138,8 +138,8 @@ def test_a_function_takes_a_function(options: dict[str, Any]) -> None:
     twice = control.function("twice", {"f": "function[f32[n] -> f32[n]]", "x": "f32[n]"}, ["f32[n]"])
     control.define(twice, lambda f, x: control.call(f, control.call(f, [x])))
     x = anyshape.input("x", "f32[n]")
-    made = [control.call(twice, [control.reference(f), x])[0] for f in (double, first)]
-    a, b = anyshape.compile(anyshape.function([x], made), **options)(X + 1)
+    results = [control.call(twice, [control.reference(f), x])[0] for f in (double, first)]
+    a, b = anyshape.compile(anyshape.function([x], results), **options)(X + 1)
     np.testing.assert_array_equal(a, (X + 1) * 4)
     np.testing.assert_array_equal(b, X + 4)
 
@@ -159,8 +159,8 @@ def test_lists_go_in_and_come_out(options: dict[str, Any]) -> None:
     control.define(turned, body)
     xs = anyshape.input("xs", "list[f32[?]]")
     exe = anyshape.compile(anyshape.function([xs], [*control.call(turned, [xs]), xs]), **options)
-    given = [X[:k] for k in (3, 1, 4, 2)]
-    back, count, same = exe(given)
+    arrays = [X[:k] for k in (3, 1, 4, 2)]
+    back, count, same = exe(arrays)
     assert count == 4 and [len(a) for a in back] == [2, 4, 1, 3] and [len(a) for a in same] == [3, 1, 4, 2]
 
 
@@ -170,7 +170,7 @@ def test_what_was_declared_is_checked(options: dict[str, Any]) -> None:
     x = anyshape.input("x", "f32[n, m]")
     exe = anyshape.compile(anyshape.function([x], control.call(half, [x])), **options)
     assert exe(np.ones((3, 4), np.float32)).shape == (3,)
-    with pytest.raises(ShapeError, match="input x: dim 1 must be 4, got 5"):
+    with pytest.raises(ShapeError, match="half: argument x: dim 1 must be 4, got 5"):
         exe(np.ones((3, 5), np.float32))
     wrong = control.function("wrong", {"x": "f32[n]", "k": "i64[]"}, ["f32[n]"])
     control.define(wrong, lambda x, k: ops.slice(x, ops.static.reshape(k, newshape=(1,)), [2**31]))
@@ -260,9 +260,9 @@ for _ in range(20): exe(X, np.array(50))
 
 def test_many_threads() -> None:
     exe = anyshape.compile(fibonacci())
-    found: list[int] = []
-    in_threads(lambda _: found.extend(int(exe(np.array(15))) for _ in range(20)), range(6))
-    assert found == [610] * 120
+    results: list[int] = []
+    in_threads(lambda _: results.extend(int(exe(np.array(15))) for _ in range(20)), range(6))
+    assert results == [610] * 120
 
 
 def test_text_and_back() -> None:

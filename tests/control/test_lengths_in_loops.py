@@ -61,8 +61,8 @@ def looped(
 PICK = [node("Add", ["i", "one"], ["e"]), node("Slice", ["v", "i", "e"], ["s"])]
 """v[i:i+1]"""
 NEXT = node("Add", ["s", "two"], ["t"])
-MADE = node("ConstantOfShape", ["length"], ["ones"], value=numpy_helper.from_array(ONE))
-SPLIT = [node("Shape", ["v"], ["length"]), MADE, node("SplitToSequence", ["v", "ones"], ["parts"], axis=0)]
+ONES = node("ConstantOfShape", ["length"], ["ones"], value=numpy_helper.from_array(ONE))
+SPLIT = [node("Shape", ["v"], ["length"]), ONES, node("SplitToSequence", ["v", "ones"], ["parts"], axis=0)]
 AT = [node("Squeeze", ["i", "zero"], ["k"]), node("SequenceAt", ["parts", "k"], ["s"])]
 TIMES_0 = node("Mul", ["s", "zero"], ["q"])
 SUM = node("ReduceSum", ["p"], ["o"])
@@ -97,7 +97,7 @@ USES: dict[str, list[onnx.NodeProto]] = {
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("source", ["v[i:i+1]", "an element of a split"])
 def test_a_vector_whose_length_is_plain_to_see(use, source):
-    """As tf2onnx writes crop_and_resize, torch repeat_interleave, and dynamo EmbeddingBag."""
+    """Vectors of known length are written as tf2onnx writes crop_and_resize, torch repeat_interleave, and dynamo EmbeddingBag."""
     picked = source == "v[i:i+1]"
     proto = looped((PICK if picked else AT) + USES[use], [] if picked else SPLIT)
     feeds = {"x": X, "v": np.array([0, 2, 1]), "n": np.array(3)}

@@ -38,13 +38,13 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[..., Any], str, list[Any]]] =
 
 @pytest.mark.parametrize("name", CASES)
 def test_as_narrow_as_turns_keep_them(name: str) -> None:
-    initial, turn, size, wanted = CASES[name]
+    initial, turn, size, expected = CASES[name]
     (rows,) = control.loop(K, turn, [initial()])
     f = anyshape.function([X, Y, K], rows)
     assert str(f.results[0].type) == f"list[f32[{size}]]"
     assert str(anyshape.parse(str(f)).results[0].type) == f"list[f32[{size}]]"
     got = anyshape.compile(f)(A, B, np.array(2))
-    assert all(map(np.array_equal, got, wanted)) and len(got) == len(wanted)
+    assert all(map(np.array_equal, got, expected)) and len(got) == len(expected)
 
 
 def test_a_declared_input_stays_as_wide() -> None:

@@ -44,11 +44,11 @@ def test_types_and_text() -> None:
 
 
 def test_every_op(options: dict[str, Any]) -> None:
-    given, i, x = xs(), anyshape.input("i", "i64[]"), anyshape.input("x", "f32[n, 4]")
+    items, i, x = xs(), anyshape.input("i", "i64[]"), anyshape.input("x", "f32[n, 4]")
     f = anyshape.function(
-        [given, i, x],
-        [lists.at(given, i), lists.insert(given, x, i), lists.append(given, x), lists.erase(given, i), lists.erase(given),
-         lists.length(given), lists.concat(given), lists.concat(lists.of([lists.at(given, i), lists.at(given, i)]), 1, True)],
+        [items, i, x],
+        [lists.at(items, i), lists.insert(items, x, i), lists.append(items, x), lists.erase(items, i), lists.erase(items),
+         lists.length(items), lists.concat(items), lists.concat(lists.of([lists.at(items, i), lists.at(items, i)]), 1, True)],
     )  # fmt: skip
     exe = anyshape.compile(f, **options)
     Z = X * 2
@@ -58,24 +58,24 @@ def test_every_op(options: dict[str, Any]) -> None:
             inserted, erased = list(held), list(held)
             inserted.insert(k, Z)
             del erased[k]
-            wanted = [held[k], inserted, [*held, Z], erased, held[:-1], np.array(len(held)), np.concatenate(held)]
-            same(list(got), [*wanted, np.stack([held[k]] * 2, 1)])
+            expected = [held[k], inserted, [*held, Z], erased, held[:-1], np.array(len(held)), np.concatenate(held)]
+            same(list(got), [*expected, np.stack([held[k]] * 2, 1)])
 
 
 def test_a_position_outside_is_an_error_that_says_both(options: dict[str, Any]) -> None:
-    given, i = xs(), anyshape.input("i", "i64[]")
-    exe = anyshape.compile(anyshape.function([given, i], lists.at(given, i)), **options)
+    items, i = xs(), anyshape.input("i", "i64[]")
+    exe = anyshape.compile(anyshape.function([items, i], lists.at(items, i)), **options)
     for k in (2, -3, 2**62):
         with pytest.raises(ShapeError, match=rf"list_at: position {k} is outside of a list of 2"):
             exe([X, Y], k)
     same(exe([X, Y], 1), Y)
-    last = anyshape.compile(anyshape.function([given], lists.erase(given)), **options)
+    last = anyshape.compile(anyshape.function([items], lists.erase(items)), **options)
     with pytest.raises(ShapeError, match="list_erase: the list is empty"):
         last([])
-    whole = anyshape.compile(anyshape.function([given], lists.concat(given)), **options)
+    whole = anyshape.compile(anyshape.function([items], lists.concat(items)), **options)
     with pytest.raises(ShapeError, match="concat: xs needs at least one tensor"):
         whole([])
-    wide = anyshape.compile(anyshape.function([given], lists.concat(given, axis=1)), **options)
+    wide = anyshape.compile(anyshape.function([items], lists.concat(items, axis=1)), **options)
     with pytest.raises(ShapeError, match=r"concat: o of xs\[1\], item 0: expected 2, got 3"):
         wide([X, Y])
     same(wide([X, X]), np.concatenate([X, X], 1))
@@ -136,23 +136,23 @@ def test_arguments_that_do_not_fit(options: dict[str, Any]) -> None:
 
 
 def _lengths() -> anyshape.Function:
-    given = xs()
-    return anyshape.function([given], ops.sub(lists.length(lists.append(given, Y)), 1))
+    items = xs()
+    return anyshape.function([items], ops.sub(lists.length(lists.append(items, Y)), 1))
 
 
 def test_a_dim_that_all_elements_share(options: dict[str, Any]) -> None:
-    given, x = anyshape.input("given", "list[f32[?, n]]"), anyshape.input("x", "f32[n]")
-    exe = anyshape.compile(anyshape.function([given, x], ops.add(lists.concat(given), x)), **options)
+    elements, x = anyshape.input("elements", "list[f32[?, n]]"), anyshape.input("x", "f32[n]")
+    exe = anyshape.compile(anyshape.function([elements, x], ops.add(lists.concat(elements), x)), **options)
     same(exe([X, Y], X[0]), np.concatenate([X, Y]) + X[0])
     with pytest.raises(ShapeError, match="dim 1 of an element must be n = 3, got 4"):
         exe([X], X[0, :3])
 
 
 def test_lists_in_lists(options: dict[str, Any]) -> None:
-    given, x = anyshape.input("given", "list[list[f32[?, 4]]]"), anyshape.input("x", "f32[n, 4]")
-    inner = lists.append(lists.at(given, 0), x)
+    nested, x = anyshape.input("nested", "list[list[f32[?, 4]]]"), anyshape.input("x", "f32[n, 4]")
+    inner = lists.append(lists.at(nested, 0), x)
     exe = anyshape.compile(
-        anyshape.function([given, x], [inner, lists.append(given, inner), lists.erase(given), lists.length(given)]),
+        anyshape.function([nested, x], [inner, lists.append(nested, inner), lists.erase(nested), lists.length(nested)]),
         **options,
     )
     held = [[X, Y], [], [Y]]
@@ -160,9 +160,11 @@ def test_lists_in_lists(options: dict[str, Any]) -> None:
 
 
 def test_optionals(options: dict[str, Any]) -> None:
-    given = anyshape.input("given", "optional[f32[?, 4]]")
-    (y,) = control.if_(lists.has_element(given), lambda: lists.element(given), lambda: Y)
-    f = anyshape.function([given], [y, lists.has_element(given), lists.optional(y), lists.optional(element="f32[?]")])
+    optional = anyshape.input("optional", "optional[f32[?, 4]]")
+    (y,) = control.if_(lists.has_element(optional), lambda: lists.element(optional), lambda: Y)
+    f = anyshape.function(
+        [optional], [y, lists.has_element(optional), lists.optional(y), lists.optional(element="f32[?]")]
+    )
     exe = anyshape.compile(f, **options)
     y, has, again, nothing = exe(X)
     same(y, X)
@@ -216,7 +218,8 @@ exe(wide, np.array(100))
 
 
 def test_appending_copies_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a branch of a loop too, where nobody else holds it: seen in the Python loop, which runs the same program as the native one."""
+    """A list that nobody else holds is not copied in a branch of a loop either: seen in the Python loop, which runs the same program as the
+    native one."""
     x, k = anyshape.input("x", "f32[4]"), anyshape.input("k", "i64[]")
 
     def turn(i: Any, rows: Any) -> list[Any]:
@@ -228,9 +231,9 @@ def test_appending_copies_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Heap.own
 
     def own(heap: Heap, handle: int) -> int:
-        made = plain(heap, handle)
-        asked.append(made == handle)
-        return made
+        copy = plain(heap, handle)
+        asked.append(copy == handle)
+        return copy
 
     monkeypatch.setattr(Heap, "own", own)
     for n in (10, 300):
@@ -289,8 +292,8 @@ def test_many_threads() -> None:
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
-    given = xs()
-    exe = anyshape.compile(anyshape.function([given], [lists.concat(given), lists.append(given, Y)]))
+    items = xs()
+    exe = anyshape.compile(anyshape.function([items], [lists.concat(items), lists.append(items, Y)]))
     exe.save(tmp_path / "m")
     again = anyshape.load(tmp_path / "m")
     same(list(again([X, Y])), list(exe([X, Y])))
@@ -300,28 +303,28 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 
 
 def test_an_empty_dim_takes_the_general_program(options: dict[str, Any]) -> None:
-    given, x = xs(), anyshape.input("x", "f32[n, 4]")
-    exe = anyshape.compile(anyshape.function([given, x], lists.append(given, ops.exp(x))), **options)
+    items, x = xs(), anyshape.input("x", "f32[n, 4]")
+    exe = anyshape.compile(anyshape.function([items, x], lists.append(items, ops.exp(x))), **options)
     same(exe([X[:0], Y], X[:0]), [X[:0], Y, X[:0]])
 
 
 def test_names_of_dims_that_only_elements_have_are_refused() -> None:
-    given = anyshape.input("given", "list[f32[n]]")
+    elements = anyshape.input("elements", "list[f32[n]]")
     with pytest.raises(
-        UnsupportedError, match=r"nothing defines the dim n: .*given: list\[f32\[n\]\] only mentions it"
+        UnsupportedError, match=r"nothing defines the dim n: .*elements: list\[f32\[n\]\] only mentions it"
     ):
-        anyshape.compile(anyshape.function([given], lists.concat(given)))
+        anyshape.compile(anyshape.function([elements], lists.concat(elements)))
 
 
 def test_elements_of_several_ranks(options: dict[str, Any]) -> None:
-    given, i = anyshape.input("given", "list[f32[...]]"), anyshape.input("i", "i64[]")
-    exe = anyshape.compile(anyshape.function([given, i], ops.exp(lists.at(given, i))), **options)
+    elements, i = anyshape.input("elements", "list[f32[...]]"), anyshape.input("i", "i64[]")
+    exe = anyshape.compile(anyshape.function([elements, i], ops.exp(lists.at(elements, i))), **options)
     mixed = [X, X[0], X[0, :1].reshape(())]
     for k in (0, 1, 2, -2):
         same(exe(mixed, np.array(k)), exe([mixed[k]], np.array(0)))
-    whole = anyshape.compile(anyshape.function([given], lists.concat(given)), **options)
+    whole = anyshape.compile(anyshape.function([elements], lists.concat(elements)), **options)
     same(whole([X, Y]), np.concatenate([X, Y]))
-    with pytest.raises(ShapeError, match=r"concat: i of xs\[1\]: expected \[given_0.shape\[1\]\], got \[\]"):
+    with pytest.raises(ShapeError, match=r"concat: i of xs\[1\]: expected \[elements_0.shape\[1\]\], got \[\]"):
         whole(mixed[:2])
 
 
@@ -334,34 +337,34 @@ def test_functions_are_no_elements() -> None:
 
 
 def test_an_op_of_tensors_goes_through_a_list(options: dict[str, Any]) -> None:
-    """In a loop, beside what the loop makes of it, and where only its size is wanted."""
-    given, k = xs(), anyshape.input("k", "i64[]")
+    """An op reads a list in a loop, beside what the loop makes of it, and where only its size is wanted."""
+    first, k = xs(), anyshape.input("k", "i64[]")
 
     def turn(i: Any, rows: Any, whole: Any) -> list[Any]:
         longer = lists.append(rows, ops.mul(ops.concat(rows), ops.cast(i, "f32")))
         return [longer, ops.add(ops.sum(ops.concat(longer), axes=[0]), whole)]
 
-    rows, whole = control.loop(k, turn, [given, np.zeros(4, np.float32)])
+    rows, whole = control.loop(k, turn, [first, np.zeros(4, np.float32)])
     exe = anyshape.compile(
-        anyshape.function([given, k], [whole, ops.shape_of(ops.concat(rows)), ops.stack(rows, 2)]), **options
+        anyshape.function([first, k], [whole, ops.shape_of(ops.concat(rows)), ops.stack(rows, 2)]), **options
     )
     held = [X, Y[:2]]
-    wanted, total = list(held), np.zeros(4, np.float32)
+    expected, total = list(held), np.zeros(4, np.float32)
     for i in range(1):
-        wanted.append(np.concatenate(wanted) * np.float32(i))
-        total = total + np.concatenate(wanted).sum(0)
+        expected.append(np.concatenate(expected) * np.float32(i))
+        total = total + np.concatenate(expected).sum(0)
     with pytest.raises(ShapeError, match=r"stack: o of xs\[2\], item 0: expected 2, got 4"):
         exe(held, np.array(1))
     got = exe(held, np.array(0))
     same(list(got), [np.zeros(4, np.float32), np.array([4, 4]), np.stack(held, 2)])
-    exe = anyshape.compile(anyshape.function([given, k], [whole, ops.shape_of(ops.concat(rows))]), **options)
+    exe = anyshape.compile(anyshape.function([first, k], [whole, ops.shape_of(ops.concat(rows))]), **options)
     same(list(exe(held, np.array(1))), [total, np.array([8, 4])])
 
 
 def test_a_list_does_not_take_memory_that_is_not_there(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In pieces, a system gives more than it has, and ends the process that uses it."""
+    """A system gives more memory than it has in pieces, and ends the process that uses it."""
     x, k = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
     (rows,) = control.loop(k, lambda i, rows: [lists.append(rows, x)], [lists.empty("f32[...]")])
     exe = anyshape.compile(anyshape.function([x, k], lists.length(rows)), **options)

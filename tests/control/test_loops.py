@@ -184,7 +184,7 @@ def test_ten_thousand_turns_do_not_grow_memory() -> None:
 
 
 def test_a_turn_takes_few_instructions() -> None:
-    """Of the table, whatever walks it; `python -m benchmarks.control_flow` has the time."""
+    """An iteration takes few instructions of the table, whatever walks it; `python -m benchmarks.control_flow` has the time."""
     (y,) = control.loop(anyshape.input("k", "i64[]"), lambda i, c: [ops.add(c, 1)], [np.int64(0)])
     exe = anyshape.compile(anyshape.function([y.node.inputs[-2]], y))
     assert exe(np.array(20_000)) == 20_000

@@ -34,8 +34,8 @@ def test_turns_and_branches_have_their_regions() -> None:
 
 
 def test_sizes_that_data_decides_have_names_that_people_know() -> None:
-    found = ops.gather(X, ops.reshape(ops.nonzero(X), (-1,)), axis=0)
-    f = anyshape.function([X], ops.sum(ops.sort(ops.exp(found), axis=0), axes=(0,)))
+    selected = ops.gather(X, ops.reshape(ops.nonzero(X), (-1,)), axis=0)
+    f = anyshape.function([X], ops.sum(ops.sort(ops.exp(selected), axis=0), axes=(0,)))
     text = memory_text(anyshape.compile(f))
     assert "nonzero.shape[1]" in text and "k." not in text
 

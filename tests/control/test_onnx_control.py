@@ -1,8 +1,9 @@
-"""If, Loop and Scan models beside onnxruntime, in both executors; what is wrong or too much is refused with its place."""
+"""Models with If, Loop and Scan beside onnxruntime, in both executors; what is wrong or too much is refused with its place."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,13 +22,13 @@ KINDS = {"f": TensorProto.FLOAT, "i": INT64, "b": TensorProto.BOOL}
 
 def infos(text: str) -> list[onnx.ValueInfoProto]:
     """`x:f[n,4] c:b[]`, with `?` for any rank and an empty name for a dim without one."""
-    made = []
+    values = []
     for word in text.split():
         name, _, rest = word.partition(":")
         kind, _, dims = rest.rstrip("]").partition("[")
         shape = None if dims == "?" else [int(d) if d.isdigit() else d or None for d in dims.split(",")] if dims else []
-        made.append(helper.make_tensor_value_info(name, KINDS[kind], shape))
-    return made
+        values.append(helper.make_tensor_value_info(name, KINDS[kind], shape))
+    return values
 
 
 def node(op: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
@@ -47,14 +48,14 @@ def model(g: onnx.GraphProto) -> onnx.ModelProto:
 
 
 def agree(m: onnx.ModelProto, feeds: Sequence[Mapping[str, Any]]) -> None:
-    """Where nothing was collected, onnxruntime does not know the other dims."""
+    """Asserts that results equal those of onnxruntime, which does not know the other dims of what collected nothing."""
     session = onnxruntime.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
     executables = [anyshape.compile(m), anyshape.compile(m, loop="python")]
-    for given in feeds:
-        arrays = {k: np.asarray(v) for k, v in given.items()}
-        wanted = session.run(None, arrays)
+    for feed in feeds:
+        arrays = {k: np.asarray(v) for k, v in feed.items()}
+        expected = session.run(None, arrays)
         for exe in executables:
-            for got, want in zip(exe.run(arrays), wanted, strict=True):
+            for got, want in zip(exe.run(arrays), expected, strict=True):
                 assert got.dtype == want.dtype and got.ndim == want.ndim
                 if want.size or got.size:
                     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
@@ -219,6 +220,43 @@ def test_a_branch_that_is_never_taken_may_be_wrong() -> None:
         assert not exe.report.still_dynamic
 
 
+CONDITIONED = {
+    "If": node("If", "c", "y", name="chosen", then_branch=graph([node("Identity", "x", "t")], "", "t:f[n]"),
+               else_branch=graph([node("Neg", "x", "e")], "", "e:f[n]")),
+    "Loop": node("Loop", "- c x", "y", name="repeated", body=graph(
+        [node("Not", "again", "more"), node("Neg", "a", "b")], "i:i[] again:b[] a:f[n]", "more:b[] b:f[n]")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", CONDITIONED)
+@pytest.mark.parametrize(
+    ("declared", "shapes"), [("c:b[k]", [(2,), (0,)]), ("c:b[k,m]", [(1, 2)]), ("c:b?", [(2,), (2, 1)])]
+)
+def test_a_condition_of_other_than_one_element_is_refused_when_it_is_known(
+    op: str, declared: str, shapes: list[tuple[int, ...]]
+) -> None:
+    m = model(graph([CONDITIONED[op]], f"x:f[n] {declared.replace('?', '[]')}", "y:f[n]"))
+    if declared == "c:b?":
+        m.graph.input[1].type.tensor_type.ClearField("shape")
+    exe = anyshape.compile(m)
+    one = np.ones((1,) * len(shapes[0]), bool)
+    np.testing.assert_array_equal(exe(rows(3), one), rows(3) if op == "If" else -rows(3))
+    for shape in shapes:
+        text = f"item ({op} '{CONDITIONED[op].name}': a condition): one element was expected, got {list(shape)}"
+        with pytest.raises(ShapeError, match=re.escape(text)):
+            exe(rows(3), np.ones(shape, bool))
+
+
+def test_a_count_of_other_than_one_element_is_refused_when_it_is_known() -> None:
+    body = graph(
+        [node("Identity", "again", "more"), node("Neg", "a", "b")], "i:i[] again:b[] a:f[n]", "more:b[] b:f[n]"
+    )
+    exe = anyshape.compile(model(graph([node("Loop", "k - x", "y", body=body)], "x:f[n] k:i[m]", "y:f[n]")))
+    np.testing.assert_array_equal(exe(rows(3), np.array([3])), -rows(3))
+    with pytest.raises(ShapeError, match=r"item \(Loop 'y': a trip count\): one element was expected, got \[2\]"):
+        exe(rows(3), np.array([3, 3]))
+
+
 def nested(depth: int) -> onnx.ModelProto:
     inner = graph([node("Identity", "x", "y")], "", "y:f[n]")
     for k in range(depth):
@@ -358,9 +396,9 @@ def cropping(size: str) -> onnx.ModelProto:
 @pytest.mark.parametrize("size", ["", "size:i[2]"])
 def test_pieces_that_each_iteration_cuts_out_and_samples_to_one_size(size: str) -> None:
     image = np.arange(84, dtype=np.float32).reshape(1, 2, 6, 7)
-    given = {"size": np.array([3, 4])} if size else {}
+    sizes = {"size": np.array([3, 4])} if size else {}
     boxes = np.array([[0, 0, 6, 7], [1, 2, 3, 5], [4, 4, 5, 6]])
-    agree(cropping(size), [{"image": image, "boxes": boxes[:k], **given} for k in (3, 1)])
+    agree(cropping(size), [{"image": image, "boxes": boxes[:k], **sizes} for k in (3, 1)])
 
 
 def test_pieces_of_sizes_that_differ_are_not_stacked() -> None:

@@ -37,8 +37,8 @@ def agree(m: onnx.ModelProto, feeds: Sequence[Mapping[str, Any]]) -> None:
     session = onnxruntime.InferenceSession(m.SerializeToString(), providers=["CPUExecutionProvider"])
     for form in FORMS:
         exe = anyshape.compile(m, **form)
-        for given in feeds:
-            same(exe.run(given), session.run(None, given), rtol=1e-5, atol=1e-6)
+        for feed in feeds:
+            same(exe.run(feed), session.run(None, feed), rtol=1e-5, atol=1e-6)
 
 
 def test_a_loop_that_collects_a_sequence_in_a_branch() -> None:
@@ -83,7 +83,7 @@ def test_what_comes_and_goes_as_a_sequence() -> None:
 
 
 def test_tensors_of_different_ranks_in_one_sequence() -> None:
-    """Without a rank in its type, the sequence is looked at when it is there."""
+    """A sequence without a rank in its type is examined when it is there."""
     m = model(
         [node("SequenceAt", "s at", "x"), node("Exp", "x", "y")],
         [seq("s"), *infos("at:i[]")],
@@ -99,11 +99,11 @@ def test_tensors_of_different_ranks_in_one_sequence() -> None:
 @pytest.mark.parametrize("split", [None, np.array(2), np.array([1, 4])])
 @pytest.mark.parametrize("axis", [0, -1])
 def test_split_to_sequence(split: Any, axis: int) -> None:
-    given = {} if split is None else {"k": split}
+    lengths = {} if split is None else {"k": split}
     inputs = infos("x:f[n,m]") + ([] if split is None else infos("k:i[k]" if split.ndim else "k:i[]"))
     operands = "x" if split is None else "x k"
     m = model([node("SplitToSequence", operands, "s", axis=axis, keepdims=int(split is not None))], inputs, [seq("s")])
-    agree(m, [{"x": rows(5, 5), **given}])
+    agree(m, [{"x": rows(5, 5), **lengths}])
 
 
 def test_sequence_map() -> None:
@@ -116,7 +116,7 @@ def test_sequence_map() -> None:
 
 
 def test_optionals() -> None:
-    """Of a tensor: the element, or something else where there is none."""
+    """An optional tensor gives its element, or something else where there is none."""
     opt = helper.make_value_info("o", helper.make_optional_type_proto(helper.make_tensor_type_proto(FLOAT, [None, 3])))
     then = graph([node("OptionalGetElement", "o", "t")], "", "t:f[,3]")
     other = graph([node("Exp", "x", "e")], "", "e:f[,3]")
@@ -127,10 +127,10 @@ def test_optionals() -> None:
     for form in FORMS:
         exe = anyshape.compile(m, **form)
         a, x = rows(2, 3), rows(4, 3)
-        for given, wanted in ((a, a), (None, np.exp(x))):
-            y, has, z = exe.run({"o": given, "x": x})
-            same([y, z], [wanted, wanted], rtol=1e-5, atol=1e-6)
-            assert has == (given is not None)
+        for optional, expected in ((a, a), (None, np.exp(x))):
+            y, has, z = exe.run({"o": optional, "x": x})
+            same([y, z], [expected, expected], rtol=1e-5, atol=1e-6)
+            assert has == (optional is not None)
 
 
 @pytest.mark.parametrize("back", [0, 1])
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_told() -> None:
 
 
 def test_the_command_and_the_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Made inputs are sequences too, and types are told as onnxruntime tells them."""
+    """The command makes sequences as inputs too, and the session tells types as onnxruntime does."""
     m = model([node("SequenceAt", "s at", "x"), node("SequenceErase", "s at", "t")], [seq("s", [None, 3]), *infos("at:i[]")],
               [*infos("x:f[,3]"), seq("t")])  # fmt: skip
     onnx.save(m, tmp_path / "m.onnx")

@@ -61,8 +61,8 @@ def agrees(seed: int) -> None:
     code = VECTORS.block(r, 2, 2)
     x, y = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[m]")
     limits = anyshape.input("limits", "i64[4]")
-    made = VECTORS.build(code, [x, y], limits)
-    f = anyshape.function([x, y, limits], made[2:])
+    values = VECTORS.build(code, [x, y], limits)
+    f = anyshape.function([x, y, limits], values[2:])
     verify(f)
     verify(anyshape.passes.optimise(f))
     counts = np.array([0, 1, 2, 3])
@@ -70,9 +70,9 @@ def agrees(seed: int) -> None:
         exe = anyshape.compile(f, **form)
         for n, m in ((3, 2), (0, 4), (7, 1)):
             a, b = np.arange(n, dtype=np.float32), np.arange(m, dtype=np.float32) + 1
-            wanted = VECTORS.run(code, [a, b])[2:]
+            expected = VECTORS.run(code, [a, b])[2:]
             got = exe(a, b, counts)
-            for g, w in zip(got if isinstance(got, tuple) else (got,), wanted, strict=True):
+            for g, w in zip(got if isinstance(got, tuple) else (got,), expected, strict=True):
                 np.testing.assert_allclose(g, w, rtol=1e-4, err_msg=f"seed {seed}, {form}, n={n}, m={m}")
 
 

@@ -56,7 +56,7 @@ LISTS = Language(
     node_joined=lambda p, q: lists.append(lists.erase(p), lists.at(q, -1)),
     length=lists.length,
 )
-"""None of its lists is ever empty."""
+"""The language of random code on lists, none of which is ever empty."""
 
 
 def agrees(seed: int) -> None:
@@ -64,17 +64,17 @@ def agrees(seed: int) -> None:
     code = LISTS.block(r, 2, 2)
     xs, ys = anyshape.input("xs", "list[f32[?]]"), anyshape.input("ys", "list[f32[?]]")
     turns_of = anyshape.input("turns_of", "i64[4]")
-    made = LISTS.build(code, [xs, ys], turns_of)
-    f = anyshape.function([xs, ys, turns_of], made[2:])
+    values = LISTS.build(code, [xs, ys], turns_of)
+    f = anyshape.function([xs, ys, turns_of], values[2:])
     verify(f)
     verify(anyshape.passes.optimise(f))
     for form in FORMS:
         exe = anyshape.compile(f, **form)
         for n, m in ((1, 2), (4, 1)):
             a, b = ([np.arange(k + o, dtype=np.float32) + k for k in range(c)] for c, o in ((n, 0), (m, 1)))
-            wanted = LISTS.run(code, [a, b])[2:]
+            expected = LISTS.run(code, [a, b])[2:]
             got = exe(a, b, np.arange(4))
-            for g, w in zip((got,) if len(wanted) == 1 else got, wanted, strict=True):
+            for g, w in zip((got,) if len(expected) == 1 else got, expected, strict=True):
                 assert len(g) == len(w), f"seed {seed}, {form}"
                 for one, other in zip(g, w):
                     np.testing.assert_allclose(one, other, rtol=1e-5, err_msg=f"seed {seed}, {form}")

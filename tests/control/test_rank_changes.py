@@ -18,14 +18,14 @@ F32 = np.float32
 
 
 def agree(
-    results: Any, calls: Sequence[Sequence[Any]], wanted: Callable[..., Any], inputs: Sequence[Value] = (X, TRIP)
+    results: Any, calls: Sequence[Sequence[Any]], reference: Callable[..., Any], inputs: Sequence[Value] = (X, TRIP)
 ) -> None:
     """Asserts that a function of x and trip is what NumPy makes of them, in shapes too."""
     f = anyshape.function(list(inputs), results)
     for exe in (anyshape.compile(f), anyshape.compile(f, loop="python")):
-        for given in calls:
-            arrays = [np.asarray(a) for a in given]
-            got, want = exe(*arrays), wanted(*arrays)
+        for arguments in calls:
+            arrays = [np.asarray(a) for a in arguments]
+            got, want = exe(*arrays), reference(*arrays)
             for g, w in zip(
                 got if isinstance(got, tuple) else (got,), want if isinstance(want, tuple) else (want,), strict=True
             ):
@@ -37,7 +37,7 @@ def ones(*shapes: Sequence[int], trips: Sequence[int] = (0, 1, 2, 5)) -> list[li
 
 
 def squeezed(x: Value) -> Value:
-    """Without its first axis if that is one."""
+    """Drops the first axis if its size is one."""
     is_one = ops.equal(ops.gather(ops.shape_of(x), 0), 1)
     return control.if_(is_one, lambda: ops.squeeze(x, axes=[0]), lambda: x)[0]
 

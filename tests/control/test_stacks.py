@@ -23,8 +23,8 @@ def test_a_stack_of_no_turns_has_the_sizes_of_a_first_turn(options: dict[str, An
 
     def turn(i: Any, kept: Any) -> list[Any]:
         cut = ops.slice(kept, at, [100], [0])
-        found = ops.compress(kept, ops.greater(kept, 0.0), axis=0)
-        return [cut, cut, ops.concat([kept, x], axis=0), ops.slice(x, ops.reshape(i, [1]), [100], [0]), found]
+        positive = ops.compress(kept, ops.greater(kept, 0.0), axis=0)
+        return [cut, cut, ops.concat([kept, x], axis=0), ops.slice(x, ops.reshape(i, [1]), [100], [0]), positive]
 
     _, *stacks = control.loop(k, turn, [x], collects=4)
     exe = anyshape.compile(anyshape.function([x, k, at], stacks), **options)

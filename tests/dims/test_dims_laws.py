@@ -15,17 +15,17 @@ THOROUGH = settings(max_examples=200, deadline=None)
 @THOROUGH
 @given(sizes, values)
 def test_a_size_has_the_value_of_plain_integers(e: Both, v: dict[str, int]) -> None:
-    wanted = e.plain(v)
-    assert dims.evaluate(e.dim, bound_to(v)) == wanted
-    assert dims.substitute(e.dim, dict(bound_to(v))) == wanted
+    expected = e.plain(v)
+    assert dims.evaluate(e.dim, bound_to(v)) == expected
+    assert dims.substitute(e.dim, dict(bound_to(v))) == expected
 
 
 @THOROUGH
 @given(conditions, values)
 def test_a_condition_has_the_truth_of_plain_integers(c: Both, v: dict[str, int]) -> None:
-    wanted = bool(c.plain(v))
-    assert dims.evaluate(c.dim, bound_to(v)) is wanted
-    assert dims.substitute(c.dim, dict(bound_to(v))) is wanted
+    expected = bool(c.plain(v))
+    assert dims.evaluate(c.dim, bound_to(v)) is expected
+    assert dims.substitute(c.dim, dict(bound_to(v))) is expected
 
 
 @THOROUGH

@@ -14,7 +14,7 @@ WORK = 150_000
 
 @pytest.mark.parametrize("low", [0, 1])
 def test_the_shapes_of_a_bert_take_little_work(low: int) -> None:
-    """As many steps for each layer, and few."""
+    """The shapes take as many steps for each layer, and few."""
 
     def work(layers: int) -> int:
         return calls(lambda: bert(layers, fresh("batch", low), fresh("length", low)))

@@ -89,7 +89,7 @@ def test_bounds_survive_an_equality() -> None:
     ],
 )
 def test_a_bound_of_a_quotient_is_one_of_what_is_divided(cond: Any, low: int, high: int | None) -> None:
-    """By a number; of what is divided by another symbol nothing is known, nor of one value that is not the least."""
+    """A quotient by a number has a bound; of what is divided by another symbol nothing is known, nor of one value that is not the least."""
     facts = Facts()
     facts.learn(cond)
     assert (facts.decide(dims.ge(n, low)), facts.decide(dims.le(n, 100 if high is None else high))) == (

@@ -66,7 +66,7 @@ def nested(turns: int) -> Size:
 
 
 def test_a_length_of_many_cuts_is_proved_at_once() -> None:
-    """Nothing was asked of the cuts before: each proof needs that of the cut it is made of."""
+    """No cut was decided before the proof: each proof needs that of the cut it is made of."""
     assert nonneg(nested(40)) and nonneg(nested(30) - nested(31)) and not nonneg(nested(31) - nested(30))
     assert not nonneg(nested(20) - 1)
 

@@ -18,7 +18,7 @@ SCOPE: dict[str, Size] = {"n": n, "m": m, "b": symbol("b", 1), "i": symbol("i", 
 
 
 @pytest.mark.parametrize(
-    ("written", "wanted"),
+    ("written", "expected"),
     [
         ("(64*n) // select(n == 0, 64, n)", "select(n == 0, 0, 64)"),
         ("(n*m) % select(n == 0, m, n)", "0"),
@@ -32,8 +32,8 @@ SCOPE: dict[str, Size] = {"n": n, "m": m, "b": symbol("b", 1), "i": symbol("i", 
         ("select(n >= 4 and m >= 2, max(n, 3) + max(m, 1), 0)", "select(m >= 2 and n >= 4, m + n, 0)"),
     ],
 )
-def test_choices_that_a_condition_settles(written: str, wanted: str) -> None:
-    assert parse_dim(written, SCOPE) is parse_dim(wanted, SCOPE) or str(parse_dim(written, SCOPE)) == wanted
+def test_choices_that_a_condition_settles(written: str, expected: str) -> None:
+    assert parse_dim(written, SCOPE) is parse_dim(expected, SCOPE) or str(parse_dim(written, SCOPE)) == expected
 
 
 def test_a_choice_between_choices_is_decided_by_what_holds_there() -> None:

@@ -33,7 +33,7 @@ def test_an_unknown_comes_back_as_one_other_unknown() -> None:
 
 
 def test_what_expressions_share_is_written_once() -> None:
-    """As a tree, eighteen doublings of an expression would be a quarter of a million times as large."""
+    """Eighteen doublings of an expression would be a quarter of a million times as large as a tree."""
     e: Any = N
     for k in range(18):
         e = minimum(e // (k + 2) * M, e + k)

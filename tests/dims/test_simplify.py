@@ -19,7 +19,7 @@ SCOPE: dict[str, Size] = {
 
 
 @pytest.mark.parametrize(
-    ("written", "wanted"),
+    ("written", "expected"),
     [
         ("(n*b) // b", "n"),
         ("(n*m) // m", "(m*n) // m"),  # m may be 0
@@ -66,12 +66,12 @@ SCOPE: dict[str, Size] = {
         ("bcast(n, 0)", "0"),
     ],
 )
-def test_simplified(written: str, wanted: str) -> None:
-    assert str(parse_dim(written, SCOPE)) == wanted
+def test_simplified(written: str, expected: str) -> None:
+    assert str(parse_dim(written, SCOPE)) == expected
 
 
 @pytest.mark.parametrize(
-    ("written", "wanted"),
+    ("written", "expected"),
     [
         ("b*s == 0", "False"),
         ("b*s - b >= 0", "True"),
@@ -105,11 +105,11 @@ def test_simplified(written: str, wanted: str) -> None:
         ("i*i >= 0", "True"),
     ],
 )
-def test_decided(written: str, wanted: str) -> None:
+def test_decided(written: str, expected: str) -> None:
     assert str(parse_cond(written, SCOPE)) in (
-        wanted,
-        " or ".join(reversed(wanted.split(" or "))),
-        " and ".join(reversed(wanted.split(" and "))),
+        expected,
+        " or ".join(reversed(expected.split(" or "))),
+        " and ".join(reversed(expected.split(" and "))),
     )
 
 

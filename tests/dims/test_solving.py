@@ -1,4 +1,4 @@
-"""Which dim tells which symbol, and what the symbol is then."""
+"""Solving dims for symbols: which dim tells which symbol, and what the symbol is then."""
 
 from anyshape.dims import definitions, floordiv, linear, symbol
 
@@ -13,9 +13,13 @@ def test_a_dim_is_linear_in_a_symbol_or_not():
 
 
 def test_what_stands_alone_comes_first():
-    told = definitions([("a", N + M), ("b", 2 * K), ("c", N), ("d", N)])
-    assert {s: (d.place, d.factor, d.rest) for s, d in told.items()} == {N: ("c", 1, 0), M: ("a", 1, N), K: ("b", 2, 0)}
-    assert [told[N].is_alone, told[M].is_alone, told[K].of(8), told[M].of(5, {N: 2})] == [True, False, 4, 3]
+    solved = definitions([("a", N + M), ("b", 2 * K), ("c", N), ("d", N)])
+    assert {s: (d.place, d.factor, d.rest) for s, d in solved.items()} == {
+        N: ("c", 1, 0),
+        M: ("a", 1, N),
+        K: ("b", 2, 0),
+    }
+    assert [solved[N].is_alone, solved[M].is_alone, solved[K].of(8), solved[M].of(5, {N: 2})] == [True, False, 4, 3]
 
 
 def test_two_names_in_one_dim_are_told_by_none():

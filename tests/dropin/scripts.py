@@ -19,7 +19,7 @@ X = np.arange(8, dtype=np.float32).reshape(2, 4) - 3
 
 
 def typed(m: onnx.ModelProto, shape: list[Any], kind: int = 1) -> onnx.ModelProto:
-    """Of a version that onnxruntime reads, with the type of y."""
+    """Gives a model the version that onnxruntime reads, and the type of y."""
     m.ir_version = 8
     m.graph.output[0].CopyFrom(tensor("y", shape, kind))
     return m

@@ -83,7 +83,7 @@ def test_a_script_does_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", APART)
 def test_known_differences(name: str) -> None:
-    """These are in docs/onnxruntime.md, and leave the table when they are none any more."""
+    """Known differences are in docs/onnxruntime.md, and leave the table when they are none any more."""
     script, a, b = APART[name]
     for m, state, kind in ((theirs, their_state, a), (ours, our_state, b)):
         _, failed = outcome(script, m, state)

@@ -20,12 +20,12 @@ N, M = symbol("n"), symbol("m")
 
 
 def gradient(eqs: Equations, x: Tensor, y: Tensor, shapes: Sequence[tuple[int, ...]], sizes: dict) -> np.ndarray:
-    """Of the sum of y's elements by x, whose elements are 2; `shapes` are theirs."""
-    seed, wanted = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
-    found = Equations("gradient", {"x": x, "seed": seed}, {"gradient": wanted})
-    state_adjoint(found, eqs.equations, {y: seed}, {x: wanted})
-    given = {x: np.full(shapes[0], 2.0), seed: np.ones(shapes[1])}
-    return interpret(found.equations, given, sizes)[wanted]
+    """Interprets the gradient of the sum of y's elements by x, whose elements are 2; `shapes` are theirs."""
+    seed, result = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
+    adjoint = Equations("gradient", {"x": x, "seed": seed}, {"gradient": result})
+    state_adjoint(adjoint, eqs.equations, {y: seed}, {x: result})
+    arrays = {x: np.full(shapes[0], 2.0), seed: np.ones(shapes[1])}
+    return interpret(adjoint.equations, arrays, sizes)[result]
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
@@ -42,7 +42,7 @@ def test_padding_of_nothing(n, column):
 
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_a_condition_keeps_an_index_in_range(n):
-    """Of nothing the clamped index is -1, where the condition never holds; the condition varies with j, which the index lacks."""
+    """The clamped index of an empty tensor is -1, where the condition never holds; the condition varies with j, which the index lacks."""
     x, y = Tensor("x", F64, (N,)), Tensor("y", F64, (N + 3, N + 3))
     eqs = Equations("diagonal", {"x": x}, {"y": y})
     i, j = eqs.index("i", N + 3), eqs.index("j", N + 3)
@@ -52,7 +52,7 @@ def test_a_condition_keeps_an_index_in_range(n):
 
 @pytest.mark.parametrize(("n", "turns"), [(0, 0), (6, 0), (6, 2)])
 def test_a_sum_of_no_turns_reads_nothing(n, turns):
-    """Of the two variables of the sum neither index nor value have the one without values."""
+    """The sum has two variables, and neither index nor value have the one without values."""
     x, y = Tensor("x", F64, (N,)), Tensor("y", F64, ())
     eqs = Equations("strided", {"x": x}, {"y": y})
     eqs.define(y[()], reduce_("sum", [M, 3], lambda t, j: x[2 * j]))
@@ -74,25 +74,25 @@ def chain_of_choices(length: int) -> tuple[Equations, Tensor, Tensor]:
 
 def test_a_chain_of_choices_has_the_slope_of_the_path_taken():
     eqs, x, y = chain_of_choices(8)
-    seed, wanted = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
-    found = Equations("gradient", {"x": x, "seed": seed}, {"gradient": wanted})
-    state_adjoint(found, eqs.equations, {y: seed}, {x: wanted})
+    seed, result = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
+    adjoint = Equations("gradient", {"x": x, "seed": seed}, {"gradient": result})
+    state_adjoint(adjoint, eqs.equations, {y: seed}, {x: result})
     at = np.array([-1.2, 0.1, 0.4, 0.9, 1.1, 3.0])
 
     def run(values: np.ndarray) -> np.ndarray:
         return interpret(eqs.equations, {x: values}, {N: len(at)})[y]
 
-    got = interpret(found.equations, {x: at, seed: np.ones_like(at)}, {N: len(at)})[wanted]
+    got = interpret(adjoint.equations, {x: at, seed: np.ones_like(at)}, {N: len(at)})[result]
     np.testing.assert_allclose(got, (run(at + 1e-6) - run(at - 1e-6)) / 2e-6, rtol=1e-6, atol=1e-9)
 
 
 def test_the_adjoint_of_a_chain_of_choices_is_as_long_as_the_chain():
     def nodes(length: int) -> int:
         eqs, x, y = chain_of_choices(length)
-        seed, wanted = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
-        found = Equations("gradient", {"x": x, "seed": seed}, {"gradient": wanted})
-        state_adjoint(found, eqs.equations, {y: seed}, {x: wanted})
-        return sum(1 for q in found.equations for e in q.expressions for _ in walk(e))
+        seed, result = Tensor("seed", F64, y.shape), Tensor("gradient", F64, x.shape)
+        adjoint = Equations("gradient", {"x": x, "seed": seed}, {"gradient": result})
+        state_adjoint(adjoint, eqs.equations, {y: seed}, {x: result})
+        return sum(1 for q in adjoint.equations for e in q.expressions for _ in walk(e))
 
     assert nodes(16) < 2.5 * nodes(8)
 
@@ -122,10 +122,10 @@ def of_windows(by: str) -> list[Equation]:
         reduce_("sum", [CHANNELS, 3], lambda j, q: pad(x, 0)[h * CHANNELS + j, 2 * p + q] * w[h * M + i, j, q]),
     )
     seed, of = Tensor("seed", F64, y.shape), {"x": x, "w": w}[by]
-    wanted = Tensor("gradient", F64, of.shape)
-    found = Equations("gradient", {"x": x, "w": w, "seed": seed}, {"gradient": wanted})
-    state_adjoint(found, eqs.equations, {y: seed}, {of: wanted})
-    return found.equations
+    result = Tensor("gradient", F64, of.shape)
+    adjoint = Equations("gradient", {"x": x, "w": w, "seed": seed}, {"gradient": result})
+    state_adjoint(adjoint, eqs.equations, {y: seed}, {of: result})
+    return adjoint.equations
 
 
 def sums(q: Equation) -> int:
@@ -133,13 +133,13 @@ def sums(q: Equation) -> int:
 
 
 def test_the_gradient_by_weights_of_groups_is_a_sum_for_each() -> None:
-    """Their index, h * m + i, is two variables, so that nothing is added one after the other."""
+    """The index of groups, h * m + i, is two variables, so that nothing is added one after the other."""
     (q,) = of_windows("w")
     assert q.form is None and sums(q) == 1 and len(q.variables) == 4
 
 
 def test_what_is_scattered_is_added_up_before() -> None:
-    """Over the results' channels, which are in no index: the sum is a product of matrices, and each element of it is added once."""
+    """The sum over the results' channels, which are in no index, is a product of matrices, and each element of it is added once."""
     zeros, part, added = of_windows("x")
     assert zeros.form is None and not sums(zeros)
     assert part.form is None and sums(part) == 1 and len(part.target.shape) == 4
@@ -147,7 +147,7 @@ def test_what_is_scattered_is_added_up_before() -> None:
 
 
 def test_one_tensor_in_different_groups() -> None:
-    """Its gradient is gathered for the groups of one read, and scattered for those of the other."""
+    """The gradient is gathered for the groups of one read, and scattered for those of the other."""
     x, y = Tensor("x", F64, (6,)), Tensor("y", F64, (6,))
     eqs = Equations("both", {"x": x}, {"y": y})
     a, b = eqs.index("a", 2), eqs.index("b", 3)

@@ -169,7 +169,8 @@ def test_a_transform_of_a_length_that_only_the_run_tells_has_the_gradient_of_its
 
 
 def test_the_adjoint_of_a_branch_is_a_branch():
-    """Both sides read what is outside, one of them not all of it; sizes and numbers of float results differ, and one fails where taken."""
+    """The sides of the branch both read what is outside, one of them not all of it; sizes and numbers of float results differ, and one
+    fails where taken."""
     x, w = anyshape.input("x", "f64[n]"), anyshape.input("w", "f64[n]")
     y, _, z = control.if_(
         ops.sum(x) > 0,
@@ -235,9 +236,9 @@ def test_a_place_that_is_computed_from_floats_is_a_step(mode):
 
 
 def test_a_refusal_of_data_in_a_gradient_names_operands_as_the_op_does():
-    x, at, others = anyshape.input("x", "f32[n]"), anyshape.input("at", "i64[k]"), anyshape.input("others", "f32[n]")
-    taken = ops.sum(ops.gather(ops.concat([x, others], axis=0), at, axis=0) ** 2)
-    exe = anyshape.compile(anyshape.function([x, others, at], anyshape.gradients(taken, [x])))
+    x, at, more = anyshape.input("x", "f32[n]"), anyshape.input("at", "i64[k]"), anyshape.input("more", "f32[n]")
+    taken = ops.sum(ops.gather(ops.concat([x, more], axis=0), at, axis=0) ** 2)
+    exe = anyshape.compile(anyshape.function([x, more, at], anyshape.gradients(taken, [x])))
     with pytest.raises(AnyshapeError, match=r"index\[1\] = 9"):
         exe(np.ones(2, np.float32), np.ones(2, np.float32), np.array([0, 9]))
     twice = anyshape.compile(anyshape.function([x], anyshape.gradients(ops.sum(ops.mul(x, x)), [x])))

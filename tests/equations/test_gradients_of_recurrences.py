@@ -121,8 +121,8 @@ def test_gradients_are_limits_of_differences_twice(name):
         slopes = anyshape.gradients(total, [params[k] for k in floats])
         got = anyshape.compile(anyshape.function(params, slopes))(*arguments)
         for k, slope in zip(floats, got if isinstance(got, list | tuple) else [got], strict=True):
-            wanted = differences(forward, arguments, k)
-            np.testing.assert_allclose(slope, wanted, rtol=1e-4, atol=1e-5 * (1 + np.abs(wanted).max()))
+            expected = differences(forward, arguments, k)
+            np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-5 * (1 + np.abs(expected).max()))
         total = sum((ops.sum(g**2) for g in slopes[1:]), ops.sum(slopes[0] ** 2))
 
 

@@ -9,6 +9,7 @@ from anyshape.dtypes import BOOL, F16, F32, F64, I8, I32, I64
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.expr import as_expr, const
 from anyshape.equations.functions import (
+    and_,
     at,
     cast,
     eq,
@@ -17,8 +18,10 @@ from anyshape.equations.functions import (
     floor,
     ge,
     gt,
+    le,
     lt,
     maximum,
+    or_,
     pad,
     reduce_,
     trunc_div,
@@ -68,13 +71,13 @@ def test_equations_may_come_in_any_order():
 
 
 @pytest.mark.parametrize("dtype", [F16, F64, I32])
-@pytest.mark.parametrize(("kind", "wanted"), [("sum", 1), ("prod", -2), ("max", 2)])
-def test_a_reduction_of_literals_takes_the_dtype_it_meets(kind, wanted, dtype):
+@pytest.mark.parametrize(("kind", "expected"), [("sum", 1), ("prod", -2), ("max", 2)])
+def test_a_reduction_of_literals_takes_the_dtype_it_meets(kind, expected, dtype):
     x, y = Tensor("x", I64, (3,)), Tensor("y", dtype, ())
     eqs = Equations("count", {"x": x}, {"y": y})
     eqs.define(y[()], reduce_(kind, [3], lambda i: where(lt(x[i], 0), lambda: -1, lambda: 2), lambda i: lt(x[i], 2)))
     got = interpret(eqs.equations, {x: np.array([-5, 1, 2])})[y]
-    assert got.dtype == dtype.numpy and got == wanted
+    assert got.dtype == dtype.numpy and got == expected
 
 
 def test_gather_wraps_negative_indices_and_refuses_others():
@@ -160,6 +163,27 @@ def test_a_side_that_may_not_be_chosen_refuses_nothing():
     known = np.empty(2, object)
     known[:] = [2, N]
     assert interpret(eqs.equations, {x: known}, symbolic=True)[y].tolist()[1] is NOTHING
+
+
+def test_one_side_may_decide_where_nothing_is_known_of_the_other():
+    """`or` and `and` of a float of a symbol, of which nothing is known, beside a truth."""
+    x, y, z = Tensor("x", F32, (2,)), Tensor("y", BOOL, (2,)), Tensor("z", BOOL, (2,))
+    eqs = Equations("small", {"x": x}, {"y": y, "z": z})
+    i, j = eqs.index("i", 2), eqs.index("j", 2)
+    eqs.define(y[i], or_(le(x[i], 4.0), lt(cast(as_expr(N), F32) * x[i], 9.0)))
+    eqs.define(z[j], and_(le(x[j], 4.0), lt(cast(as_expr(N), F32) * x[j], 9.0)))
+    found = interpret(eqs.equations, {x: np.array([2.0, 5.0], object)}, symbolic=True)
+    assert found[y].tolist() == [True, NOTHING] and found[z].tolist() == [NOTHING, False]
+
+
+def test_an_assert_of_which_nothing_is_known_is_not_taken_to_hold():
+    x, y = Tensor("x", F32, ()), Tensor("y", I64, ())
+    eqs = Equations("asserted", {"x": x}, {"y": y})
+    eqs.demand(or_(le(x[()], 4.0), lt(cast(as_expr(N), F32) * x[()], 9.0)), ("too large",))
+    eqs.define(y[()], const(1))
+    assert interpret(eqs.equations, {x: np.array(2.0, object)}, symbolic=True)[y][()] == 1
+    with pytest.raises(Unknown):
+        interpret(eqs.equations, {x: np.array(5.0, object)}, symbolic=True)
 
 
 def test_a_reduction_of_what_holds_for_symbols_is_not_known():

@@ -31,17 +31,17 @@ STORED = {F16: np.float16, BF16: ml_dtypes.bfloat16, F8: ml_dtypes.float8_e4m3fn
 def both(eqs: Equations, arrays: dict[Tensor, Any], outputs: tuple[Tensor, ...], n: int) -> list[Any]:
     """The outputs, which native code, a kernel for each equation, and the interpreter give alike."""
     accumulate(eqs)
-    wanted = interpret(eqs.equations, arrays, {N: n})
+    expected = interpret(eqs.equations, arrays, {N: n})
     known = dict(arrays)
     for unit in in_memory(eqs):
-        made = tuple(dict.fromkeys(q.target for q in unit))
-        read = tuple({t for q in unit for t in reads(q)} - set(made))
-        kernel = Native(Group(eqs.op, tuple(unit), read, outputs=made))
+        targets = tuple(dict.fromkeys(q.target for q in unit))
+        read = tuple({t for q in unit for t in reads(q)} - set(targets))
+        kernel = Native(Group(eqs.op, tuple(unit), read, outputs=targets))
         status, got = kernel.run({t: known[t] for t in read}, {N: n})
         assert status == 0, kernel.refusal
-        known |= zip(made, got, strict=True)
+        known |= zip(targets, got, strict=True)
     for t in outputs:
-        close = np.asarray(wanted[t]).astype(np.float64)
+        close = np.asarray(expected[t]).astype(np.float64)
         eps = float(ml_dtypes.finfo(t.dtype.numpy).eps)
         np.testing.assert_allclose(known[t].astype(np.float64), close, rtol=eps, err_msg=t.name)
     return [known[t] for t in outputs]
@@ -49,13 +49,13 @@ def both(eqs: Equations, arrays: dict[Tensor, Any], outputs: tuple[Tensor, ...],
 
 def in_memory(eqs: Equations) -> list[list[Equation]]:
     """Equations that are computed together: an update and what it updates are."""
-    found: list[list[Equation]] = []
+    groups: list[list[Equation]] = []
     for unit in units(eqs.equations):
         if isinstance(unit[0].form, Update):
-            found[[u[0].target for u in found].index(unit[0].target)] += unit
+            groups[[u[0].target for u in groups].index(unit[0].target)] += unit
         else:
-            found.append(unit)
-    return found
+            groups.append(unit)
+    return groups
 
 
 @pytest.mark.parametrize("dtype", STORED)
@@ -89,7 +89,7 @@ def test_floats_that_are_computed_in_f32_do_not_meet_by_themselves() -> None:
 
 @pytest.mark.parametrize("dtype", STORED)
 def test_a_mean_of_many(dtype: DType) -> None:
-    """As an author writes it: neither the sum nor the number of the elements is a narrow float."""
+    """A mean as an author writes it: neither the sum nor the number of the elements is a narrow float."""
     x, y = Tensor("x", dtype, (N,)), Tensor("y", dtype, ())
     eqs = Equations("mean", {"x": x}, {"y": y})
     eqs.define(y[()], reduce_("sum", [N], lambda k: x[k]) / N)
@@ -119,8 +119,8 @@ def test_the_keys_of_an_order_are_not_rounded() -> None:
     assert got.tolist() == [0.25, 0.5, 0.75]
 
 
-@pytest.mark.parametrize(("op", "wanted"), [("add", 3000), ("max", 1)])
-def test_updates_add_up_in_the_wider_dtype(op: str, wanted: int) -> None:
+@pytest.mark.parametrize(("op", "expected"), [("add", 3000), ("max", 1)])
+def test_updates_add_up_in_the_wider_dtype(op: str, expected: int) -> None:
     """3,000 ones added one by one to an f16 are 2,048. A maximum is of the elements, and needs no memory but the result's."""
     x, at, y = Tensor("x", F16, (N,)), Tensor("at", I64, (N,)), Tensor("y", F16, (2,))
     eqs = Equations("scatter", {"x": x, "at": at}, {"y": y})
@@ -129,7 +129,7 @@ def test_updates_add_up_in_the_wider_dtype(op: str, wanted: int) -> None:
     eqs.update(checked(y)[at[j]], op, x[j])
     before = len(eqs.equations)
     (got,) = both(eqs, {x: np.ones(2999, np.float16), at: np.zeros(2999, np.int64)}, (y,), 2999)
-    assert got.astype(int).tolist() == [wanted, 1]
+    assert got.astype(int).tolist() == [expected, 1]
     assert len(eqs.equations) == before + (op == "add")
 
 
@@ -143,7 +143,7 @@ def test_a_recurrence_goes_on_from_what_is_not_rounded() -> None:
 
 
 def test_steps_add_up_in_the_wider_dtype() -> None:
-    """In a result, in an array and in a variable."""
+    """Steps add up in the wider dtype in a result, in an array and in a variable."""
     x, y, z = Tensor("x", F16, (N,)), Tensor("y", F16, (1,)), Tensor("z", F16, (2,))
     eqs = Equations("steps", {"x": x}, {"y": y, "z": z})
     p = eqs.procedure()
@@ -162,16 +162,16 @@ def test_steps_add_up_in_the_wider_dtype() -> None:
 
 
 def test_a_gradient_is_rounded_once() -> None:
-    """Of a scale that 3,000 elements share: the sum of what all of them count."""
+    """The gradient of a scale that 3,000 elements share is the sum of what all of them count."""
     x, scale, y = Tensor("x", F16, (N,)), Tensor("scale", F16, ()), Tensor("y", F16, (N,))
     forward = Equations("scaled", {"x": x, "scale": scale}, {"y": y})
     i = forward.index("i", N)
     forward.define(y[i], x[i] * scale[()])
-    seed, wanted = Tensor("seed", F16, (N,)), Tensor("wanted", F16, ())
-    eqs = Equations("gradient", {"x": x, "scale": scale, "seed": seed}, {"wanted": wanted})
-    state_adjoint(eqs, forward.equations, {y: seed}, {scale: wanted})
+    seed, slope = Tensor("seed", F16, (N,)), Tensor("slope", F16, ())
+    eqs = Equations("gradient", {"x": x, "scale": scale, "seed": seed}, {"slope": slope})
+    state_adjoint(eqs, forward.equations, {y: seed}, {scale: slope})
     ones = np.ones(3001, np.float16)
-    (got,) = both(eqs, {x: ones, scale: np.float16(1).reshape(()), seed: ones / 3}, (wanted,), 3001)
+    (got,) = both(eqs, {x: ones, scale: np.float16(1).reshape(()), seed: ones / 3}, (slope,), 3001)
     assert abs(float(got) - 3001 * float(np.float16(1 / 3))) < 0.5
 
 

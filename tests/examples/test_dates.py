@@ -97,6 +97,6 @@ def test_encode_folds_case_pads_and_marks_unknown_characters() -> None:
 
 def test_decode_inverts_targets() -> None:
     dates = [date(1900, 1, 1), date(2024, 2, 29), date(2099, 12, 31)]
-    wanted = data.targets(dates)
-    one_hot = (np.eye(31)[wanted[:, 0]], np.eye(12)[wanted[:, 1]], np.eye(10)[wanted[:, 2:]])
+    expected = data.targets(dates)
+    one_hot = (np.eye(31)[expected[:, 0]], np.eye(12)[expected[:, 1]], np.eye(10)[expected[:, 2:]])
     assert data.decode(*one_hot) == [when.isoformat() for when in dates]

@@ -25,7 +25,7 @@ from anyshape_testing.exported import Exported
 
 OPTIONS = make_options({"dims": {}})
 OWN = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
-"""Of these the one that machines like this one surely run; the others are other instructions for the same code."""
+"""Targets of which machines like this one surely run the first; the others are other instructions for the same code."""
 
 
 def softmax() -> Function:
@@ -148,7 +148,7 @@ def test_the_command_line_knows_the_targets() -> None:
 
 
 def test_what_is_made_depends_on_neither_the_process_nor_its_caches(tmp_path: Path) -> None:
-    """Another seed of hashes, no cache on disk."""
+    """Exports with another seed of hashes and without a cache on disk."""
     script = (
         "import sys; from tests.export.test_c_programs import *\n"
         "Path(sys.argv[1]).write_bytes(b''.join(compiled(branches(), 'riscv64-linux-gnu').files().values()))"

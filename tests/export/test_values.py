@@ -182,7 +182,7 @@ def test_of_parts_that_refuse_the_first_one_says_why() -> None:
 
 
 def test_tensors_of_dlpack(both: tuple[Exported, anyshape.Executable]) -> None:
-    """Those that NumPy makes: the layout is DLPack's, strides are read, and shapes tell the sizes."""
+    """Tensors of NumPy have DLPack's layout: strides are read, and shapes tell the sizes."""
     c, python = both
     inputs, result = arrays(3, 5, 7), np.empty((3, 7), np.float32)
     needed = c.arena_bytes((3, 5, 7))
@@ -205,9 +205,9 @@ def test_tensors_of_dlpack(both: tuple[Exported, anyshape.Executable]) -> None:
         (inputs, result[:2], r"output output0: f32\[3, 7\] takes 84 bytes, and its memory has 56"),
         (inputs, result.astype(np.int32), "output output0 must be f32, got DLPack's type code 0 of 32 bits"),
     ]
-    for given, destination, said in wrong:
+    for arguments, destination, said in wrong:
         with pytest.raises(StatusError, match=said):
-            c.run_tensors([tensor_of(a) for a in given], [tensor_of(destination)], needed)
+            c.run_tensors([tensor_of(a) for a in arguments], [tensor_of(destination)], needed)
     with pytest.raises(ShapeError) as raised:
         c.run_tensors([tensor_of(a) for a in (inputs[0], inputs[1][:4])], [tensor_of(result)], needed)
     with pytest.raises(ShapeError) as said_in_python:

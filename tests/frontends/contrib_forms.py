@@ -60,19 +60,19 @@ def tokens(b: int, s: int, past: int, room: int | None = None, packed: bool = Fa
 
 
 def coded(bits: int, channels: bool, feeds: Feeds) -> Feeds:
-    """With a cache of integers of 8 bits, or of 4, and one scale or one for each element of a head."""
+    """Makes the cache one of integers of 8 bits, or of 4, with one scale or one for each element of a head."""
     past = feeds["past_k"]
     assert past is not None
-    made = dict(feeds)
+    coded_feeds = dict(feeds)
     for name in ("past_k", "past_v"):
-        made[name] = (
+        coded_feeds[name] = (
             RNG.integers(-128, 128, past.shape).astype(np.int8)
             if bits == 8
             else RNG.integers(0, 256, (*past.shape[:3], 8)).astype(np.uint8)
         )
     for name in ("k_scale", "v_scale"):
-        made[name] = (RNG.random((1, 2, 1, 16) if channels else 1) * 0.2 + 0.02).astype(np.float32)
-    return made
+        coded_feeds[name] = (RNG.random((1, 2, 1, 16) if channels else 1) * 0.2 + 0.02).astype(np.float32)
+    return coded_feeds
 
 
 def _coded(bits: int, kind: str, b: int, s: int, past: int) -> Feeds:
@@ -96,7 +96,7 @@ class Row(NamedTuple):
     why: str = ""
 
     def of(self, op: str, **more: Any) -> Form:
-        """Of that operator, with these attributes too."""
+        """Returns the form for that operator, with these attributes too."""
         return Form(
             op, self.text, self.feeds(), self.outputs, {**more, **self.attributes}, self.theirs, self.ours, self.why
         )

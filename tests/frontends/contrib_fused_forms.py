@@ -31,6 +31,14 @@ def result(dtype: Any = np.uint8, step: float = 0.03, point: int | None = 5) -> 
 
 
 def linear_codes() -> Iterator[Form]:
+    yield from linear_maps()
+    yield from linear_softmaxes()
+    yield from linear_moves()
+    yield from linear_pools()
+    yield from linear_convs()
+
+
+def linear_maps() -> Iterator[Form]:
     for op in ("QLinearAdd", "QLinearMul"):
         yield Form(op, "of u8", {**coded("a", 2, 3), **coded("b", 2, 3), **result()})
         i8 = np.int8
@@ -45,6 +53,9 @@ def linear_codes() -> Iterator[Form]:
         more = {"alpha": 0.1} if op == "QLinearLeakyRelu" else {}
         yield Form(op, "of u8", {**coded("a", 4, 5, point=128), **result(step=1 / 256, point=0)}, attributes=more)
         yield Form(op, "of i8", {**coded("a", 4, 5, dtype=np.int8), **result(np.int8)}, attributes=more)
+
+
+def linear_softmaxes() -> Iterator[Form]:
     yield Form(
         "QLinearSoftmax",
         "of the last axis",
@@ -63,6 +74,9 @@ def linear_codes() -> Iterator[Form]:
         {**coded("a", 2, 3, 4, step=0.05), **result(step=1 / 256, point=0)},
         attributes={"axis": 1, "opset": 13},
     )
+
+
+def linear_moves() -> Iterator[Form]:
     yield Form(
         "QLinearWhere",
         "of u8",
@@ -75,6 +89,9 @@ def linear_codes() -> Iterator[Form]:
         **coded("d", 2, 1, step=0.01),
     }
     yield Form("QLinearConcat", "of three tensors", three, attributes={"axis": 1})
+
+
+def linear_pools() -> Iterator[Form]:
     yield Form(
         "QLinearReduceMean",
         "of two axes",
@@ -100,6 +117,9 @@ def linear_codes() -> Iterator[Form]:
     yield Form(
         "QLinearAveragePool", "`ceil_mode`", {**coded("a", 1, 2, 6, 7), **result()}, attributes={**pool, "ceil_mode": 1}
     )
+
+
+def linear_convs() -> Iterator[Form]:
     weights: Feeds = {
         **coded("w", 4, 3, 2, 2, dtype=np.int8, point=0),
         **result(),
@@ -180,8 +200,8 @@ BNB: dict[str, Any] = {"K": 16, "N": 6, "block_size": 16, "transB": 1}
 
 def few_bits() -> Iterator[Form]:
     def feeds(half: bool = False) -> Feeds:
-        made: Feeds = {"a": real(3, 16), "b": codes(48), "most": np.abs(real(6))}
-        return halved(made) if half else made
+        values: Feeds = {"a": real(3, 16), "b": codes(48), "most": np.abs(real(6))}
+        return halved(values) if half else values
 
     yield Form("MatMulBnb4", "NF4", feeds(), attributes={**BNB, "quant_type": 1})
     yield Form("MatMulBnb4", "FP4", feeds(), attributes={**BNB, "quant_type": 0})
@@ -189,6 +209,19 @@ def few_bits() -> Iterator[Form]:
 
 
 def fused() -> Iterator[Form]:
+    yield from fused_gemms()
+    yield from fused_convs()
+    yield from channels_last()
+    yield from with_biases()
+    yield from distances()
+    yield from group_norms()
+
+
+def activation_text(how: str) -> str:
+    return f"`activation` {how}" if how else "no activation"
+
+
+def fused_gemms() -> Iterator[Form]:
     for how in (
         "",
         "Relu",
@@ -202,21 +235,23 @@ def fused() -> Iterator[Form]:
         "HardSigmoid",
         "Selu",
     ):
-        given: dict[str, Any] = {"activation": how} if how else {}
+        activation: dict[str, Any] = {"activation": how} if how else {}
         if how in ("LeakyRelu", "Elu", "ThresholdedRelu", "HardSigmoid", "Selu"):
-            given["activation_alpha"] = 0.3
-        given |= (
+            activation["activation_alpha"] = 0.3
+        activation |= (
             {"activation_beta": 0.6} if how == "HardSigmoid" else {"activation_gamma": 1.2} if how == "Selu" else {}
         )
-        text = f"`activation` {how}" if how else "no activation"
         matrices: Feeds = {"a": real(3, 4), "b": real(5, 3), "c": real(4, 1)}
         yield Form(
             "FusedGemm",
-            text,
+            activation_text(how),
             matrices,
-            attributes={"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0, **given},
+            attributes={"transA": 1, "transB": 1, "alpha": 0.5, "beta": 2.0, **activation},
             theirs=YES if how else NO,
         )
+
+
+def fused_convs() -> Iterator[Form]:
     for how, params in (
         ("", ()),
         ("Relu", ()),
@@ -226,22 +261,24 @@ def fused() -> Iterator[Form]:
         ("HardSigmoid", (0.3, 0.4)),
         ("Clip", (-0.2, 0.3)),
     ):
-        given = {"activation": how} if how else {}
-        given |= {"activation_params": params} if params else {}
-        text = f"`activation` {how}" if how else "no activation"
+        activation: dict[str, Any] = {"activation": how} if how else {}
+        activation |= {"activation_params": params} if params else {}
         image: Feeds = {"x": real(2, 4, 5, 6), "w": real(6, 2, 3, 3), "bias": real(6)}
         window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "group": 2}
-        yield Form("FusedConv", text, image, attributes={**window, **given})
+        yield Form("FusedConv", activation_text(how), image, attributes={**window, **activation})
         if how in ("Relu", ""):
             yield Form(
                 "FusedConv",
-                f"{text}, and a tensor that is added",
+                f"{activation_text(how)}, and a tensor that is added",
                 {**image, "more": real(2, 6, 5, 6)},
-                attributes={**window, **given},
+                attributes={**window, **activation},
             )
     yield Form(
         "FusedConv", "another activation", image, attributes={**window, "activation": "Selu"}, theirs=NO, ours=NO
     )
+
+
+def channels_last() -> Iterator[Form]:
     last: Feeds = {"x": real(2, 5, 6, 4), "w": real(6, 4, 3, 3), "bias": real(6)}
     yield Form(
         "NhwcFusedConv",
@@ -263,6 +300,9 @@ def fused() -> Iterator[Form]:
         {"x": codes(2, 5, 6, 3, dtype=np.int8)},
         attributes={"kernel_shape": [2, 3], "pads": [1, 1, 0, 1]},
     )
+
+
+def with_biases() -> Iterator[Form]:
     yield Form("GemmFastGelu", "a bias", {"x": real(2, 3, 4), "w": real(4, 5), "bias": real(5)}, theirs=NO)
     yield Form("BiasAdd", "of f32", {"x": real(2, 3, 4), "bias": real(4), "skip": real(2, 3, 4)}, theirs=NO)
     yield Form("BiasDropout", "a residual", {"x": real(2, 3, 4), "bias": real(4), "skip": real(2, 3, 4)}, theirs=NO)
@@ -283,8 +323,14 @@ def fused() -> Iterator[Form]:
         attributes={"axis": 2, "is_inner_broadcast": 1},
         theirs=NO,
     )
+
+
+def distances() -> Iterator[Form]:
     for metric in ("sqeuclidean", "euclidean"):
         yield Form("CDist", metric, {"a": real(3, 4), "b": real(5, 4)}, attributes={"metric": metric})
+
+
+def group_norms() -> Iterator[Form]:
     groups = {"groups": 2, "epsilon": 1e-4}
     for op in ("GroupNorm", "SkipGroupNorm"):
         known: Feeds = {"x": real(2, 4, 5, 6), "scale": real(6), "bias": real(6)}

@@ -85,17 +85,17 @@ class Trial:
                 feed[names[-1]] = a
         while names and not names[-1]:
             names.pop()
-        made = [f"y{k}" for k in range(self.outputs)]
-        node = helper.make_node(op, names, made, domain=domain)
+        outputs = [f"y{k}" for k in range(self.outputs)]
+        node = helper.make_node(op, names, outputs, domain=domain)
         node.attribute.extend(self.attributes.values())
-        graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name=y) for y in made])
+        graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name=y) for y in outputs])
         opsets = [helper.make_opsetid(domain, self.opset)] if domain else []
         opsets.append(helper.make_opsetid("", NEWEST if domain else self.opset))
         return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString(), feed
 
     @property
     def number(self) -> int:
-        """By which samples are drawn."""
+        """A number by which samples are drawn."""
         return zlib.crc32(self.name.encode())
 
 
@@ -105,18 +105,18 @@ def element_type(a: np.ndarray) -> int:
 
 @cache
 def bases() -> dict[str, list[Base]]:
-    """Of each operator a few cases that have all its attributes and inputs between them, as far as the suite does."""
-    found: dict[str, list[Base]] = defaultdict(list)
+    """Collects a few cases of each operator that have all its attributes and inputs between them, as far as the suite does."""
+    chosen: dict[str, list[Base]] = defaultdict(list)
     seen: dict[str, set[Any]] = defaultdict(set)
     suite = list(_suite())
     for k, base in enumerate([*suite, *own_bases(Base)]):
         domain = normal_domain(base.node.domain)
         operator = f"{domain}:{base.node.op_type}" if domain else base.node.op_type
         parts = {a.name for a in base.node.attribute} | {(k, a.ndim) for k, a in enumerate(base.feeds) if a is not None}
-        if k >= len(suite) or (len(found[operator]) < FEW and not parts <= seen[operator]):
-            found[operator].append(base)
+        if k >= len(suite) or (len(chosen[operator]) < FEW and not parts <= seen[operator]):
+            chosen[operator].append(base)
             seen[operator] |= parts
-    return found
+    return chosen
 
 
 def _suite() -> Iterator[Base]:
@@ -135,26 +135,26 @@ def _suite() -> Iterator[Base]:
 @cache
 def opsets() -> dict[str, tuple[int, ...]]:
     """{operator: opsets that declare it anew, or from which on another mapping holds}, where it has a case."""
-    found: dict[str, set[int]] = {o: {v for v, m in all_mappings().get(o, {}).items() if m} for o in bases()}
+    versions: dict[str, set[int]] = {o: {v for v, m in all_mappings().get(o, {}).items() if m} for o in bases()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for schema in onnx.defs.get_all_schemas_with_history():
             name = f"{schema.domain}:{schema.name}" if schema.domain else schema.name
-            if name in found and not schema.deprecated:
-                found[name].add(schema.since_version)
-    removed = {o: [v for v, m in all_mappings().get(o, {}).items() if m is None] for o in found}
-    told = all_refusals()
+            if name in versions and not schema.deprecated:
+                versions[name].add(schema.since_version)
+    removed = {o: [v for v, m in all_mappings().get(o, {}).items() if m is None] for o in versions}
+    refused = all_refusals()
     return {
         o: tuple(sorted(v for v in vs if not any(r <= v for r in removed[o])))
-        for o, vs in found.items()
-        if o not in told
+        for o, vs in versions.items()
+        if o not in refused
     }
 
 
 @cache
 def trials() -> tuple[Trial, ...]:
     """All of them."""
-    found = {}
+    by_name = {}
     for operator, versions in sorted(opsets().items()):
         domain, _, name = operator.rpartition(":")
         for opset in versions:
@@ -165,8 +165,8 @@ def trials() -> tuple[Trial, ...]:
             for k, plain in enumerate(plain_ones):
                 own = opset in all_mappings().get(operator, {}) or opset == versions[-1]
                 for t in (plain, *changed(plain, schema, k == 0, own)):
-                    found.setdefault(t.name, t)
-    return tuple(found.values())
+                    by_name.setdefault(t.name, t)
+    return tuple(by_name.values())
 
 
 def in_opset(base: Base, operator: str, opset: int, schema: Any) -> Trial | None:
@@ -226,10 +226,10 @@ def _in_types(trial: Trial, schema: Any) -> Trial | None:
             chosen.setdefault(
                 _formal(schema, k).type_str, own if own in types else next((t for t in FLOATS if t in types), types[0])
             )
-    made = trial
+    typed = trial
     for variable, t in chosen.items():
-        made = in_type(made, schema, variable, t)
-    return replace(made, change=trial.change)
+        typed = in_type(typed, schema, variable, t)
+    return replace(typed, change=trial.change)
 
 
 def in_type(trial: Trial, schema: Any, variable: str, t: int) -> Trial:
@@ -243,7 +243,7 @@ def in_type(trial: Trial, schema: Any, variable: str, t: int) -> Trial:
 
 
 def cast(a: np.ndarray, t: int) -> np.ndarray:
-    """The same numbers as another element type, as far as it has them; words for strings."""
+    """Converts numbers to another element type, as far as it has them; to words for strings."""
     if t == onnx.TensorProto.STRING:
         return WORDS[np.arange(a.size) * 5 % len(WORDS)].reshape(a.shape)
     dtype = helper.tensor_dtype_to_np_dtype(t)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-Made = TypeVar("Made")
+Base = TypeVar("Base")
 ML = "ai.onnx.ml"
 X = np.array([[1.5, -2.0, 0.25], [3.0, 0.0, -1.0]], np.float32)
 CODES = np.array([[1, 3], [2, 9]], np.int64)
@@ -38,7 +38,7 @@ WEIGHTS = [1.0, -1.0, 0.5, 2.0, -0.5, 0.25, 3.0, -2.0]
 CLASSES: dict[str, Any] = {"class_treeids": [0, 0, 1, 1], "class_nodeids": [1, 2, 1, 2], "class_ids": [0, 1, 0, 2]}
 
 
-def own_bases(make: Callable[[str, Any, tuple[np.ndarray | None, ...]], Made]) -> Iterator[Made]:
+def own_bases(make: Callable[[str, Any, tuple[np.ndarray | None, ...]], Base]) -> Iterator[Base]:
     for name, (op, domain, feeds, attributes, outputs) in TABLE.items():
         node = helper.make_node(op, [f"x{k}" for k in range(len(feeds))], outputs, domain=domain, **attributes)
         yield make(name, node, feeds)

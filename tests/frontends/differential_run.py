@@ -43,8 +43,8 @@ from tests.frontends.isolated import MEMORY, awaited
 LONGEST, LONGEST_OF_REFERENCE = 20.0, 5.0
 """Seconds of the processor that a runtime has for a trial: the reference loops in Python over whatever number an attribute says"""
 OFF = {2: 2e-2, 4: 2e-3, 8: 1e-6}
-"""By bytes of a float: how far two results may be apart, as a share of the largest number; of those beyond the root of the largest float,
-which would hide all others, as a share of each"""
+"""The most by which two results may differ, by bytes of a float: as a share of the largest number; where that is beyond the root of the
+largest float, which would hide all others, as a share of each"""
 Results = list[Any]
 Said = Results | str
 """What a runtime gives for a trial; or why it gives none"""
@@ -126,10 +126,10 @@ def onnxruntimes(model: bytes, feed: dict[str, np.ndarray]) -> Results:
         kinds = {
             i.name: onnx.helper.np_dtype_to_tensor_dtype(a.dtype) for i, a in zip(session.get_inputs(), feed.values())
         }
-        given = {
+        values = {
             n: onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(_bits(a), kinds[n]) for n, a in feed.items()
         }
-        return [_numbers(v) for v in session.run_with_ort_values([o.name for o in session.get_outputs()], given)]
+        return [_numbers(v) for v in session.run_with_ort_values([o.name for o in session.get_outputs()], values)]
     return list(session.run(None, feed))
 
 
@@ -197,24 +197,24 @@ def difference(trial: Trial, by: Runtimes) -> Difference | None:
         if not from_other:
             return None
     reference = by.reference(model, feed)
-    given = [r for r in (other, reference) if not isinstance(r, str)]
-    if not given:
+    peers = [r for r in (other, reference) if not isinstance(r, str)]
+    if not peers:
         return None
     if isinstance(us, str):
         empty = trial.change.endswith(("=[]", "=b''")) and trial.change.partition("=")[0] in trial.attributes
         left_out = empty or trial.change.endswith(" absent") or " is " in trial.change
-        certain = not apart(other, reference) if len(given) == 2 else left_out
+        certain = not apart(other, reference) if len(peers) == 2 else left_out
         return Difference(trial, "refused", us) if certain else None
-    why = apart(us, given[0])
+    why = apart(us, peers[0])
     died = isinstance(reference, str) and reference.startswith("died: ")
     wide = reference if died else by.reference(*trial.model(wide=True))
     exact = not isinstance(wide, str) and not apart([_as(w, u) for w, u in zip(wide, us)], us)
-    numbers = [_without_overflows(r, u) for r, u in zip(given[0], us)]
-    if exact and is_finite(trial) and len(given[0]) == len(us) and not unlike(us, numbers):
+    numbers = [_without_overflows(r, u) for r, u in zip(peers[0], us)]
+    if exact and is_finite(trial) and len(peers[0]) == len(us) and not unlike(us, numbers):
         return None
     if isinstance(reference, str) or not apart(us, reference):
         return Difference(trial, "other", why) if why else None
-    certain = len(given) == 2 and not apart(other, reference)
+    certain = len(peers) == 2 and not apart(other, reference)
     return None if exact and not certain else Difference(trial, "wrong", why)
 
 
@@ -227,7 +227,7 @@ def is_finite(trial: Trial) -> bool:
 
 
 def _without_overflows(theirs: Any, us: Any) -> Any:
-    """Their result with our elements in place of infinities and NaN."""
+    """Puts our elements in place of infinities and NaN in their result."""
     if not isinstance(theirs, np.ndarray) or not isinstance(us, np.ndarray) or "float" not in us.dtype.name:
         return theirs
     alike = theirs.dtype == us.dtype and theirs.shape == us.shape
@@ -253,7 +253,7 @@ def unlike(a: Results, b: Results) -> str:
 
 
 def shaped(a: Results, b: Results) -> str:
-    """The same of random results: shapes and dtypes."""
+    """Compares random results: shapes and dtypes only."""
     return unlike([np.zeros_like(x) for x in a], [np.zeros_like(y) for y in b])
 
 
@@ -294,7 +294,7 @@ def _short(a: np.ndarray) -> str:
 
 
 def chosen(only: str = "", part: tuple[int, int] = (0, 1)) -> list[Trial]:
-    """Those whose name has a text; of them every so many-th."""
+    """Selects trials whose name has a text; of them every so many-th."""
     k, n = part
     return [t for t in trials() if only in t.name and t.number % n == k % n]
 

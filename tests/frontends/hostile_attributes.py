@@ -69,7 +69,7 @@ def source(function: Any) -> str:
 
 @cache
 def mapped() -> tuple[Mapped, ...]:
-    found = []
+    mappings = []
     for operator, versions in sorted(all_mappings().items()):
         for since, mapping in versions.items():
             if mapping is None:
@@ -84,8 +84,8 @@ def mapped() -> tuple[Mapped, ...]:
             declared = {} if schema is None else {key: KINDS.get(a.type.name) for key, a in schema.attributes.items()}
             kinds = tuple((key, declared.get(key)) for key in dict.fromkeys(asked))
             outputs = 1 if schema is None else min(schema.max_output, MOST)
-            found.append(Mapped(operator, since, kinds, tuple(dict.fromkeys(words)), count, outputs))
-    return tuple(found)
+            mappings.append(Mapped(operator, since, kinds, tuple(dict.fromkeys(words)), count, outputs))
+    return tuple(mappings)
 
 
 def chosen(seed: int, only: str = "") -> Mapped:
@@ -97,8 +97,8 @@ def node_of(m: Mapped, seed: int) -> tuple[str, bytes]:
     """The operator, and the file of a model of one node."""
     pick = random.Random(seed)
     domain, _, name = m.operator.rpartition(":")
-    given = [asked for asked in m.asked if pick.random() < 0.7]
-    attributes = [a for key, kind in given if (a := _attribute(pick, key, kind, m.words)) is not None]
+    picked = [asked for asked in m.asked if pick.random() < 0.7]
+    attributes = [a for key, kind in picked if (a := _attribute(pick, key, kind, m.words)) is not None]
     inputs, constants, names = [], [], []
     usual = (pick.choice(DTYPES), pick.choice(RANKS))
     for k in range(m.inputs if pick.random() < 0.8 else pick.randrange(m.inputs + 2)):
@@ -119,7 +119,7 @@ def node_of(m: Mapped, seed: int) -> tuple[str, bytes]:
 
 
 def _attribute(pick: random.Random, key: str, kind: int | None, words: Sequence[str]) -> onnx.AttributeProto | None:
-    """Of its kind, mostly; None for an empty list, whose kind nobody could tell."""
+    """Makes an attribute mostly of its kind; None for an empty list, whose kind nobody could tell."""
     if kind is None or pick.random() < 0.1:
         kind = pick.choice(tuple(KINDS.values()))
     usual = pick.random() < 0.6

@@ -49,10 +49,10 @@ def broken(seed: int, only: str = "") -> tuple[str, onnx.ModelProto, dict[str, A
 
 
 def _attribute(pick: random.Random, model: Any, feed: Any) -> None:
-    found = [a for n in model.graph.node for a in n.attribute]
-    if not found:
+    attributes = [a for n in model.graph.node for a in n.attribute]
+    if not attributes:
         return
-    a = pick.choice(found)
+    a = pick.choice(attributes)
     if a.type == onnx.AttributeProto.INT:
         a.i = pick.choice(EXTREMES)
     elif a.type == onnx.AttributeProto.FLOAT:

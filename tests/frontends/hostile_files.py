@@ -36,8 +36,8 @@ LARGEST_FEED = 1 << 14
 
 @cache
 def whole() -> Mapping[str, onnx.ModelProto]:
-    made = {name: onnx.parser.parse_model(text) for name, text in {**FIRST, **MORE, **LATER}.items()}
-    graph = made["sparse"].graph
+    models = {name: onnx.parser.parse_model(text) for name, text in {**FIRST, **MORE, **LATER}.items()}
+    graph = models["sparse"].graph
     values, at, *rest = graph.initializer
     graph.sparse_initializer.add(values=values, indices=at, dims=[2, 3])
     del graph.initializer[:]
@@ -46,7 +46,7 @@ def whole() -> Mapping[str, onnx.ModelProto]:
     made_sparse = onnx.SparseTensorProto(values=constant.t, indices=at, dims=[2])
     made_sparse.indices.CopyFrom(onnx.numpy_helper.from_array(np.array([[0], [1]])))
     constant.CopyFrom(onnx.helper.make_attribute("sparse_value", made_sparse))
-    return made
+    return models
 
 
 def messages(m: Message) -> Iterator[Message]:
@@ -134,10 +134,10 @@ def _clear(pick: random.Random, m: Message) -> None:
         m.ClearField(pick.choice(fields)[0].name)
 
 
-def _field(pick: random.Random, m: Message, wanted: Callable[[Any], bool]) -> Any:
+def _field(pick: random.Random, m: Message, accepts: Callable[[Any], bool]) -> Any:
     """One that is said, mostly."""
-    said = [f for f, _ in m.ListFields() if wanted(f)]
-    fields = said if said and pick.random() < 0.9 else [f for f in m.DESCRIPTOR.fields if wanted(f)]
+    said = [f for f, _ in m.ListFields() if accepts(f)]
+    fields = said if said and pick.random() < 0.9 else [f for f in m.DESCRIPTOR.fields if accepts(f)]
     return pick.choice(fields) if fields else None
 
 
@@ -178,7 +178,7 @@ def outcome(seed: int) -> str:
 
 
 def tried(seed: int, name: str, data: bytes) -> str:
-    """The same of a file, compiled and run on arrays that the seed tells."""
+    """Compiles a file and runs it on arrays that the seed tells; returns the outcome in words."""
     import anyshape
 
     try:

@@ -74,14 +74,14 @@ def damaged(pick: random.Random, whole: bytes) -> bytes:
 def outcome(seed: int) -> str:
     """Empty for what may be; else what came instead."""
     pick = random.Random(seed)
-    saved, given, entry = written()
+    saved, expected, entry = written()
     with tempfile.TemporaryDirectory() as folder:
         try:
             if seed % 2:
                 return _cached(Path(folder), damaged(pick, entry))
             (Path(folder) / "m").write_bytes(damaged(pick, saved))
             got = anyshape.load(Path(folder) / "m", rebuild=False)(X)
-            return "" if _bytes(got) == given else "a damaged model gives something else"
+            return "" if _bytes(got) == expected else "a damaged model gives something else"
         except AnyshapeError:
             return ""
         except BaseException as e:

@@ -146,4 +146,4 @@ LATER = {
             z = LpPool <kernel_shape = [2, 2], p = 1.5> (x)
             s = ai.onnx.ml.LabelEncoder <classes_strings = ["a", "b"], default_string = "?"> (k) }""",
 }
-"""With defaults of inputs, of which the first becomes sparse, and operators as they were first declared"""
+"""Models with defaults of inputs, of which the first becomes sparse, and with operators as they were first declared"""

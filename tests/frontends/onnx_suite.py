@@ -107,12 +107,12 @@ def as_array(a: Any) -> Any:
 def fixed_floats(model: onnx.ModelProto) -> set[str]:
     """Inputs of operators whose declaration fixes their dtype to f32: they say scales, and are no data."""
     opset = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
-    found: set[str] = set()
+    names: set[str] = set()
     for node in model.graph.node:
         if node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type, opset, node.domain):
             declared = onnx.defs.get_schema(node.op_type, opset, node.domain).inputs
-            found.update(name for name, formal in zip(node.input, declared) if formal.type_str == "tensor(float)")
-    return found
+            names.update(name for name, formal in zip(node.input, declared) if formal.type_str == "tensor(float)")
+    return names
 
 
 def is_small(value: Any) -> bool:
@@ -157,9 +157,9 @@ def run_case(name: str, form: str) -> Outcome:
                 dynamic = prepared.executable.report.still_dynamic
                 assert not dynamic, f"not static: {dynamic}"
             for data in case.data_sets:
-                inputs, wanted = ([as_array(a) for a in side] for side in data)
+                inputs, expected = ([as_array(a) for a in side] for side in data)
                 feed = {n: a for n, a in zip(names, inputs) if n in prepared.executable.input_names}
-                compare(wanted, prepared.run(feed), case.rtol, case.atol)
+                compare(expected, prepared.run(feed), case.rtol, case.atol)
     except UnsupportedError as e:
         return Outcome(name, form, "unsupported", str(e))
     except Exception as e:
@@ -167,9 +167,9 @@ def run_case(name: str, form: str) -> Outcome:
     return Outcome(name, form, "pass")
 
 
-def compare(wanted: Sequence[Any], got: Sequence[Any], rtol: float, atol: float) -> None:
-    assert len(wanted) == len(got), f"{len(wanted)} outputs wanted, got {len(got)}"
-    for k, (w, g) in enumerate(zip(wanted, got)):
+def compare(expected: Sequence[Any], got: Sequence[Any], rtol: float, atol: float) -> None:
+    assert len(expected) == len(got), f"{len(expected)} outputs wanted, got {len(got)}"
+    for k, (w, g) in enumerate(zip(expected, got)):
         if w is None or isinstance(w, list):
             assert type(g) is type(w), f"output {k}: {type(w)} wanted, got {type(g)}"
             if w is not None:
@@ -226,11 +226,11 @@ def read_ratchet() -> list[tuple[str, str]]:
     """(case, form) of all that passed when the file was written."""
     if not RATCHET.exists():
         return []
-    found = []
+    passed = []
     for line in RATCHET.read_text().splitlines():
         name, _, forms = line.partition(" ")
-        found += [(name, FORMS[int(k)]) for k in forms]
-    return found
+        passed += [(name, FORMS[int(k)]) for k in forms]
+    return passed
 
 
 def write_ratchet(passed: Sequence[tuple[str, str]]) -> None:

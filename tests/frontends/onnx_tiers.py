@@ -1,4 +1,4 @@
-"""Which cases of ONNX's suite are about what models of today are made of.
+"""Sorts the cases of ONNX's suite by what models of today are made of.
 
 Tier 1: operators of transformers, convolutional and recurrent networks, detection and quantised models. Tier 2: the other numeric
 ones. Tier 3: sequences, strings, optionals, losses, training, and domains beside ONNX's own. A case is of the highest tier among its

@@ -18,7 +18,7 @@ KINDS = ("simple", "pytorch-converted", "pytorch-operator")
 
 @dataclass(frozen=True)
 class StoredCase:
-    """As the suite's own case, from a folder."""
+    """A case of the suite, read from a folder."""
 
     name: str
     folder: Path
@@ -53,19 +53,19 @@ class LightCase(StoredCase):
         shapes = [
             [d.dim_value for d in i.type.tensor_type.shape.dim] for i in self.model.graph.input if i.name not in held
         ]
-        made = [(np.arange(math.prod(s)).reshape(s) / math.prod(s)).astype(np.float32) for s in shapes]
+        arrays = [(np.arange(math.prod(s)).reshape(s) / math.prod(s)).astype(np.float32) for s in shapes]
         path = self.folder.with_name(f"{self.folder.stem}_output_0.pb")
-        return [(made, [onnx.numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))])]
+        return [(arrays, [onnx.numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))])]
 
 
 def light_cases() -> dict[str, Any]:
     root = Path(onnx.__file__).parent.parent
-    found = [c for c in load_model_tests(kind="real") if (root / (c.url or "")).is_file()]
-    return {f"real:{c.name}": LightCase(f"real:{c.name}", root / c.url, c.rtol, c.atol) for c in found}
+    cases = [c for c in load_model_tests(kind="real") if (root / (c.url or "")).is_file()]
+    return {f"real:{c.name}": LightCase(f"real:{c.name}", root / c.url, c.rtol, c.atol) for c in cases}
 
 
 def stored_cases() -> dict[str, Any]:
     """{kind:name: case}."""
-    found = [(kind, c) for kind in KINDS for c in load_model_tests(kind=kind)]
-    stored = {f"{k}:{c.name}": StoredCase(f"{k}:{c.name}", Path(c.model_dir), c.rtol, c.atol) for k, c in found}
+    cases = [(kind, c) for kind in KINDS for c in load_model_tests(kind=kind)]
+    stored = {f"{k}:{c.name}": StoredCase(f"{k}:{c.name}", Path(c.model_dir), c.rtol, c.atol) for k, c in cases}
     return stored | light_cases()

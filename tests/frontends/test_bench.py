@@ -32,13 +32,13 @@ def vision() -> onnx.ModelProto:
         node("Conv", "x w b", "c", pads=[1, 1, 1, 1]), node("Relu", "c", "r"), node("Conv", "r v b", "d", pads=[1, 1, 1, 1]),
         node("Add", "d r", "s"), node("Relu", "s", "t"), node("GlobalAveragePool", "t", "g"), node("Flatten", "g", "y"),
     ]  # fmt: skip
-    made = model(nodes, [tensor("x", ["n", 16, "h", "w0"])], "y")
+    proto = model(nodes, [tensor("x", ["n", 16, "h", "w0"])], "y")
     weights = {"w": (32, 16, 3, 3), "v": (32, 32, 3, 3), "b": (32,)}
-    made.graph.initializer.extend(
+    proto.graph.initializer.extend(
         numpy_helper.from_array(RNG.standard_normal(s).astype(np.float32) * np.float32(0.1), n)
         for n, s in weights.items()
     )
-    return made
+    return proto
 
 
 @pytest.fixture
@@ -50,11 +50,11 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_every_node_of_onnxruntime_is_found_in_the_model() -> None:
-    made = vision()
-    found = profile_in_onnxruntime(made, {"x": np.ones((1, 16, 28, 28), np.float32)}, 3)
-    places = sorted((sorted(p) for p, _ in found if p), key=min)
-    assert {k for p in places for k in p} >= set(range(6)) and all(p for p, _ in found)
-    assert [0, 1] in places and [2, 3, 4] in places and [5] in places and sum(s for _, s in found) > 0
+    proto = vision()
+    rows = profile_in_onnxruntime(proto, {"x": np.ones((1, 16, 28, 28), np.float32)}, 3)
+    places = sorted((sorted(p) for p, _ in rows if p), key=min)
+    assert {k for p in places for k in p} >= set(range(6)) and all(p for p, _ in rows)
+    assert [0, 1] in places and [2, 3, 4] in places and [5] in places and sum(s for _, s in rows) > 0
 
 
 def test_what_covers_common_nodes_is_one_row() -> None:
@@ -68,13 +68,13 @@ def test_what_covers_common_nodes_is_one_row() -> None:
 def test_names_tell_what_results_do_not() -> None:
     """A constant belongs to nobody; a result in blocks is told by the node's name, and a change of layout belongs to what it follows."""
     graph = model([node("Constant", "", "k", value_float=1.0), node("Mul", "x k", "m"), node("Exp", "m", "e")], [], "e")
-    made = model(
+    optimised = model(
         [
             node("Mul", "x k", "blocked", name="m_nchwc"), node("Reorder", "blocked", "plain", name="r"),
             node("Exp", "plain", "other", name="#2#/fused"),
         ], [], "other",
     )  # fmt: skip
-    assert covered(graph.graph, made.graph) == {
+    assert covered(graph.graph, optimised.graph) == {
         "m_nchwc": frozenset({1}), "r": frozenset({1}), "#2#/fused": frozenset({2}),
     }  # fmt: skip
 
@@ -133,8 +133,8 @@ def test_a_model_that_onnxruntime_cannot_run_is_measured_alone(
 ) -> None:
     file = tmp_path / "m.onnx"
     split = node("BiasSplitGelu", "x b", "y", domain="com.microsoft")
-    made = model([split], [tensor("x", [2, 3, 2560]), tensor("b", [2560])], "y", domains=["com.microsoft"])
-    file.write_bytes(made.SerializeToString())
+    proto = model([split], [tensor("x", [2, 3, 2560]), tensor("b", [2560])], "y", domains=["com.microsoft"])
+    file.write_bytes(proto.SerializeToString())
     assert main(["bench", str(file), "--repeat", "1"]) == 0
     said = capsys.readouterr().out
     assert "onnxruntime fails on the model" in said and "BiasSplitGelu 'y'" in said
@@ -152,14 +152,14 @@ def test_nodes_of_a_loop_belong_to_the_loop(tmp_path: Path, capsys: pytest.Captu
         [tensor("i", [], TensorProto.INT64), tensor("c", [], TensorProto.BOOL), tensor("v", ["n"])],
         [tensor("d", [], TensorProto.BOOL), tensor("t", ["n"])],
     )  # fmt: skip
-    made = model(
+    proto = model(
         [node("Loop", "count - x", "l", "turns", body=body), node("Neg", "l", "y")],
         [tensor("x", ["n"])],
         "y",
         {"count": np.array(3)},
     )
     file = tmp_path / "loop.onnx"
-    file.write_bytes(made.SerializeToString())
+    file.write_bytes(proto.SerializeToString())
     assert main(["bench", str(file), "--shape", "x=5000", "--repeat", "1", "--json"]) == 0
     (loop, *_) = answer = json.loads(capsys.readouterr().out)["nodes"]
     assert loop["nodes"][0] == "Loop 'turns'" and all(s > 0 for s in loop["seconds"].values()) and len(answer) <= 2

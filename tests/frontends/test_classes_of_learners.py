@@ -22,13 +22,13 @@ ONE_SUPPORT = {"coefficients": [1.0], "rho": [0.0], "n_supports": 1, "support_ve
 WORDS = np.array([["b", "a", "é"], ["", "ab", "a"], ["c", "b", "ab"]], object)
 
 
-def model_of(op: str, given: str, kinds: str, opset: int, **attributes: Any) -> onnx.ModelProto:
+def model_of(op: str, dtype: str, kinds: str, opset: int, **attributes: Any) -> onnx.ModelProto:
     """One node, of a matrix of unknown size; kinds of input and results: f is float, i is int64, s is string."""
     names = [f"y{k}" for k in range(len(kinds))]
     node = helper.make_node(op, ["x"], names, domain="ai.onnx.ml" if opset else "")
     kinds_of = onnx.defs.get_schema(op, opset or 17, "ai.onnx.ml" if opset else "").attributes
     node.attribute.extend(helper.make_attribute(k, v, attr_type=kinds_of[k].type.value) for k, v in attributes.items())
-    x = helper.make_tensor_value_info("x", KINDS[given], [None, None])
+    x = helper.make_tensor_value_info("x", KINDS[dtype], [None, None])
     results = [helper.make_tensor_value_info(y, KINDS[k], None) for y, k in zip(names, kinds, strict=True)]
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", opset or 1)]
     return helper.make_model(helper.make_graph([node], "g", [x], results), opset_imports=imports, ir_version=10)
@@ -55,7 +55,7 @@ def machine(classes: int, kernel: str, likely: bool, **more: Any) -> dict[str, A
     """Attributes of a machine of three columns, its supports and weights as they happen to be drawn."""
     counts = [2, 1, 3, 2][:classes]
     pairs = classes * (classes - 1) // 2
-    given: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "kernel_type": kernel,
         "kernel_params": [0.3, 0.5, 2.0],
         "vectors_per_class": counts,
@@ -64,8 +64,8 @@ def machine(classes: int, kernel: str, likely: bool, **more: Any) -> dict[str, A
         "rho": (RNG.normal(size=pairs) / 2).tolist(),
     }
     if likely:
-        given |= {"prob_a": (-1 - RNG.random(pairs)).tolist(), "prob_b": (RNG.normal(size=pairs) / 4).tolist()}
-    return given | (more or {"classlabels_ints": [4, 2, 9, 7][:classes]})
+        attributes |= {"prob_a": (-1 - RNG.random(pairs)).tolist(), "prob_b": (RNG.normal(size=pairs) / 4).tolist()}
+    return attributes | (more or {"classlabels_ints": [4, 2, 9, 7][:classes]})
 
 
 @pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
@@ -81,10 +81,10 @@ def test_machines_name_classes_by_strings() -> None:
 
 
 def test_machines_that_are_refused() -> None:
-    given = machine(2, "RBF", False)
+    attributes = machine(2, "RBF", False)
     with pytest.raises(UnsupportedError, match="with a post_transform"):
-        anyshape.compile(model_of("SVMClassifier", "f", "if", 1, **given, post_transform="SOFTMAX"))
-    without = {k: v for k, v in given.items() if k not in ("support_vectors", "vectors_per_class")}
+        anyshape.compile(model_of("SVMClassifier", "f", "if", 1, **attributes, post_transform="SOFTMAX"))
+    without = {k: v for k, v in attributes.items() if k not in ("support_vectors", "vectors_per_class")}
     with pytest.raises(UnsupportedError, match="without supports"):
         anyshape.compile(model_of("SVMClassifier", "f", "if", 1, **without))
 
@@ -99,7 +99,7 @@ GRAMS = {
 
 
 @pytest.mark.parametrize(
-    ("op", "opset", "given", "kinds", "attributes"),
+    ("op", "opset", "dtype", "kinds", "attributes"),
     [
         ("LabelEncoder", 2, "s", "i", {"keys_strings": ["a", "", "é"], "values_int64s": [5, 6, 7]}),
         ("LabelEncoder", 2, "s", "f", {"keys_strings": ["a", "b"], "values_floats": [0.5, 2.0], "default_float": 9.0}),
@@ -112,18 +112,18 @@ GRAMS = {
         ("TfIdfVectorizer", 0, "s", "f", {**GRAMS, "mode": "IDF", "pool_strings": ["a", "b", "", "ab"], "weights": [2.0, 3.0, 4.0]}),
     ],
 )  # fmt: skip
-def test_strings_agree(op: str, opset: int, given: str, kinds: str, attributes: dict[str, Any]) -> None:
+def test_strings_agree(op: str, opset: int, dtype: str, kinds: str, attributes: dict[str, Any]) -> None:
     numbers = [RNG.integers(0, 4, (rows, 3)) for rows in (4, 1)]
-    check(model_of(op, given, kinds, opset, **attributes), [WORDS, WORDS[:1]] if given == "s" else numbers)
+    check(model_of(op, dtype, kinds, opset, **attributes), [WORDS, WORDS[:1]] if dtype == "s" else numbers)
 
 
 @pytest.mark.parametrize("base", [None, [0.5, -0.25]])
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 def test_two_classes_with_weights_of_both_are_as_the_standard_says(base: list[float] | None, transform: str) -> None:
     """onnxruntime adds the second base value to the first class's score, and gives its negative as the other; then labels are 0 and 1."""
-    given = {**TREES, **modes("LEQ", "LT", "GT"), **leaves("class", TWO), "classlabels_int64s": [4, 2]}
+    attributes = {**TREES, **modes("LEQ", "LT", "GT"), **leaves("class", TWO), "classlabels_int64s": [4, 2]}
     more: dict[str, Any] = {"base_values": base} if base else {}
-    proto = model_of("TreeEnsembleClassifier", "f", "if", 1, **given, **more, post_transform=transform)
+    proto = model_of("TreeEnsembleClassifier", "f", "if", 1, **attributes, **more, post_transform=transform)
     x = (RNG.normal(size=(20, 3)) * 2).astype(np.float32)
     label, score = anyshape.compile(proto).run({"x": x})
     wanted_label, wanted_score = ReferenceEvaluator(proto).run(None, {"x": x})
@@ -132,8 +132,8 @@ def test_two_classes_with_weights_of_both_are_as_the_standard_says(base: list[fl
 
 
 def test_trees_name_classes_by_strings() -> None:
-    given = {**TREES, **modes("LEQ", "LT", "GT"), **leaves("class", THREE), "classlabels_strings": ["x", "yz", ""]}
-    check(model_of("TreeEnsembleClassifier", "f", "sf", 1, **given), [RNG.normal(size=(9, 3)).astype(np.float32)])
+    attributes = {**TREES, **modes("LEQ", "LT", "GT"), **leaves("class", THREE), "classlabels_strings": ["x", "yz", ""]}
+    check(model_of("TreeEnsembleClassifier", "f", "sf", 1, **attributes), [RNG.normal(size=(9, 3)).astype(np.float32)])
     line = {
         "coefficients": RNG.normal(size=6).tolist(),
         "intercepts": [0.5, -0.5],
@@ -157,8 +157,8 @@ def test_scores_without_intercepts_are_those_with_intercepts_of_zero(
     for proto in without:
         if columns is not None:
             proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value = columns
-        given = anyshape.compile(proto)
-        for got, want in zip(given.run({"x": rows}), anyshape.compile(with_zeros).run({"x": rows}), strict=True):
+        exe = anyshape.compile(proto)
+        for got, want in zip(exe.run({"x": rows}), anyshape.compile(with_zeros).run({"x": rows}), strict=True):
             same(got, want)
     check(with_zeros, [rows[:3]])
 

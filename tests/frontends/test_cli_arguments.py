@@ -72,6 +72,7 @@ REFUSED = [
     (["profile", "m.anyshape"], "is a saved model"), (["diff", "m.anyshape"], "is a saved model"),
     (["run", "m.onnx", "--dim=--"], "--dim has no value"), (["run", "m.onnx", "--output-dir=--"], "--output-dir has no value"),
     (["simplify", "m.onnx"], "the file to write as its second argument"), (["simplify", "m.onnx", "o", "p", "--check"], "unrecognized"),
+    (["run", "m.onnx", "--repeat", "1", "o"], "unrecognized arguments: o"), (["export", "m.onnx", "--static", "o"], "unrecognized"),
     (["simplify", "m.onnx", "--shapes-only", "--check"], "does not simplify"),
     (["simplify", "m.onnx", "o", "--failures"], "--failures asks about shapes: pass --shapes-only too"),
     (["simplify", "m.onnx", "--shapes-only", "--solve", "y=1xx2"], "--solve must be NAME=1x512"),

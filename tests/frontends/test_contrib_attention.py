@@ -52,7 +52,7 @@ def test_attention_with_a_past(causal):
 
 @pytest.mark.parametrize("causal", [0, 1])
 def test_attention_of_lengths(causal):
-    """As many as batches, or with as many starts behind, or with what other providers want besides; one model has them all."""
+    """Lengths are as many as batches, or have as many starts behind, or what other providers want besides; one model has them all."""
     forms = [
         fused(2, 3, lengths(2, 0)),
         fused(2, 3, lengths(2, 3, 1, 0)),
@@ -233,5 +233,5 @@ def test_scores_of_minus_infinity(causal, half_):
     extra[0, 1, 2] = -np.inf
     for feeds in ({**fused(2, 3), "extra": extra}, heads(2, 3, 3, extra=extra)):
         op = "Attention" if "w" in feeds else "MultiHeadAttention"
-        given = halves(feeds) if half_ else feeds
-        check(op, [given], tolerance=2e-2 if half_ else 2e-5, num_heads=2, unidirectional=causal)
+        typed = halves(feeds) if half_ else feeds
+        check(op, [typed], tolerance=2e-2 if half_ else 2e-5, num_heads=2, unidirectional=causal)

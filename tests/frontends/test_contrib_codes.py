@@ -72,7 +72,7 @@ def test_columns_in_groups():
 
 @pytest.mark.parametrize(("bits", "zero", "points"), [(4, 0x31, (1, 3)), (2, 0b1101, (1, 3))])
 def test_columns_in_groups_with_packed_zero_points(bits, zero, points):
-    """Here onnxruntime takes 8 for every zero point, and 2 bits for 4."""
+    """Our zero points are those of the model, where onnxruntime takes 8 for every one, and 2 bits for 4."""
     order = whole(2, 32, dtype=np.int32)
     feeds: dict[str, np.ndarray | None] = {
         "a": np.eye(32, dtype=np.float32), "b": np.zeros((1, 2, 2 * bits), np.uint8), "scale": np.array([1, 10], np.float32),

@@ -53,7 +53,7 @@ def test_products_with_vectors(flags):
 
 
 def test_a_transposed_matrix_and_a_vector():
-    """Here onnxruntime multiplies with the elements in the order in which they lie, as if the matrix were not transposed."""
+    """The transposed matrix is multiplied, where onnxruntime takes the elements in the order in which they lie."""
     a, b = real(4, 3), real(4)
     ours = anyshape.compile(model_of("FusedMatMul", {"a": a, "b": b}, "y", "com.microsoft", transA=1))
     np.testing.assert_allclose(ours.run({"a": a, "b": b})[0], a.T @ b, rtol=1e-5, atol=1e-5)

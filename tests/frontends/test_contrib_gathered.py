@@ -88,7 +88,7 @@ def test_bytes_that_hold_several_codes(bits, zero):
 
 
 def test_both_codes_of_a_byte_by_hand():
-    """Of 0x93 with 4 bits the codes are 3 and 9, low ones first; 8 is taken off, and the scale is 2."""
+    """The codes of 0x93 with 4 bits are 3 and 9, low ones first; 8 is taken off, and the scale is 2."""
     model = gathering(U8, [1, 8], [1, 1], None, quantize_axis=1)
     del model.graph.initializer[:]
     model.graph.initializer.append(helper.make_tensor("data", U8, [1, 8], [0x93] * 8))

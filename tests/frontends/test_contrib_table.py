@@ -37,7 +37,8 @@ def theirs(f: Form, proto: onnx.ModelProto) -> list[np.ndarray] | None:
 
 
 def close(got: np.ndarray, want: np.ndarray) -> bool:
-    """Of codes of 8 bits one in fifty may be the next one: a sum that lies between two is rounded by its last bit, which orders decide."""
+    """Compares results, of which one in fifty codes of 8 bits may be the next one: a sum that lies between two is rounded by its last bit,
+    which orders decide."""
     if got.dtype == want.dtype and got.dtype in (np.uint8, np.int8):
         off = np.abs(got.astype(int) - want.astype(int)) if got.shape == want.shape else np.array(2)
         return bool(off.max(initial=0) <= 1 and np.count_nonzero(off) * 50 <= off.size)

@@ -31,10 +31,10 @@ def run(
     inputs = [helper.make_tensor_value_info(n, element_type(a), [None] * a.ndim) for n, a in zip(names, feeds)]
     graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name=y) for y in outputs])
     imports = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, 1)] if domain else [])]
-    found = anyshape.compile(helper.make_model(graph, opset_imports=imports, ir_version=9)).run(
+    results = anyshape.compile(helper.make_model(graph, opset_imports=imports, ir_version=9)).run(
         dict(zip(names, feeds, strict=True))
     )
-    return found[0]
+    return results[0]
 
 
 INTS, STRINGS = onnx.AttributeProto.INTS, onnx.AttributeProto.STRINGS
@@ -55,10 +55,10 @@ RANGES = [
 
 
 @pytest.mark.parametrize("domain", ["", "com.microsoft"])
-@pytest.mark.parametrize(("given", "named", "got"), RANGES)
-def test_a_range_of_floats_that_has_no_length_is_refused_by_name(given, named, got, domain):
-    """As data, when the program runs, and as constants, when the model is read."""
-    numbers = [np.float32(v) for v in given]
+@pytest.mark.parametrize(("ends", "named", "got"), RANGES)
+def test_a_range_of_floats_that_has_no_length_is_refused_by_name(ends, named, got, domain):
+    """A range is refused as data, when the program runs, and as constants, when the model is read."""
+    numbers = [np.float32(v) for v in ends]
     words = {"step": "must be a number other than 0", "range": "must have less than 9e18 numbers"}.get(
         named, "must be a number"
     )
@@ -74,18 +74,18 @@ def test_a_range_of_floats_that_has_no_length_is_refused_by_name(given, named, g
 
 
 def test_ranges_of_floats_that_have_a_length():
-    for given, wanted in (
+    for ends, length in (
         ((0, 1, 0.25), 4),
         ((1, 0, 1), 0),
         ((1, 0, -0.5), 2),
         ((0, -np.inf, 1), 0),
         ((0, 5, np.inf), 0),
     ):
-        assert run("Range", *map(np.float32, given)).shape == (wanted,)
+        assert run("Range", *map(np.float32, ends)).shape == (length,)
 
 
 def test_tile_has_a_repeat_for_each_axis():
-    """So the rank of a result is known where the length of its repeats is not; any other length is refused."""
+    """The rank of a result is known where the length of its repeats is not; any other length is refused."""
     inputs = [helper.make_tensor_value_info("x", 1, ["n", 3]), helper.make_tensor_value_info("r", 7, [None])]
     graph = helper.make_graph(
         [helper.make_node("Tile", ["x", "r"], ["y"])], "g", inputs, [onnx.ValueInfoProto(name="y")]
@@ -137,8 +137,8 @@ KINDS = [bool, np.int8, np.float16, ml_dtypes.bfloat16, np.uint64]
 @pytest.mark.parametrize("kind", KINDS)
 def test_scattering_takes_any_dtype(kind):
     x, at, put = np.zeros(4, kind), np.array([0, 2]), np.ones(2, kind)
-    for found in (run("ScatterND", x, at[:, None], put), run("ScatterElements", x, at, put)):
-        assert found.dtype == kind and found.astype(int).tolist() == [1, 0, 1, 0]
+    for got in (run("ScatterND", x, at[:, None], put), run("ScatterElements", x, at, put)):
+        assert got.dtype == kind and got.astype(int).tolist() == [1, 0, 1, 0]
 
 
 def test_strings_are_moved_and_ordered():
@@ -180,8 +180,8 @@ def test_products_of_integers_with_vectors():
 @pytest.mark.parametrize("kind", [np.float16, np.float64])
 def test_mean_variance_normalisation_of_any_float(kind):
     x = np.array([[1, 3], [5, 5]], kind)
-    found = run("MeanVarianceNormalization", x, opset=13, axes=[1])
-    assert found.dtype == kind and np.allclose(found, [[-1, 1], [0, 0]])
+    got = run("MeanVarianceNormalization", x, opset=13, axes=[1])
+    assert got.dtype == kind and np.allclose(got, [[-1, 1], [0, 0]])
 
 
 def test_a_scale_of_as_many_axes_as_the_input():
@@ -200,9 +200,9 @@ def test_dtypes_that_onnx_has():
 
 
 def test_sizes_by_scales_have_no_aspect_ratio_to_keep():
-    found = run("Resize", np.ones((1, 1, 2, 2), np.float32), np.zeros(0, np.float32), np.array([1, 1, 2, 3], np.float32),
+    got = run("Resize", np.ones((1, 1, 2, 2), np.float32), np.zeros(0, np.float32), np.array([1, 1, 2, 3], np.float32),
                 opset=19, keep_aspect_ratio_policy="not_smaller")  # fmt: skip
-    assert found.shape == (1, 1, 4, 6)
+    assert got.shape == (1, 1, 4, 6)
 
 
 def test_attributes_of_quantisation_that_came_later():
@@ -210,8 +210,8 @@ def test_attributes_of_quantisation_that_came_later():
     assert run("QuantizeLinear", x, one, code, opset=19).astype(float).tolist() == [1, 448]
     np.testing.assert_array_equal(run("QuantizeLinear", x, one, code, opset=19, saturate=0).astype(float), [1, np.nan])
     for zero, codes in ((0, [0x80, 0x38]), (1, [0x38, 0x40]), (-1, [0xB8, 0])):  # -0 stays what it is
-        found = run("QuantizeLinear", np.array([-0.0, 1], np.float32), one, np.array(zero, code.dtype), opset=19)
-        assert found.view(np.uint8).tolist() == codes
+        got = run("QuantizeLinear", np.array([-0.0, 1], np.float32), one, np.array(zero, code.dtype), opset=19)
+        assert got.view(np.uint8).tolist() == codes
     whole = np.array([1, 3], np.uint8)
     assert run("DequantizeLinear", whole, np.float32(0.5), opset=23).dtype == np.float32
     assert (
@@ -256,15 +256,15 @@ UNREAD = {
 
 def unread() -> set[str]:
     """Attributes that ONNX declares in the opset of a mapping, or in a later one while it holds, and that the mapping does not read."""
-    found = set()
+    attributes = set()
     for m in mapped():
         domain, _, name = m.operator.rpartition(":")
         later = min((o.since for o in mapped() if o.operator == m.operator and o.since > m.since), default=10**3)
         for opset in (m.since, later - 1):
             schema = find_schema(domain, name, opset)
             if schema is not None and m.operator not in (*CONTROL, *BOOKKEEPING):
-                found |= set(schema.attributes) - {key for key, _ in m.asked}
-    return found
+                attributes |= set(schema.attributes) - {key for key, _ in m.asked}
+    return attributes
 
 
 def test_no_attribute_is_passed_over_without_a_reason():

@@ -38,7 +38,7 @@ class Form:
     zero: Any = ASYMMETRIC
     weight_dtype: Any = np.int8
     axis: int | None = 0
-    """of the weights' scales; None for one scale"""
+    """the axis of the weights' scales; None for one scale"""
     weight_zero: int = 0
     bias: bool = True
     opset: int = 17

@@ -40,9 +40,9 @@ def named(name: str) -> Trial:
 
 @pytest.fixture(scope="module")
 def by() -> Iterator[Runtimes]:
-    found = runtimes()
-    yield found
-    found.close()
+    engines = runtimes()
+    yield engines
+    engines.close()
 
 
 @pytest.mark.parametrize("e", KEPT, ids=lambda e: e.example)
@@ -65,7 +65,7 @@ def test_the_page_has_the_table():
 
 
 def test_every_attribute_of_learners_is_in_a_case():
-    """So each is tried absent, empty and at its extremes."""
+    """Every attribute of learners is tried absent, empty and at its extremes."""
     missing = []
     for operator, versions in opsets().items():
         domain, _, op = operator.rpartition(":")
@@ -99,7 +99,7 @@ def said(us, other, reference, wide=None, change=TRIAL.change, fed=1.0, axes=(1,
         return v if isinstance(v, str) else [np.array(v, np.float32)]
 
     answers = iter([says(reference), says(wide if wide is not None else reference)])
-    found = difference(
+    differs = difference(
         replace(
             TRIAL,
             change=change,
@@ -108,7 +108,7 @@ def said(us, other, reference, wide=None, change=TRIAL.change, fed=1.0, axes=(1,
         ),
         Runtimes(lambda *_: says(us), lambda *_: says(other), lambda *_: next(answers)),
     )  # type: ignore[arg-type]
-    return found.kind if found is not None else ""
+    return differs.kind if differs is not None else ""
 
 
 def test_who_is_believed():
@@ -181,17 +181,17 @@ def test_what_is_unlike():
 
 
 def test_onnxruntime_is_given_floats_beside_those_that_numpy_has_not(by: Runtimes):
-    def given(op: str, *feeds: np.ndarray, **attributes: int) -> np.ndarray:
-        made = {key: helper.make_attribute(key, value) for key, value in attributes.items()}
-        return by.other(*Trial(op, 21, "a case", "as it is", made, feeds, 1).model())[0]
+    def result_of(op: str, *feeds: np.ndarray, **attributes: int) -> np.ndarray:
+        protos = {key: helper.make_attribute(key, value) for key, value in attributes.items()}
+        return by.other(*Trial(op, 21, "a case", "as it is", protos, feeds, 1).model())[0]
 
     for dtype in (ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn):
-        assert given("Cast", np.ones(2, dtype), to=onnx.TensorProto.FLOAT).tolist() == [1, 1]
-    coded = given(
+        assert result_of("Cast", np.ones(2, dtype), to=onnx.TensorProto.FLOAT).tolist() == [1, 1]
+    coded = result_of(
         "QuantizeLinear", np.ones(2, np.float32), np.array(2, np.float32), np.zeros((), ml_dtypes.float8_e4m3fn)
     )
     assert coded.view(ml_dtypes.float8_e4m3fn).astype(float).tolist() == [0.5, 0.5]
-    assert given("Neg", np.ones(2, np.float32)).tolist() == [-1, -1]
+    assert result_of("Neg", np.ones(2, np.float32)).tolist() == [-1, -1]
 
 
 def test_a_runtime_that_dies_costs_one_trial():

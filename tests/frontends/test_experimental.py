@@ -44,13 +44,13 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize(("op", "given", "attributes"), CASES, ids=[f"{c[0]}{k}" for k, c in enumerate(CASES)])
+@pytest.mark.parametrize(("op", "arrays", "attributes"), CASES, ids=[f"{c[0]}{k}" for k, c in enumerate(CASES)])
 @pytest.mark.parametrize("opset", [7, 9])
-def test_it_is_what_onnxruntime_computes(op, given, attributes, opset):
-    proto = model(op, opset, *given, **attributes)
+def test_it_is_what_onnxruntime_computes(op, arrays, attributes, opset):
+    proto = model(op, opset, *arrays, **attributes)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    (want,) = session.run(None, {"x": given[0]})
-    np.testing.assert_allclose(anyshape.compile(proto)(given[0]), want, 1e-5, 1e-5)
+    (want,) = session.run(None, {"x": arrays[0]})
+    np.testing.assert_allclose(anyshape.compile(proto)(arrays[0]), want, 1e-5, 1e-5)
 
 
 @pytest.mark.parametrize("opset", [9, 11, 12, 16, 17])

@@ -22,7 +22,7 @@ def ramp(*shape: int) -> np.ndarray:
 def test_tile_along_an_axis(axis, tiles):
     constants = {"tiles": np.array(tiles, F32), "axis": np.array([axis], F32)}
     x = ramp(2, 3)
-    wanted = np.concatenate([x] * tiles, axis) if tiles else x[:, :0]
+    expected = np.concatenate([x] * tiles, axis) if tiles else x[:, :0]
     at_once = model([node("Tile", "x tiles axis", "y")], [tensor("x", ["n", "m"])], "y", constants, opset=1)
     assert anyshape.compile(at_once).report.still_dynamic == []
     at_run = model(
@@ -31,8 +31,8 @@ def test_tile_along_an_axis(axis, tiles):
         "y",
         opset=1,
     )
-    assert np.array_equal(anyshape.compile(at_once)(x), wanted)
-    assert np.array_equal(anyshape.compile(at_run)(x, *constants.values()), wanted)
+    assert np.array_equal(anyshape.compile(at_once)(x), expected)
+    assert np.array_equal(anyshape.compile(at_run)(x, *constants.values()), expected)
 
 
 def test_tile_along_an_axis_that_is_not_there():
@@ -91,10 +91,10 @@ def test_groups_that_are_normalised_with_a_scale_for_each(shape, groups):
     f = anyshape.compile(proto)
     parts = x.reshape(shape[0], groups, -1)
     normal = (parts - parts.mean(2, keepdims=True)) / np.sqrt(parts.var(2, keepdims=True) + 1e-3)
-    wanted = (normal * scale[:, None] + bias[:, None]).reshape(shape)
-    np.testing.assert_allclose(f(x, scale, bias), wanted, 1e-5, 1e-5)
+    expected = (normal * scale[:, None] + bias[:, None]).reshape(shape)
+    np.testing.assert_allclose(f(x, scale, bias), expected, 1e-5, 1e-5)
     np.testing.assert_allclose(
-        ReferenceEvaluator(proto).run(None, {"x": x, "scale": scale, "bias": bias})[0], wanted, 1e-4, 1e-4
+        ReferenceEvaluator(proto).run(None, {"x": x, "scale": scale, "bias": bias})[0], expected, 1e-4, 1e-4
     )
     if groups < 6:
         with pytest.raises(AnyshapeError, match="GroupNormalization"):

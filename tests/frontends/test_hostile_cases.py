@@ -14,7 +14,7 @@ from tests.frontends.models import FLOAT, call, function, model, node, tensor
 
 COUNT = 60
 """`make test-long` tries 5,000 of each, by these programs themselves"""
-FOUND = (55, 1000, 101860, 104667, 701559)
+ONCE_WRONG = (55, 1000, 101860, 104667, 701559)
 FOUND_IN_FILES = (
     *(901, 1280, 1953, 11917),
     *(16777681, 16778180, 16778505, 16779063, 16779140, 16779633, 16779880, 16779894, 16781046, 16781901, 16782497),
@@ -46,7 +46,7 @@ SINGLE = {
 @pytest.mark.parametrize("shape", [[], ["k"], ["k", 1], [1, 1], None, [1]], ids=str)
 @pytest.mark.parametrize("what", SINGLE)
 def test_what_decides_has_one_element(what: str, shape: list[int | str] | None) -> None:
-    """By its type, or else when it runs; a tensor of one element is one, whatever its rank."""
+    """A condition is refused by its type, or else when it runs; a tensor of one element is one, whatever its rank."""
     n, name, one = SINGLE[what]
     types = {"c": (TensorProto.BOOL, np.array(True)), "m": (I64, np.array(1))}
     inputs = [tensor(k, shape if k == name else [], kind) for k, (kind, _) in types.items()]
@@ -76,7 +76,7 @@ def test_what_decides_has_one_element_by_its_type() -> None:
 
 
 def test_random_faults():
-    wrong = {seed: why for seed, why in hostile_cases.run([*FOUND, *range(COUNT)]) if why}
+    wrong = {seed: why for seed, why in hostile_cases.run([*ONCE_WRONG, *range(COUNT)]) if why}
     assert not wrong, f"python -m tests.frontends.hostile_cases --count 1 --first SEED: {wrong}"
 
 
@@ -117,17 +117,17 @@ def test_nan_is_the_greatest_in_order():
 
 
 @pytest.mark.parametrize(
-    "given",
+    "argument",
     [
         np.ones((2, 3), np.float64), np.ones((2, 3), np.complex64), np.ones((2, 3), object), np.ones(3, np.float32),
         np.ones((2, 3, 1), np.float32), np.ones((2, 4), np.float32), np.array("text"), np.ones((0, 3), np.float64),
     ],
     ids=lambda a: f"{a.dtype}{list(a.shape)}",
 )  # fmt: skip
-def test_arguments_of_another_dtype_or_shape_are_refused(given):
+def test_arguments_of_another_dtype_or_shape_are_refused(argument):
     f = anyshape.compile(model([node("Relu", "x", "y")], [tensor("x", ["n", 3])], "y"))
     with pytest.raises(AnyshapeError, match="input x"):
-        f(given)
+        f(argument)
 
 
 def test_arguments_in_any_order_and_place_give_the_same():
@@ -162,20 +162,22 @@ def test_absurd_sizes_are_refused(shape):
 
 def _repeated(*again: onnx.NodeProto, collects: bool = False) -> onnx.NodeProto:
     """A Loop of k turns, as long as `go` says, over a value that doubles; with `collects`, of which every turn is kept."""
-    made = [("go", TensorProto.BOOL), ("twice", FLOAT), *([("kept", FLOAT)] if collects else [])]
+    carried = [("go", TensorProto.BOOL), ("twice", FLOAT), *([("kept", FLOAT)] if collects else [])]
     nodes = [*again, node("Add", "s s", "twice"), *([node("Identity", "s", "kept")] if collects else [])]
     takes = [tensor("i", [], I64), tensor("more", [], TensorProto.BOOL), tensor("s", None)]
-    body = helper.make_graph(nodes, "body", takes, [helper.make_tensor_value_info(n, kind, None) for n, kind in made])
+    body = helper.make_graph(
+        nodes, "body", takes, [helper.make_tensor_value_info(n, kind, None) for n, kind in carried]
+    )
     return node("Loop", "k - x", "y all" if collects else "y", body=body)
 
 
 FIVE = [node("Constant", "", "five", value=helper.make_tensor("", I64, [], [5])), node("Less", "i five", "go")]
 
 
-@pytest.mark.parametrize("turns, wanted", [(2**63 - 1, 64.0), (3, 8.0), (-(2**63), 1.0)])
-def test_loops_of_any_number_of_turns_end_when_they_say(turns, wanted):
+@pytest.mark.parametrize("turns, expected", [(2**63 - 1, 64.0), (3, 8.0), (-(2**63), 1.0)])
+def test_loops_of_any_number_of_turns_end_when_they_say(turns, expected):
     f = anyshape.compile(model([_repeated(*FIVE)], [tensor("x", ["n"]), tensor("k", [], I64)], "y"))
-    assert f(np.ones(2, np.float32), np.array(turns)).tolist() == [wanted, wanted]
+    assert f(np.ones(2, np.float32), np.array(turns)).tolist() == [expected, expected]
 
 
 def test_turns_that_no_memory_holds_are_refused():
@@ -185,7 +187,7 @@ def test_turns_that_no_memory_holds_are_refused():
 
 
 def _nested(depth: int) -> onnx.ModelProto:
-    """If within If, of which the innermost gives x and the others -x."""
+    """Nests If in If, of which the innermost gives x and the others -x."""
     node_ = node("Identity", "x", "r0")
     for k in range(1, depth + 1):
         sides = [(node_, f"r{k - 1}"), (node("Neg", "x", f"e{k}"), f"e{k}")]
@@ -268,8 +270,8 @@ def test_constants_are_not_folded_by_way_of_what_no_memory_holds():
 @pytest.mark.parametrize("loop", ["native", "python"])
 def test_nan_in_sorts_and_extremes(loop):
     x = anyshape.input("x", "f32[n]")
-    made = [anyshape.ops.sort(x), anyshape.ops.argsort(x), anyshape.ops.argmax(x), anyshape.ops.max(x)]
-    f = anyshape.compile(anyshape.function([x], made), loop=loop)
+    results = [anyshape.ops.sort(x), anyshape.ops.argsort(x), anyshape.ops.argmax(x), anyshape.ops.max(x)]
+    f = anyshape.compile(anyshape.function([x], results), loop=loop)
     values, places, first, most = f(np.array([3, np.nan, 1, np.nan, -np.inf], np.float32))
     assert values[:3].tolist() == [-np.inf, 1, 3] and np.isnan(values[3:]).all() and np.isnan(most)
     assert places.tolist() == [4, 2, 0, 1, 3] and first == 1

@@ -29,15 +29,15 @@ def read_only() -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "array",
     [X[::-1, ::-1], np.repeat(X, 2, 0)[::-2], np.broadcast_to(F32(-2), (4, 3)), np.broadcast_to(X[:1], (5, 3)), read_only(), X.T.copy().T,
      np.ma.array(X, mask=X > 0), np.lib.stride_tricks.sliding_window_view(X.ravel(), 3)],
     ids=["negative", "negative-steps", "zero", "zero-rows", "read-only", "columns", "masked", "overlapping"],
 )  # fmt: skip
-def test_any_layout_gives_the_same(given):
-    got = relu()(given)
-    np.testing.assert_array_equal(got, np.maximum(np.asarray(given), 0))
-    assert got.flags.writeable and not np.shares_memory(got, given)
+def test_any_layout_gives_the_same(array):
+    got = relu()(array)
+    np.testing.assert_array_equal(got, np.maximum(np.asarray(array), 0))
+    assert got.flags.writeable and not np.shares_memory(got, array)
 
 
 def test_scalars_are_of_rank_0():
@@ -49,7 +49,7 @@ def test_scalars_are_of_rank_0():
 
 @pytest.mark.parametrize("rows", [2**36, 2**40, 2**59])
 def test_what_no_memory_holds_dense_is_refused(rows):
-    """As it is, it takes four bytes."""
+    """A broadcast array takes four bytes as it is, and more than memory has once it is dense."""
     with pytest.raises(ArgumentError, match=r"input x of shape .* no memory"):
         relu()(np.broadcast_to(F32(1), (rows, 3)))
     with pytest.raises(ArgumentError, match=r"input x of shape .* no memory"):
@@ -64,13 +64,13 @@ def test_rows_without_elements_take_no_time():
 
 
 @pytest.mark.parametrize(
-    "given",
+    "argument",
     [None, "text", [[1.0], [2.0, 3.0]], {}, object(), b"\0" * 24, [[None] * 3], [["1", "2", "3"]]],
     ids=["None", "text", "ragged", "dict", "object", "bytes", "Nones", "texts"],
 )
-def test_what_is_no_array_of_numbers_is_refused(given):
+def test_what_is_no_array_of_numbers_is_refused(argument):
     with pytest.raises(AnyshapeError, match="input x"):
-        relu()(given)
+        relu()(argument)
 
 
 def whole() -> onnx.ModelProto:
@@ -138,10 +138,10 @@ def test_an_initializer_that_is_not_what_its_input_declares(declared, spelled):
 
 
 def sparse(values, places, dims, name="w", index=np.int64) -> onnx.SparseTensorProto:
-    made = onnx.SparseTensorProto(dims=dims)
-    made.values.CopyFrom(numpy_helper.from_array(np.array(values), name))
-    made.indices.CopyFrom(numpy_helper.from_array(np.array(places, index)))
-    return made
+    sparse_proto = onnx.SparseTensorProto(dims=dims)
+    sparse_proto.values.CopyFrom(numpy_helper.from_array(np.array(values), name))
+    sparse_proto.indices.CopyFrom(numpy_helper.from_array(np.array(places, index)))
+    return sparse_proto
 
 
 @pytest.mark.parametrize(
@@ -231,20 +231,20 @@ def test_damaged_sparse_tensors(values, places, dims, said):
 def test_sparse_tensors_of_other_parts_than_there_must_be():
     proto = model([node("Identity", "w", "y")], [], "y")
     proto.graph.sparse_initializer.append(sparse([5.0], [0], [3]))
-    made = proto.graph.sparse_initializer[0]
-    made.indices.data_type = FLOAT
+    sparse_proto = proto.graph.sparse_initializer[0]
+    sparse_proto.indices.data_type = FLOAT
     with pytest.raises(ModelError, match="'w': the indices of a sparse tensor must be int64, got f32"):
         anyshape.compile(proto)
-    made.ClearField("indices")
+    sparse_proto.ClearField("indices")
     with pytest.raises(ModelError, match="indices of a sparse tensor must be int64"):
         anyshape.compile(proto)
-    made.values.raw_data += b"1234"
+    sparse_proto.values.raw_data += b"1234"
     with pytest.raises(ModelError, match="'w', its values: 1 elements"):
         anyshape.compile(proto)
-    made.CopyFrom(sparse([5.0], [0], [3], ""))
+    sparse_proto.CopyFrom(sparse([5.0], [0], [3], ""))
     with pytest.raises(ModelError, match="reads 'w', which nothing produces"):
         anyshape.compile(proto)
-    made.values.name = "w"
+    sparse_proto.values.name = "w"
     proto.graph.initializer.append(numpy_helper.from_array(np.zeros(3, F32), "w"))
     with pytest.raises(ModelError, match="two different initializers have the name 'w'"):
         anyshape.compile(proto)
@@ -274,10 +274,10 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize(("op", "attributes", "wanted"), WINDOWS)
-def test_windows_of_any_size_end(op, attributes, wanted):
+@pytest.mark.parametrize(("op", "attributes", "expected"), WINDOWS)
+def test_windows_of_any_size_end(op, attributes, expected):
     f = anyshape.compile(model([node(op, "x", "y", **attributes)], [tensor("x", ["a", "b", "n"])], "y"))
-    np.testing.assert_allclose(f(np.array([[[1, 3, 2]]], F32)), [[wanted]], rtol=1e-6)
+    np.testing.assert_allclose(f(np.array([[[1, 3, 2]]], F32)), [[expected]], rtol=1e-6)
 
 
 def test_where_the_largest_of_any_window_stands():
@@ -320,12 +320,12 @@ def test_more_turns_are_kept_than_memory_holds():
 
 @pytest.mark.parametrize("scale", [0.0, -0.0, np.nan, np.inf, -1.0, 1e-45])
 def test_any_scale_of_quantised_numbers_ends(scale):
-    given = np.array([-np.inf, -1, 0, 1, np.nan, np.inf], F32)
+    numbers = np.array([-np.inf, -1, 0, 1, np.nan, np.inf], F32)
     declared = [tensor("x", ["n"]), tensor("s", []), tensor("z", [], TensorProto.UINT8)]
     f = anyshape.compile(
         model([node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "y")], declared, "q y")
     )
-    q, y = f(given, np.array(scale, F32), np.array(3, np.uint8))
+    q, y = f(numbers, np.array(scale, F32), np.array(3, np.uint8))
     assert q.dtype == np.uint8 and q[2] == (3 if scale and scale == scale else q[2])
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(y, (q.astype(F32) - 3) * F32(scale))
@@ -333,9 +333,9 @@ def test_any_scale_of_quantised_numbers_ends(scale):
 
 def test_numbers_that_say_nothing_of_their_scale():
     f = anyshape.compile(model([node("DynamicQuantizeLinear", "x", "y s z")], [tensor("x", ["n"])], "y s z"))
-    for given in ([], [0, 0], [np.nan], [np.inf, 1], [-np.inf, np.inf], [3e38, -3e38]):
-        y, _, z = f(np.array(given, F32))
-        assert y.shape == (len(given),) and y.dtype == z.dtype == np.uint8
+    for numbers in ([], [0, 0], [np.nan], [np.inf, 1], [-np.inf, np.inf], [3e38, -3e38]):
+        y, _, z = f(np.array(numbers, F32))
+        assert y.shape == (len(numbers),) and y.dtype == z.dtype == np.uint8
 
 
 @pytest.mark.parametrize("kind", ["uint8", "uint16", "uint32", "uint64"])
@@ -356,8 +356,8 @@ def test_casts_of_what_an_integer_cannot_be(kind):
     to = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
     f = anyshape.compile(model([node("Cast", "x", "y", to=to)], [tensor("x", ["n"])], "y"))
     least, most = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
-    wanted = [0, most, least, most, least, max(-1, least), 0]
-    assert f(np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, -1.5, -0.0], F32)).tolist() == wanted
+    expected = [0, most, least, most, least, max(-1, least), 0]
+    assert f(np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, -1.5, -0.0], F32)).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -384,15 +384,15 @@ SCALES = {
 @pytest.mark.parametrize("scale", [np.nan, np.inf, -np.inf, 0.0, -1.0])
 @pytest.mark.parametrize("where", SCALES)
 def test_scales_that_no_size_follows_from(where, scale):
-    """By name, when the model is compiled or when it runs; 2 is a scale in all of these places."""
+    """A scale is refused by name, when the model is compiled or when it runs; 2 is a scale in all of these places."""
     x = np.ones((2, 3), np.float32)
     for value, is_refused in ((scale, True), (2.0, False)):
         n, opset, scales = SCALES[where](value)
         inputs = [tensor("x", ["n", 3]), *([tensor("s", [2])] if "s" in n.input else [])]
-        made = model([n], inputs, "y", {"c": scales} if "c" in n.input else None, opset)
+        proto = model([n], inputs, "y", {"c": scales} if "c" in n.input else None, opset)
         feed = {"x": x, **({"s": scales} if "s" in n.input else {})}
         if not is_refused:
-            assert anyshape.compile(made).run(feed)[0].shape == (2, 6)
+            assert anyshape.compile(proto).run(feed)[0].shape == (2, 6)
             continue
         with pytest.raises(ShapeError, match=rf"{n.op_type} 'y'.*scales must be greater than 0 and finite"):
-            anyshape.compile(made).run(feed)
+            anyshape.compile(proto).run(feed)

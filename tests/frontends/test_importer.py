@@ -143,9 +143,9 @@ def test_everything_unsupported_is_told_at_once():
     inputs = [tensor("b", [1, 2, 4]), tensor("s", [1, 1, 2]), tensor("c", [], TensorProto.BOOL), tensor("x", [3])]
     with pytest.raises(UnsupportedModel) as caught:
         load(model(nodes, inputs, "y", domains=["acme"]), table=TABLE)
-    told = {(e.op, e.domain, e.opset, e.count) for e in caught.value.entries}
+    entries = {(e.op, e.domain, e.opset, e.count) for e in caught.value.entries}
     mine = {("NonMaxSuppression", 1), ("If", 2), ("ReduceMax", 1)}
-    assert told == {(op, "ai.onnx", 17, count) for op, count in mine} | {("Mystery", "acme", 1, 1)}
+    assert entries == {(op, "ai.onnx", 17, count) for op, count in mine} | {("Mystery", "acme", 1, 1)}
     assert "keepdims must be 0" in str(caught.value)
 
 
@@ -174,8 +174,8 @@ def test_declared_result_dtypes_are_checked_and_shapes_are_not_trusted():
 
 def test_16_bit_floats_are_read_from_their_bits():
     for kind, dtype in ((TensorProto.FLOAT16, "float16"), (TensorProto.BFLOAT16, "bfloat16")):
-        made = tensor_array(helper.make_tensor("t", kind, [3], [1.5, -2.0, 0.25]), None, "t")
-        assert made.dtype.name == dtype and made.astype(np.float32).tolist() == [1.5, -2.0, 0.25]
+        array = tensor_array(helper.make_tensor("t", kind, [3], [1.5, -2.0, 0.25]), None, "t")
+        assert array.dtype.name == dtype and array.astype(np.float32).tolist() == [1.5, -2.0, 0.25]
 
 
 def test_ranks_that_decide_how_a_model_is_read_are_asked_for():

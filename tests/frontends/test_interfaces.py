@@ -18,7 +18,7 @@ from tests.frontends.models import chain, model, node, tensor
 
 pytestmark = pytest.mark.usefixtures("small_table")
 X = np.array([[-9.0, 1.0, -2.5, 3.0]] * 2, np.float32)
-WANTED = np.maximum(X + np.arange(4, dtype=np.float32), 0) + X
+EXPECTED = np.maximum(X + np.arange(4, dtype=np.float32), 0) + X
 
 
 def test_backend_runs_models_at_any_shape():
@@ -27,8 +27,8 @@ def test_backend_runs_models_at_any_shape():
         x = np.resize(X, (n, 4))
         (y,) = prepared.run([x])
         np.testing.assert_allclose(y, np.maximum(x + np.arange(4, dtype=np.float32), 0) + x)
-    np.testing.assert_allclose(onnx_backend.run_model(chain(), {"x": X})[0], WANTED)
-    np.testing.assert_allclose(onnx_backend.Backend.run_model(chain(), X)[0], WANTED)
+    np.testing.assert_allclose(onnx_backend.run_model(chain(), {"x": X})[0], EXPECTED)
+    np.testing.assert_allclose(onnx_backend.Backend.run_model(chain(), X)[0], EXPECTED)
     with pytest.raises(ArgumentError, match="1 input "):
         prepared.run([X, X])
 
@@ -65,8 +65,8 @@ def test_session_answers_as_onnxruntime_does(tmp_path):
     theirs = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     ours = InferenceSession(str(path), providers=["CPUExecutionProvider"])
     for get in ("get_inputs", "get_outputs"):
-        told = [[(a.name, a.type, a.shape) for a in getattr(s, get)()] for s in (theirs, ours)]
-        assert told[0] == told[1]
+        answers = [[(a.name, a.type, a.shape) for a in getattr(s, get)()] for s in (theirs, ours)]
+        assert answers[0] == answers[1]
     for names in (None, ["y"]):
         np.testing.assert_allclose(ours.run(names, {"x": X})[0], theirs.run(names, {"x": X})[0])
     with pytest.raises(ArgumentError, match="there is no output z"):
@@ -99,7 +99,7 @@ def test_every_kind_of_model_is_taken(call: Callable[[Any], Sequence[Any]], tmp_
         saved,
         str(saved),
     ):
-        np.testing.assert_allclose(call(source)[0], WANTED)
+        np.testing.assert_allclose(call(source)[0], EXPECTED)
     for source in (Program(None), 5, None):
         with pytest.raises(AnyshapeError):
             call(source)
@@ -110,7 +110,7 @@ def test_a_saved_model_keeps_what_was_decided_when_it_was_compiled(tmp_path: Pat
     anyshape.compile(chain()).save(saved)
     loaded = anyshape.compile(saved, threads=1, loop="python", fuse=True, kernels="native", repair=False)
     assert (loaded.options.threads, loaded.options.loop) == (1, "python") and "load" in loaded.report.phases
-    np.testing.assert_allclose(loaded(X), WANTED)
+    np.testing.assert_allclose(loaded(X), EXPECTED)
     for options in (
         {"dims": {"batch": 2}},
         {"fuse": False},

@@ -71,9 +71,9 @@ LEAVES = {"treeids": [2, 0, 0, 0, 1, 1], "nodeids": [0, 2, 3, 4, 1, 2], "weights
 
 
 def modes(*branches: str) -> dict[str, list[str]]:
-    found = ["LEAF"] * 9
-    found[0], found[1], found[5] = (f"BRANCH_{b}" for b in branches)
-    return {"nodes_modes": found}
+    names = ["LEAF"] * 9
+    names[0], names[1], names[5] = (f"BRANCH_{b}" for b in branches)
+    return {"nodes_modes": names}
 
 
 def leaves(of: str, ids: list[int], sign: bool = False) -> dict[str, Any]:
@@ -321,14 +321,14 @@ def test_what_is_refused() -> None:
 def test_two_classes_of_which_one_has_weights_have_one_meaning_only(
     classes: list[int], attributes: dict[str, Any], why: str
 ) -> None:
-    given = {**TREES, **modes("LEQ", "LT", "GT"), **leaves("class", [c + classes[0] for c in ONE])}
+    trees = {**TREES, **modes("LEQ", "LT", "GT"), **leaves("class", [c + classes[0] for c in ONE])}
     node = helper.make_node(
         "TreeEnsembleClassifier",
         ["x"],
         ["y", "s"],
         domain="ai.onnx.ml",
         classlabels_int64s=[4, 2],
-        **given,
+        **trees,
         **attributes,
     )
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 3])

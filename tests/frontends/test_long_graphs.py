@@ -84,10 +84,10 @@ SAMPLED = ("softmax", "sigmoid", "mean", "reshape", "branches")
 
 
 def chain(step: Step, nodes: int) -> bytes:
-    made: list[Any] = []
+    body: list[Any] = []
     c = "x"
     for k in range(nodes):
-        made += step(c, k)
+        body += step(c, k)
         c = f"a{k}"
     weights = {
         "scale": np.float32(1), "one": np.array([1]), "square": np.eye(4, dtype=np.float32), "pads": np.array([0, 0, 1, 0]),
@@ -95,7 +95,7 @@ def chain(step: Step, nodes: int) -> bytes:
     }  # fmt: skip
     inputs = [_value("x", TensorProto.FLOAT, [4, 4]), _value("cond", TensorProto.BOOL, [])]
     named = [numpy_helper.from_array(v, n) for n, v in weights.items()]
-    g = helper.make_graph(made, "g", inputs, [_value(c, TensorProto.FLOAT, None)], named)
+    g = helper.make_graph(body, "g", inputs, [_value(c, TensorProto.FLOAT, None)], named)
     domains = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
     twice = helper.make_function("local", "Twice", ["a"], ["b"], [make("Add", ["a", "a"], ["b"])], domains[:1])
     return helper.make_model(g, opset_imports=domains, ir_version=9, functions=[twice]).SerializeToString()
@@ -129,7 +129,7 @@ def test_a_chain_takes_calls_in_proportion(name: str) -> None:
 
 
 def test_functions_within_functions() -> None:
-    """As deep as they may be."""
+    """Functions are nested as deep as they may be."""
     deep = DEEPEST
     domains = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
     functions = [

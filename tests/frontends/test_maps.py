@@ -23,12 +23,12 @@ def classifier(
     *nodes: onnx.NodeProto, shape: Any = ("n", 3), outputs: tuple[str, ...] = ("q", "p"), **labels: Any
 ) -> onnx.ModelProto:
     """Probabilities of three classes as a list of maps; `nodes` come behind."""
-    made = [helper.make_node("Softmax", ["x"], ["q"], axis=-1)]
-    made.append(helper.make_node("ZipMap", ["q"], ["p"], domain="ai.onnx.ml", **labels))
+    first = [helper.make_node("Softmax", ["x"], ["q"], axis=-1)]
+    first.append(helper.make_node("ZipMap", ["q"], ["p"], domain="ai.onnx.ml", **labels))
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
     results = [onnx.ValueInfoProto(name=name) for name in outputs]
     opsets = [helper.make_opsetid("ai.onnx.ml", 1), helper.make_opsetid("", 17)]
-    return helper.make_model(helper.make_graph([*made, *nodes], "g", [x], results), opset_imports=opsets, ir_version=8)
+    return helper.make_model(helper.make_graph([*first, *nodes], "g", [x], results), opset_imports=opsets, ir_version=8)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_the_session_gives_lists_of_maps_and_compile_the_tensor(
         assert [list(row) for row in got] == [list(*labels.values())] * len(want)
         assert got == [pytest.approx(row, rel=1e-6) for row in want]
         assert all(isinstance(value, float) for row in got for value in row.values())
-        told = [[(o.name, o.type, o.shape) for o in s.get_outputs()][1] for s in (session, theirs)]
-        assert told[0] == told[1]
+        outputs = [[(o.name, o.type, o.shape) for o in s.get_outputs()][1] for s in (session, theirs)]
+        assert outputs[0] == outputs[1]
     assert onnx_backend.run_model(proto, [x])[1] == got
     if shape == ("n", 3):
         assert anyshape.InferenceSession(proto).run(None, {"x": x[:0]})[1] == []
@@ -95,7 +95,7 @@ def test_simplify_leaves_maps_as_they_are() -> None:
 ])  # fmt: skip
 @pytest.mark.parametrize("zeros", [0, 1])
 def test_categories_that_nobody_knows(cats: dict[str, Any], known: Any, unknown: Any, zeros: int) -> None:
-    """Without zeros they are an error of the call, as in onnxruntime; known ones are encoded in both."""
+    """Unknown categories without zeros are an error of the call, as in onnxruntime; known ones are encoded in both."""
     node = helper.make_node("OneHotEncoder", ["x"], ["y"], domain="ai.onnx.ml", zeros=zeros, **cats)
     kind = TensorProto.INT64 if known.dtype != object else TensorProto.STRING
     x = helper.make_tensor_value_info("x", kind, ["n", "m"])

@@ -26,7 +26,7 @@ def model(nodes: list[onnx.NodeProto], **held: np.ndarray) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
-def told(proto: onnx.ModelProto) -> str:
+def message_of(proto: onnx.ModelProto) -> str:
     with pytest.raises(AnyshapeError) as e:
         anyshape.compile(proto)
     return str(e.value)
@@ -43,16 +43,16 @@ W = np.ones((2, 2), np.float32)
         ("Add", W.astype(int), "Add 'y': B is i64, and A is f32; they must be equal (add of A 'x': f32[n, 3], B 'w': i64[2, 2])"),
         ("Gather", W, "Gather 'y': indices must be one of i64, i32, got f32 (gather of data 'x': f32[n, 3], indices 'w': f32[2, 2])"),
         ("Max", W.astype(np.float64), "data_0[1] is f64, and data_0[0] is f32; they must be equal (maximum of data_0[0] 'x'"),
-        ("Clip", W, "Clip 'y': cannot view 4 elements as [] (static.reshape of input 'x': f32[n, 3], min 'w': f32[2, 2])"),
+        ("Clip", W, "Clip 'y': one element was expected, got [2, 2] (item of input 'x': f32[n, 3], min 'w': f32[2, 2])"),
     ],
 )  # fmt: skip
 def test_it_tells_of_the_node_and_its_inputs(op, held, text):
-    assert text in told(model([node(op, ["x", "w"], ["y"])], w=held))
+    assert text in message_of(model([node(op, ["x", "w"], ["y"])], w=held))
 
 
 def test_a_step_of_an_operator_is_named_behind():
     skip = node("SkipLayerNormalization", ["x", "s", "g"], ["y"], domain="com.microsoft")
-    said = told(model([skip], s=np.ones((2, 3)), g=np.ones(3, np.float32)))
+    said = message_of(model([skip], s=np.ones((2, 3)), g=np.ones(3, np.float32)))
     assert (
         "SkipLayerNormalization 'y': input 1 is f64, and input 0 is f32; they must be equal (add of input 0 'x'" in said
     )
@@ -62,12 +62,12 @@ def loops(deep: int, inner: onnx.NodeProto) -> list[onnx.NodeProto]:
     """The node within so many loops."""
     nodes = [inner]
     for k in range(deep):
-        made = nodes[-1].output[0]
+        result = nodes[-1].output[0]
         body = helper.make_graph(
             [node("Identity", ["c"], [f"more{k}"]), *nodes],
             f"b{k}",
             [info(f"i{k}", TensorProto.INT64, []), info("c", TensorProto.BOOL, [])],
-            [info(f"more{k}", TensorProto.BOOL), info(made)],
+            [info(f"more{k}", TensorProto.BOOL), info(result)],
         )
         nodes = [node("Loop", ["n", ""], [f"o{k}" if k < deep - 1 else "y"], body=body)]
     return nodes
@@ -75,7 +75,7 @@ def loops(deep: int, inner: onnx.NodeProto) -> list[onnx.NodeProto]:
 
 def test_what_is_deep_within_is_said_once(monkeypatch):
     monkeypatch.setattr("anyshape.frontends.onnx.importer.DEEPEST_GRAPHS", 16)
-    said = told(model(loops(18, node("Neg", ["x"], ["o"]))))
+    said = message_of(model(loops(18, node("Neg", ["x"], ["o"]))))
     assert "in its body, 16 deep, Loop: graphs are nested more than 16 deep" in said
     assert said.count("in its body") == 1
 

@@ -33,8 +33,8 @@ def test_means(n: int) -> None:
 
 
 def test_softmax_of_many_that_are_equal() -> None:
-    found = run("Softmax", [np.zeros((1, 135_200), np.float16)])
-    np.testing.assert_allclose(found, 1 / 135_200, rtol=2e-2)
+    got = run("Softmax", [np.zeros((1, 135_200), np.float16)])
+    np.testing.assert_allclose(got, 1 / 135_200, rtol=2e-2)
     assert (run("LogSoftmax", [np.zeros((1, 135_200), np.float16)]) == float(np.float16(-np.log(135_200)))).all()
 
 
@@ -107,7 +107,7 @@ LINEAR = ("LinearAttention", "", "q k v past decay beta", {"q_num_heads": 4, "kv
     ],
 )
 def test_attentions_of_f16(form: tuple[str, str, str, dict[str, Any]], feeds: Feeds, more: dict[str, str]) -> None:
-    """As near to float64 as onnxruntime, and within a unit in the last place of the largest result."""
+    """Results are as near to float64 as onnxruntime's, and within a unit in the last place of the largest result."""
     op, domain, operands, attributes = form
     wide = {n: a.astype(np.float64) if a.dtype == np.float16 else a for n, a in feeds.items()}
     exact = anyshape.compile(model(op, domain, wide, operands, **attributes, **more)).run(wide)
@@ -131,7 +131,7 @@ def rotated(s: int) -> tuple[Feeds, Feeds]:
 
 
 def ulps_with_rotations(s: int) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Of us and of onnxruntime: how far the farthest result is from float64, in units of its own last place, and as a share of the
+    """Returns for us and for onnxruntime how far the farthest result is from float64, in units of its own last place, and as a share of the
     largest."""
     feeds, wide = rotated(s)
     op, domain, operands, attributes = ATTENTION

@@ -26,14 +26,14 @@ def layer() -> anyshape.Function:
 
 
 def test_operations_and_bytes_are_those_of_the_call() -> None:
-    found = profile(layer(), {"x": np.ones((10, 64), np.float32)}, repeat=2, threads=1)
-    product, softmax = found.samples
+    measured = profile(layer(), {"x": np.ones((10, 64), np.float32)}, repeat=2, threads=1)
+    product, softmax = measured.samples
     assert product.operations == 10 * 32 * 64 * 2 + 10 * 32  # a product and a sum each, then tanh
     assert product.moved == 4 * (10 * 64 + 64 * 32 + 10 * 32)
     assert softmax.moved == 4 * 2 * 10 * 32
     names = {node.op.name: share for node, share in product.nodes}
     assert names.keys() == {"matmul", "tanh"} and sum(names.values()) == pytest.approx(1) and names["matmul"] > 0.9
-    assert found.kernels > 0 and all(s.seconds >= 0 for s in found.samples) and found.call > 0
+    assert measured.kernels > 0 and all(s.seconds >= 0 for s in measured.samples) and measured.call > 0
 
 
 def test_of_a_table_the_rows_that_are_picked_are_moved() -> None:
@@ -51,8 +51,8 @@ def test_turns_of_a_loop_and_the_variant_for_empty_dims_are_profiled_too() -> No
 
     x, n = anyshape.input("x", "f32[k]"), anyshape.input("n", "i64[]")
     f = anyshape.function([x, n], list(control.loop(n, lambda i, v: [ops.add(ops.tanh(v), v)], [x])))
-    found = profile(f, {"x": np.ones(5, np.float32), "n": np.array(7)}, repeat=2)
-    assert sum("tanh" in s.name for s in found.samples) == 7
+    measured = profile(f, {"x": np.ones(5, np.float32), "n": np.array(7)}, repeat=2)
+    assert sum("tanh" in s.name for s in measured.samples) == 7
     empty = profile(layer(), {"x": np.ones((0, 64), np.float32)}, repeat=1)
     assert all(s.moved in (4 * 64 * 32, 0) for s in empty.samples)
 
@@ -63,9 +63,9 @@ def test_only_profiles_keep_what_kernels_came_from() -> None:
 
 
 def test_tables_count_everything_once() -> None:
-    found = profile(layer(), {"x": np.ones((100, 64), np.float32)}, repeat=2)
-    for rows in (by_kernel(found.samples), by_op(found.samples)):
-        assert sum(r.seconds for r in rows) == pytest.approx(found.kernels)
+    measured = profile(layer(), {"x": np.ones((100, 64), np.float32)}, repeat=2)
+    for rows in (by_kernel(measured.samples), by_op(measured.samples)):
+        assert sum(r.seconds for r in rows) == pytest.approx(measured.kernels)
         assert [r.seconds for r in rows] == sorted((r.seconds for r in rows), reverse=True)
     assert Limits(100.0, 10.0).fraction(1e-6, 50_000, 2_000) == pytest.approx(0.5)
 
@@ -75,8 +75,8 @@ def model(tmp_path: Path) -> Path:
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 8])
     nodes = [helper.make_node("Softmax", ["x"], ["s"], name="rows"), helper.make_node("Tanh", ["s"], ["y"])]
-    made = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)])
-    onnx.save(made, tmp_path / "m.onnx")
+    proto = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(proto, tmp_path / "m.onnx")
     return tmp_path / "m.onnx"
 
 

@@ -18,12 +18,12 @@ def named(schema: onnx.defs.OpSchema) -> str:
 
 def test_what_has_neither_mapping_nor_body_has_a_reason():
     def is_read(s: onnx.defs.OpSchema) -> bool:
-        found = find_mapping(all_mappings(), s.domain, s.name, s.since_version)
-        return bool(found) or has_body(s) or s.has_context_dependent_function
+        mapping = find_mapping(all_mappings(), s.domain, s.name, s.since_version)
+        return bool(mapping) or has_body(s) or s.has_context_dependent_function
 
     declared = [s for s in onnx.defs.get_all_schemas_with_history() if not s.deprecated]
-    others = {name for name in all_refusals() if name.startswith("com.microsoft")}
-    assert {named(s) for s in declared if not is_read(s)} == set(all_refusals()) - others
+    contributed = {name for name in all_refusals() if name.startswith("com.microsoft")}
+    assert {named(s) for s in declared if not is_read(s)} == set(all_refusals()) - contributed
     assert not set(all_refusals()) & set(all_mappings())
 
 

@@ -43,8 +43,8 @@ def sparse(places: Any) -> onnx.SparseTensorProto:
 
 
 def added(places: Any, opset: int = 15) -> onnx.ModelProto:
-    made = node("Constant", [], ["s"], sparse_value=sparse(places))
-    return model([made, node("Add", ["x", "s"], ["y"])], imports=[("", opset)])
+    constant = node("Constant", [], ["s"], sparse_value=sparse(places))
+    return model([constant, node("Add", ["x", "s"], ["y"])], imports=[("", opset)])
 
 
 def norm(scale: np.ndarray, bias: np.ndarray = 0 * ONES) -> onnx.ModelProto:

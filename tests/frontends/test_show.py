@@ -83,8 +83,8 @@ def test_contents_that_an_assert_refuses_are_those_of_an_example(monkeypatch):
     tried: list[object] = []
 
     def refusing(most: int) -> None:
-        def speed(given, executable):
-            tried.append(given)
+        def speed(contents, executable):
+            tried.append(contents)
             if len(tried) <= most:
                 raise ShapeError("a length of 0")
             return "measured"

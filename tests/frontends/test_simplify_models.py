@@ -36,7 +36,7 @@ def shapes(m: onnx.ModelProto) -> dict[str, list[Any]]:
 
 
 def typed(m: onnx.ModelProto, **kinds: int) -> onnx.ModelProto:
-    """With types for the outputs, which the checker wants, and of a file version that onnxruntime knows."""
+    """Adds types for the outputs, which the checker wants, and a file version that onnxruntime knows."""
     m.ir_version = 10
     for o in m.graph.output:
         o.type.tensor_type.elem_type = kinds.get(o.name, TensorProto.FLOAT)
@@ -44,7 +44,7 @@ def typed(m: onnx.ModelProto, **kinds: int) -> onnx.ModelProto:
 
 
 def run(m: onnx.ModelProto, feed: dict[str, Any]) -> list[Any]:
-    """As the model stands: onnxruntime's own fusions turn a shape that works for empty dims into one that does not."""
+    """Runs the model as it stands: onnxruntime's own fusions turn a shape that works for empty dims into one that does not."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(m.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -54,18 +54,20 @@ def run(m: onnx.ModelProto, feed: dict[str, Any]) -> list[Any]:
 def checked(m: onnx.ModelProto, *feeds: dict[str, Any], **options: Any) -> onnx.ModelProto:
     """The simplified model, once everything that must hold of it has been seen to hold."""
     before = m.SerializeToString(deterministic=True)
-    made = anyshape.simplify(m, **options)
+    simplified = anyshape.simplify(m, **options)
     assert m.SerializeToString(deterministic=True) == before, "the original was changed"
     if all(i.type.tensor_type.HasField("shape") for i in m.graph.input):
-        onnx.checker.check_model(made, full_check=True)  # which refuses inputs of unknown rank, unlike onnxruntime
-    again = anyshape.simplify(made)
-    assert again.SerializeToString(deterministic=True) == made.SerializeToString(deterministic=True), "not idempotent"
-    assert [o.name for o in made.graph.output] == [o.name for o in m.graph.output]
+        # inputs of unknown rank are refused by it, unlike by onnxruntime
+        onnx.checker.check_model(simplified, full_check=True)
+    again = anyshape.simplify(simplified)
+    first, second = (p.SerializeToString(deterministic=True) for p in (simplified, again))
+    assert first == second, "not idempotent"
+    assert [o.name for o in simplified.graph.output] == [o.name for o in m.graph.output]
     for feed in feeds:
-        for a, b in zip(run(m, feed), run(made, feed), strict=True):
+        for a, b in zip(run(m, feed), run(simplified, feed), strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_allclose(b, a, rtol=1e-4, atol=2e-5)
-    return made
+    return simplified
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -76,18 +78,18 @@ def floats(*shape: int) -> np.ndarray:
 def test_the_benchmarks_models(name: str, most: int, tmp_path: Path) -> None:
     source = load(name)
     m = onnx.load(source.build(tmp_path / "m.onnx"))
-    made = checked(m, *(dict(source.inputs(*shape, seed=1)) for shape in source.SHAPES[:5]))
-    counted = census(made)
+    simplified = checked(m, *(dict(source.inputs(*shape, seed=1)) for shape in source.SHAPES[:5]))
+    counted = census(simplified)
     assert counted.total <= most
     assert counted.shaped == counted.values, "a shape is not known"
 
 
 def test_the_dates_example() -> None:
     ids = np.random.default_rng(0).integers(1, 50, (7, 30))
-    made = checked(onnx.load(DATES), {"ids": ids}, {"ids": ids[:1, :3]}, {"ids": ids[:3, :1]})
-    assert len(made.graph.node) < 160
-    assert census(made).shaped == census(made).values
-    assert shapes(made)["year"] == ["batch", 4, 10] or shapes(made)["year"][0] == "batch"
+    simplified = checked(onnx.load(DATES), {"ids": ids}, {"ids": ids[:1, :3]}, {"ids": ids[:3, :1]})
+    assert len(simplified.graph.node) < 160
+    assert census(simplified).shaped == census(simplified).values
+    assert shapes(simplified)["year"] == ["batch", 4, 10] or shapes(simplified)["year"][0] == "batch"
 
 
 def shape_of(x: str, out: str, axis: int) -> list[onnx.NodeProto]:
@@ -112,10 +114,10 @@ def heads(last: int = 4) -> onnx.ModelProto:
 
 
 def test_a_computed_shape_becomes_a_constant_that_copies() -> None:
-    made = checked(heads(), {"x": floats(2, 3, 16)}, {"x": floats(1, 1, 16)}, {"x": floats(0, 3, 16)})
-    assert ops(made) == ["Reshape"]
-    assert numpy_helper.to_array(made.graph.initializer[0]).tolist() == [0, 0, 4, 4]
-    assert shapes(made)["y"] == ["batch", "length", 4, 4]
+    simplified = checked(heads(), {"x": floats(2, 3, 16)}, {"x": floats(1, 1, 16)}, {"x": floats(0, 3, 16)})
+    assert ops(simplified) == ["Reshape"]
+    assert numpy_helper.to_array(simplified.graph.initializer[0]).tolist() == [0, 0, 4, 4]
+    assert shapes(simplified)["y"] == ["batch", "length", 4, 4]
 
 
 def test_what_is_left_is_said_only_where_no_empty_dim_is_beside_it() -> None:
@@ -136,9 +138,9 @@ def test_what_is_left_is_said_only_where_no_empty_dim_is_beside_it() -> None:
 
 
 def test_a_bound_dim_is_a_number_in_the_inputs() -> None:
-    made = checked(heads(), {"x": floats(2, 3, 16)}, dims={"batch": 2})
-    assert made.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 2
-    assert shapes(made)["y"] == [2, "length", 4, 4]
+    simplified = checked(heads(), {"x": floats(2, 3, 16)}, dims={"batch": 2})
+    assert simplified.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 2
+    assert shapes(simplified)["y"] == [2, "length", 4, 4]
 
 
 def test_expand_to_dims_that_are_there_keeps_them() -> None:
@@ -155,16 +157,16 @@ def test_equal_nodes_are_one_also_where_we_know_nothing_of_them() -> None:
         node("Equal", "a b", "y"),
     ]
     m = typed(model(nodes, [tensor("t", [None], TensorProto.STRING)], "y", opset=19), y=BOOL)
-    made = checked(m, {"t": np.array(["One", "two"], object)})
-    assert ops(made) == ["StringNormalizer", "Equal"]
+    simplified = checked(m, {"t": np.array(["One", "two"], object)})
+    assert ops(simplified) == ["StringNormalizer", "Equal"]
 
 
 def test_numbers_that_are_drawn_are_never_one() -> None:
     draw = [node("RandomNormalLike", "x", f"r{k}") for k in range(2)]
     m = typed(model([*draw, node("Sub", "r0 r1", "y")], [tensor("x", ["n"])], "y"))
-    made = checked(m)
-    assert ops(made).count("RandomNormalLike") == 2
-    assert np.any(run(made, {"x": floats(9)})[0])
+    simplified = checked(m)
+    assert ops(simplified).count("RandomNormalLike") == 2
+    assert np.any(run(simplified, {"x": floats(9)})[0])
 
 
 def test_a_seed_does_not_say_what_another_runtime_draws() -> None:
@@ -182,7 +184,7 @@ def test_a_dropout_is_known_where_it_does_not_train(trains: bool) -> None:
 
 
 def test_the_end_of_a_slice_is_a_shape_too() -> None:
-    """Up to the last row: whatever is one less than the rows in the model is -1 in the simplified one."""
+    """A slice ends at the last row: whatever is one less than the rows in the model is -1 in the simplified one."""
     nodes = [*shape_of("x", "n", 0), node("Sub", "n one", "s"), node("Slice", "x zero s", "y")]
     m = typed(model(nodes, [tensor("x", ["n"])], "y", {"one": np.array([1]), "zero": np.array([0])}))
     assert ops(checked(m, {"x": floats(4)}, {"x": floats(1)})) == ["Slice"]
@@ -191,9 +193,9 @@ def test_the_end_of_a_slice_is_a_shape_too() -> None:
 def test_unknown_ranks() -> None:
     nodes = [node("Relu", "x", "a"), node("Relu", "x", "b"), node("Add", "a b", "y")]
     m = typed(model(nodes, [tensor("x", None)], "y"))
-    made = checked(m, {"x": floats(3)}, {"x": floats(2, 2)})
-    assert ops(made) == ["Relu", "Add"]
-    assert not made.graph.output[0].type.tensor_type.HasField("shape")
+    simplified = checked(m, {"x": floats(3)}, {"x": floats(2, 2)})
+    assert ops(simplified) == ["Relu", "Add"]
+    assert not simplified.graph.output[0].type.tensor_type.HasField("shape")
 
 
 def branch(name: str, op: str, operand: str) -> onnx.GraphProto:
@@ -211,8 +213,8 @@ def test_subgraphs_read_what_their_names_have_become() -> None:
         node("Add", "a y", "z"),
     ]
     m = typed(model(nodes, [tensor("x", ["n"]), tensor("p", [], BOOL)], "z"))
-    made = checked(m, *({"x": floats(5), "p": np.array(p)} for p in (True, False)))
-    assert ops(made) == ["Relu", "If", "Add"]
+    simplified = checked(m, *({"x": floats(5), "p": np.array(p)} for p in (True, False)))
+    assert ops(simplified) == ["Relu", "If", "Add"]
 
 
 def looped() -> onnx.ModelProto:
@@ -235,23 +237,23 @@ def looped() -> onnx.ModelProto:
         [tensor("again", [], BOOL), tensor("next", ["n", 4])],
         [numpy_helper.from_array(np.int64(k), name) for name, k in (("two", 2), ("zero", 0))],
     )  # fmt: skip
-    made = model(
+    proto = model(
         [node("Loop", "k c x", "y", body=body)],
         [tensor("k", [], I64), tensor("c", [], BOOL), tensor("x", ["n", 4])],
         "y",
     )
-    return typed(made)
+    return typed(proto)
 
 
 def test_graphs_within_nodes_are_simplified_too() -> None:
     m = looped()
     feeds = [{"k": np.array(k), "c": np.array(True), "x": floats(n, 4) / 9} for k, n in ((0, 2), (3, 1), (4, 3))]
-    made = checked(m, *feeds)
-    (loop,) = made.graph.node
+    simplified = checked(m, *feeds)
+    (loop,) = simplified.graph.node
     body = loop.attribute[0].g
     (branch,) = [n for n in body.node if n.op_type == "If"]
     then = next(a.g for a in branch.attribute if a.name == "then_branch")
-    assert ops(made) == ["Loop"] and [n.op_type for n in then.node] == ["Mul", "Add"]
+    assert ops(simplified) == ["Loop"] and [n.op_type for n in then.node] == ["Mul", "Add"]
     assert [t.name for t in then.initializer] == ["w"]
 
 
@@ -268,9 +270,9 @@ def test_nodes_of_one_name_are_not_taken_for_each_other() -> None:
     for n in ifs:
         n.name = "same"
     m = typed(model([*ifs, node("Add", "y1 y2", "y")], [tensor("c", [], BOOL), tensor("x", ["n"])], "y"))
-    made, x = checked(m), floats(5)  # onnxruntime takes no such model
-    for c, wanted in ((True, 5 * x), (False, -x)):
-        np.testing.assert_allclose(anyshape.compile(made)(np.array(c), x), wanted, rtol=1e-6)
+    simplified, x = checked(m), floats(5)  # onnxruntime takes no such model
+    for c, expected in ((True, 5 * x), (False, -x)):
+        np.testing.assert_allclose(anyshape.compile(simplified)(np.array(c), x), expected, rtol=1e-6)
 
 
 def test_outputs_that_are_inputs_constants_or_the_same() -> None:
@@ -286,9 +288,9 @@ def test_outputs_that_are_inputs_constants_or_the_same() -> None:
     ]
     outputs = "same five also first second left held w"
     m = typed(model(nodes, [tensor("x", [4])], outputs, {"w": floats(2)}, opset=18))
-    made = checked(m, {"x": floats(4)})
-    assert ops(made).count("Relu") == 1
-    assert shapes(made)["right"] == [2]
+    simplified = checked(m, {"x": floats(4)})
+    assert ops(simplified).count("Relu") == 1
+    assert shapes(simplified)["right"] == [2]
 
 
 def test_an_output_of_a_node_whose_other_output_is_known_already() -> None:
@@ -299,14 +301,14 @@ def test_an_output_of_a_node_whose_other_output_is_known_already() -> None:
         node("Add", "left other", "y"),
     ]
     m = typed(model(nodes, [tensor("x", ["n"])], "y again right r", {"k": np.array([2, 2])}))
-    made = checked(m, {"x": floats(4)})
-    assert ops(made).count("Split") == 1
+    simplified = checked(m, {"x": floats(4)})
+    assert ops(simplified).count("Split") == 1
 
 
 def test_an_output_whose_name_stands_for_something_else() -> None:
     nodes = [node("Dropout", "x", "y z")]
-    made = checked(typed(model(nodes, [tensor("x", ["n"])], "y z"), z=BOOL), {"x": floats(3)})
-    assert ops(made) == ["Dropout", "Identity"]
+    simplified = checked(typed(model(nodes, [tensor("x", ["n"])], "y z"), z=BOOL), {"x": floats(3)})
+    assert ops(simplified) == ["Dropout", "Identity"]
 
 
 def test_defaults_of_inputs_stay_defaults() -> None:
@@ -315,9 +317,9 @@ def test_defaults_of_inputs_stay_defaults() -> None:
     x, other = floats(3), np.full(1, 7, np.float32)
     assert ops(checked(m, {"x": x}, {"x": x, "w": other})) == ["Add", "Add", "Add"]
     m.ir_version = 3
-    made = checked(m, {"x": x})
-    assert [i.name for i in made.graph.input] == ["x"], "in old files an initializer has to be an input"
-    assert ops(made) == ["Add", "Add"]
+    simplified = checked(m, {"x": x})
+    assert [i.name for i in simplified.graph.input] == ["x"], "in old files an initializer has to be an input"
+    assert ops(simplified) == ["Add", "Add"]
 
 
 def test_large_constants_are_not_unfolded() -> None:
@@ -331,9 +333,9 @@ def test_calls_of_functions_stay_calls() -> None:
     unused = function("Unused", "x", [node("Relu", "x", "y")])
     nodes = [call("Twice", "x", "a"), call("Twice", "x", "b"), node("Mul", "a b", "y")]
     m = typed(model(nodes, [tensor("x", ["n"])], "y", domains=["acme"], functions=[twice, unused]))
-    made = checked(m, {"x": floats(3)})
-    assert ops(made) == ["Twice", "Mul"]
-    assert [f.name for f in made.functions] == ["Twice"]
+    simplified = checked(m, {"x": floats(3)})
+    assert ops(simplified) == ["Twice", "Mul"]
+    assert [f.name for f in simplified.functions] == ["Twice"]
 
 
 def test_what_the_file_says_of_itself_is_kept() -> None:
@@ -341,10 +343,15 @@ def test_what_the_file_says_of_itself_is_kept() -> None:
     m.producer_name, m.doc_string, m.domain, m.model_version = "someone", "words", "d", 3
     m.graph.doc_string = "more"
     m.metadata_props.add(key="k", value="v")
-    made = checked(m)
-    assert (made.producer_name, made.doc_string, made.domain, made.model_version) == ("someone", "words", "d", 3)
-    assert made.graph.doc_string == "more" and made.metadata_props[0].value == "v"
-    assert made.opset_import == m.opset_import
+    simplified = checked(m)
+    assert (simplified.producer_name, simplified.doc_string, simplified.domain, simplified.model_version) == (
+        "someone",
+        "words",
+        "d",
+        3,
+    )
+    assert simplified.graph.doc_string == "more" and simplified.metadata_props[0].value == "v"
+    assert simplified.opset_import == m.opset_import
 
 
 def test_wrong_models_are_refused() -> None:
@@ -363,17 +370,17 @@ def test_what_we_would_refuse_is_left_as_it_is() -> None:
 def test_tensors_beyond_protobuf_go_to_a_file_beside(tmp_path: Path) -> None:
     w = floats(64, 64)
     m = typed(model([node("MatMul", "x w", "y")], [tensor("x", ["n", 64])], "y", {"w": w}))
-    made = anyshape.simplify(m)
-    write_model(made, tmp_path / "out.onnx", most=100)
+    simplified = anyshape.simplify(m)
+    write_model(simplified, tmp_path / "out.onnx", most=100)
     assert (tmp_path / "out.onnx").stat().st_size < 1000
     assert (tmp_path / "out.onnx.data").stat().st_size >= w.nbytes
     session = onnxruntime.InferenceSession(str(tmp_path / "out.onnx"), providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(session.run(None, {"x": w})[0], w @ w, rtol=1e-4, atol=1e-4)
-    assert made.graph.initializer[0].raw_data == w.tobytes()
+    assert simplified.graph.initializer[0].raw_data == w.tobytes()
     again = anyshape.simplify(str(tmp_path / "out.onnx"))
     assert again.graph.initializer[0].raw_data == w.tobytes(), "the data came in from the file beside"
     with pytest.raises(AnyshapeError, match="cannot be written"):
-        write_model(made, tmp_path / "nowhere" / "out.onnx")
+        write_model(simplified, tmp_path / "nowhere" / "out.onnx")
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

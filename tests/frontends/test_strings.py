@@ -16,8 +16,8 @@ from anyshape.strings import as_chars, as_strings
 from tests.frontends import models
 
 BLOCKS = (range(0x180), range(0x370, 0x400), range(0x400, 0x590), range(0x1E00, 0x1F00), range(0xFF00, 0xFF60))
-"""Where letters have two cases, for `string_normalizer`."""
-OTHERS = {0x370, 0x371, 0x372, 0x373, 0x376, 0x377, 0x37B, 0x37C, 0x37D, 0x37F, 0x3CF, *range(0x3D0, 0x400), 0x130}
+"""Blocks in which letters have two cases, for `string_normalizer`."""
+CASELESS = {0x370, 0x371, 0x372, 0x373, 0x376, 0x377, 0x37B, 0x37C, 0x37D, 0x37F, 0x3CF, *range(0x3D0, 0x400), 0x130}
 """Letters in those blocks that stay: archaic Greek and Coptic, and the capital I with a dot."""
 
 
@@ -35,7 +35,7 @@ def model(node, inputs, outputs, opset=21, initializers=()):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "strings",
     [
         np.array(["ab", "", "é😀"]),
         np.array(["ab", "", "é😀"], object),
@@ -44,8 +44,8 @@ def model(node, inputs, outputs, opset=21, initializers=()):
         np.array(["ab", "x", "", "x", "é😀"])[::2],
     ],
 )
-def test_strings_of_all_kinds_go_in(given):
-    got = concat()(given, "!")
+def test_strings_of_all_kinds_go_in(strings):
+    got = concat()(strings, "!")
     assert got.dtype.kind == "U" and got.tolist() == ["ab!", "!", "é😀!"]
 
 
@@ -71,9 +71,9 @@ def test_letters_have_the_cases_of_unicode(action, cased):
     x = anyshape.input("x", "char[n, w]")
     none = np.zeros((0,), "<U1")
     exe = anyshape.compile(anyshape.function([x], [ops.string_normalizer(x, none, action=action)]))
-    letters = [chr(c) for block in BLOCKS for c in block if c and c not in OTHERS]
-    wanted = [m if len(m := cased(c)) == 1 else c for c in letters]
-    assert dict(zip(letters, exe(np.array(letters)).tolist(), strict=True)) == dict(zip(letters, wanted, strict=True))
+    letters = [chr(c) for block in BLOCKS for c in block if c and c not in CASELESS]
+    expected = [m if len(m := cased(c)) == 1 else c for c in letters]
+    assert dict(zip(letters, exe(np.array(letters)).tolist(), strict=True)) == dict(zip(letters, expected, strict=True))
 
 
 def test_constants_and_defaults_of_strings():
@@ -95,10 +95,10 @@ def test_simplified_models_keep_their_strings():
     node = helper.make_node("StringConcat", ["x", "suffix"], ["y"])
     suffix = helper.make_tensor("suffix", TensorProto.STRING, [1], [b"!"])
     m = model(node, {"x": (TensorProto.STRING, ["n"])}, {"y": (TensorProto.STRING, None)}, initializers=[suffix])
-    made = anyshape.simplify(m)
-    onnx.checker.check_model(made, full_check=True)
-    assert [d.dim_param for d in made.graph.output[0].type.tensor_type.shape.dim] != []
-    assert anyshape.compile(made)(np.array(["a", "b"])).tolist() == ["a!", "b!"]
+    simplified = anyshape.simplify(m)
+    onnx.checker.check_model(simplified, full_check=True)
+    assert [d.dim_param for d in simplified.graph.output[0].type.tensor_type.shape.dim] != []
+    assert anyshape.compile(simplified)(np.array(["a", "b"])).tolist() == ["a!", "b!"]
 
 
 def test_saved_models_take_strings(tmp_path):

@@ -38,31 +38,31 @@ SEVERAL: dict[type, str] = {nodes.Assign: "names", nodes.Generator: "targets"}
 
 def members(union: Any) -> set[str]:
     """The names of the classes of a union, which may be forward references."""
-    found = {getattr(a, "__forward_arg__", getattr(a, "__name__", a)) for a in typing.get_args(union)}
-    return {str(name) for name in found}
+    names = {getattr(a, "__forward_arg__", getattr(a, "__name__", a)) for a in typing.get_args(union)}
+    return {str(name) for name in names}
 
 
 def everything() -> set[str]:
     """Every construct."""
     expressions = members(nodes.Expr) - RESOLVED
-    found = {f"expression {name}" for name in expressions | {"Star", "Slice"}}
-    found |= {f"statement {name}" for name in members(nodes.Statement)}
-    found |= {f"step {name}" for name in members(body_nodes.Step)}
-    found |= {f"piece {name}" for name in members(model.Piece)}
-    found |= {f"function {name}" for name in FUNCTIONS}
-    found |= {f"reduction {name}" for name in REDUCTIONS}
-    found |= {f"keyword {name}.{k}" for name, f in FUNCTIONS.items() for k in f.keywords}
-    found |= {f"string method {name}" for name in STRING_METHODS}
-    found |= {f"operator {op}" for op in (*BINARY.values(), *COMPARE.values(), "not", "and", "or")}
-    found |= {f"equation {op}" for op in ("=", *UPDATES.values(), "max", "min")}
-    found |= {f"kind {name}" for name in (*KINDS, "enum")} | {f"kind {name}[L]" for name in VECTOR_KINDS}
-    found |= {f"dtype {name}" for name in (*CLASSES, *DTYPES, *OTHER_DTYPES, *DTYPE_FUNCTIONS, "param")}
-    found |= {f"constant {name}" for name in CONSTANTS} | {f"trait {name}" for name in TRAITS}
-    found |= {f"key {key.name}" for key in (*FILE_KEYS, *OP_KEYS, *PARAM_KEYS)}
-    found |= {f"{type_.__name__} with {name}" for type_ in WITH_OPTIONS for name in optional(type_)}
-    found |= {f"{type_.__name__} of several {name}" for type_, name in SEVERAL.items()}
-    found |= {f"onnx argument {source}" for source in ("input", "rest", "interleaved", "in", "expr")}
-    return found | {"element of a variadic", "size found here"}
+    names = {f"expression {name}" for name in expressions | {"Star", "Slice"}}
+    names |= {f"statement {name}" for name in members(nodes.Statement)}
+    names |= {f"step {name}" for name in members(body_nodes.Step)}
+    names |= {f"piece {name}" for name in members(model.Piece)}
+    names |= {f"function {name}" for name in FUNCTIONS}
+    names |= {f"reduction {name}" for name in REDUCTIONS}
+    names |= {f"keyword {name}.{k}" for name, f in FUNCTIONS.items() for k in f.keywords}
+    names |= {f"string method {name}" for name in STRING_METHODS}
+    names |= {f"operator {op}" for op in (*BINARY.values(), *COMPARE.values(), "not", "and", "or")}
+    names |= {f"equation {op}" for op in ("=", *UPDATES.values(), "max", "min")}
+    names |= {f"kind {name}" for name in (*KINDS, "enum")} | {f"kind {name}[L]" for name in VECTOR_KINDS}
+    names |= {f"dtype {name}" for name in (*CLASSES, *DTYPES, *OTHER_DTYPES, *DTYPE_FUNCTIONS, "param")}
+    names |= {f"constant {name}" for name in CONSTANTS} | {f"trait {name}" for name in TRAITS}
+    names |= {f"key {key.name}" for key in (*FILE_KEYS, *OP_KEYS, *PARAM_KEYS)}
+    names |= {f"{type_.__name__} with {name}" for type_ in WITH_OPTIONS for name in optional(type_)}
+    names |= {f"{type_.__name__} of several {name}" for type_, name in SEVERAL.items()}
+    names |= {f"onnx argument {source}" for source in ("input", "rest", "interleaved", "in", "expr")}
+    return names | {"element of a variadic", "size found here"}
 
 
 def optional(type_: type) -> Iterator[str]:
@@ -78,12 +78,12 @@ def used(text: str) -> set[str]:
     findings = Findings()
     file = load_file("page.yaml", text, findings)
     findings.raise_if_any()
-    found = set(_keys(yaml.safe_load(text)))
+    names = set(_keys(yaml.safe_load(text)))
     for op in file.ops:
-        found |= {f"trait {trait}" for trait in op.traits}
+        names |= {f"trait {trait}" for trait in op.traits}
         for node in walk(op):
-            found |= set(_of_node(node))
-    return found
+            names |= set(_of_node(node))
+    return names
 
 
 def _of_node(node: Node) -> Iterator[str]:

@@ -97,10 +97,10 @@ def exact_div(a: int, b: int) -> int:
 def infer_size(sizes: list[int], total: int) -> list[int]:
     if sizes.count(-1) > 1:
         raise Refused(f"only one size may be -1, got {sizes}")
-    found = [exact_div(total, -math.prod(sizes)) if n == -1 else n for n in sizes]
-    if math.prod(found) != total:
-        raise Refused(f"cannot view {total} elements as {found}")
-    return found
+    solved = [exact_div(total, -math.prod(sizes)) if n == -1 else n for n in sizes]
+    if math.prod(solved) != total:
+        raise Refused(f"cannot view {total} elements as {solved}")
+    return solved
 
 
 def broadcast(*shapes: list[int]) -> list[int]:
@@ -175,16 +175,16 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-class Found:
+class DataSize:
     """A size that only values decide: as good as any number, until a kernel runs."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, (int, Found))
+        return isinstance(other, (int, DataSize))
 
     def __hash__(self) -> int:
         return 0
 
-    def __add__(self, other: object) -> Found:
+    def __add__(self, other: object) -> DataSize:
         return self
 
     __radd__ = __add__
@@ -196,7 +196,7 @@ class Evaluation:
 
     analysis: OpAnalysis
     env: Env = field(default_factory=dict)
-    given: frozenset[str] = frozenset()
+    present: frozenset[str] = frozenset()
     """The inputs that are there."""
 
     @property
@@ -207,11 +207,11 @@ class Evaluation:
 
     def run(self, shapes: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
         """The shapes of the outputs (of a variadic one, a list of shapes)."""
-        self.env, self.given = {**params, **shapes}, frozenset(shapes)
+        self.env, self.present = {**params, **shapes}, frozenset(shapes)
         self.steps(self.analysis.steps, self.env)
         self.rule(self.analysis.rule)
         for born in self.analysis.kernel.born if self.analysis.kernel is not None else ():
-            self.env[born.name] = Found()
+            self.env[born.name] = DataSize()
         out = {}
         for output in self.analysis.outputs:
             if output.var is None or output.count is None:
@@ -230,9 +230,9 @@ class Evaluation:
                     self._param(step, env)
                 case RankCheck(operand=operand, element=element, rank=rank, most=most):
                     shape = env[operand][env[element]] if element else env[operand]
-                    wanted = self.expr(rank, env)
-                    if len(shape) < wanted or (most is not None and len(shape) > self.expr(most, env)):
-                        raise Refused(f"rank of {operand}: wanted {wanted}, got {shape}")
+                    least = self.expr(rank, env)
+                    if len(shape) < least or (most is not None and len(shape) > self.expr(most, env)):
+                        raise Refused(f"rank of {operand}: wanted {least}, got {shape}")
                 case Define(name=name, value=value):
                     env[name] = self.expr(value, env)
                 case Equal(left=left, right=right, what=what):
@@ -278,7 +278,7 @@ class Evaluation:
                     if not self.truth(self.expr(cond, self.env)):
                         raise Refused(self._message(message))
                 case Born(name=name):
-                    self.env[name] = Found()
+                    self.env[name] = DataSize()
                 case If(cond=cond, then=then, other=other):
                     self.rule(then if self.truth(self.expr(cond, self.env)) else other)
 
@@ -327,7 +327,7 @@ class Evaluation:
             case Index(base=base, items=(item,)):
                 return self._index(self.expr(base, env), item, env)
             case Call(func="present", args=(Name(id=name),)):
-                return name in self.given
+                return name in self.present
             case Call(func=func, args=args):
                 return self._call(func, self._items(args, env))
         raise TypeError(f"{type(node).__name__} in a rule")

@@ -38,7 +38,7 @@ from anyshape_gen.nodes import (
     TensorRead,
 )
 from anyshape_gen.traverse import walk
-from tests.generator.evaluate import OPERATORS, Env, Evaluation, Found, place, spread
+from tests.generator.evaluate import OPERATORS, DataSize, Env, Evaluation, place, spread
 
 MATH = {
     **{
@@ -116,7 +116,7 @@ class KernelEvaluation(Evaluation):
                 if name not in self.tensors:
                     self.tensors[name] = np.full(self.expr(scratch[name], self.env), np.nan, object)
                 if equation.op != "=" and name not in begun:  # what updates alone define is zero before them
-                    for tensor in found if isinstance(found := self.tensors[name], list) else [found]:
+                    for tensor in several if isinstance(several := self.tensors[name], list) else [several]:
                         tensor[...] = 0
                 begun.add(name)
             held = [e for e in own if all(self.truth(self.expr(condition, self.env)) for condition in e.conditions)]
@@ -131,7 +131,7 @@ class KernelEvaluation(Evaluation):
         assert self.analysis.kernel is not None
         for born in self.analysis.kernel.born:
             reads = {node.tensor for node in walk(born.value) if isinstance(node, TensorRead)}
-            if isinstance(self.env[born.name], Found) and reads <= set(self.tensors) - set(waiting):
+            if isinstance(self.env[born.name], DataSize) and reads <= set(self.tensors) - set(waiting):
                 self.env[born.name] = self.expr(born.value, self.env)
 
     def demands(self, tensors: dict[str, Any]) -> None:
@@ -162,13 +162,13 @@ class KernelEvaluation(Evaluation):
             else:
                 at = self._at(equation.parts, env)
                 value = self.expr(equation.value, env)
-                made = value if equation.op in ("=", "set") else UPDATES[equation.op](tensor[at], value)
-                tensor[at] = self._held(made, equation.target.tensor, tensor)
+                result = value if equation.op in ("=", "set") else UPDATES[equation.op](tensor[at], value)
+                tensor[at] = self._held(result, equation.target.tensor, tensor)
 
-    def _held(self, made: Any, name: str, tensor: Any) -> Any:
+    def _held(self, value: Any, name: str, tensor: Any) -> Any:
         """What a place of a tensor keeps: integers wrap, in scratch too where it says that it is of integers."""
         dtype = self.whole.get(name, tensor.dtype)
-        return _wrapped(made, dtype) if _is_whole(made, dtype) else made
+        return _wrapped(value, dtype) if _is_whole(value, dtype) else value
 
     def _vector(self, equation: ResolvedEquation, tensor: Any, env: Env) -> None:
         """A vector along `:`: its items one after the other, or their order."""
@@ -299,9 +299,9 @@ class KernelEvaluation(Evaluation):
                 return _saturated(self.expr(inner, env), lowest(t), highest(t))
             case Call(func="lowest" | "highest" as func, args=(Name(id=var),)):
                 return (lowest if func == "lowest" else highest)(from_numpy(self.dtypes[var]))
-            case Call(func=func, args=(Call(func="philox", args=given),)):
+            case Call(func=func, args=(Call(func="philox", args=words),)):
                 return self._number(
-                    numbers(*map(np.asarray, self._items(given, env)), from_numpy(self.dtypes.get(func, func)))[()]
+                    numbers(*map(np.asarray, self._items(words, env)), from_numpy(self.dtypes.get(func, func)))[()]
                 )
             case Call(func="f32", args=(inner,)):
                 value = self.expr(inner, env)  # what is done with it is rounded as in f32
@@ -329,9 +329,9 @@ class KernelEvaluation(Evaluation):
     def _place(self, node: Reduction, env: Env) -> int:
         """The first place of an extreme, counted among all turns; as many as there are bits where no turn is wanted."""
         every = self._reduction_turns(replace(node, conditions=()), env)
-        wanted = [k for k, turn in enumerate(every) if all(self.truth(self.expr(c, turn)) for c in node.conditions)]
-        values = [self.expr(node.element, every[k]) for k in wanted]
-        return wanted[int(getattr(np, node.kind)(values))] if wanted else 2**63 - 1
+        selected = [k for k, turn in enumerate(every) if all(self.truth(self.expr(c, turn)) for c in node.conditions)]
+        values = [self.expr(node.element, every[k]) for k in selected]
+        return selected[int(getattr(np, node.kind)(values))] if selected else 2**63 - 1
 
     @staticmethod
     def _number(value: Any) -> Any:

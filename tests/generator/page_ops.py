@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 CHEAP = 5
-"""With so many calls the laws in LONG are left out."""
+"""Number of calls with which the laws in LONG are left out."""
 LONG = ("6a", "6b", "13", "14")
 
 

@@ -63,7 +63,7 @@ def said(folder: Path, text: str) -> list[str]:
 
 
 def test_shapes_alone_are_warned_of(tmp_path: Path) -> None:
-    """Neither values of inputs nor those of a refused call are values that come out."""
+    """An example has values only if some come out: values of inputs are none, nor are those of a refused call."""
     (line,) = said(tmp_path, SHAPES)
     assert line.startswith("mine.yaml:2:3: warning: no example of op 'tried' has values")
     assert "`- {x: {value: …}, n: {value: …}, y: {value: …}}`" in line
@@ -86,7 +86,7 @@ def test_every_spec_of_ours_has_values() -> None:
 def test_it_is_said_after_the_files_and_fails_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On standard error; `--check` says nothing of it, and neither does an op with values, as the skeleton of `new-op` is."""
+    """Advice is on standard error; `--check` says nothing of it, and neither does an op with values, as the skeleton of `new-op` is."""
     monkeypatch.chdir(tmp_path)
     os.mkdir("specs")
     (tmp_path / "specs/mine.yaml").write_text(SHAPES)

@@ -32,11 +32,11 @@ def reported(name: str, spec: str) -> str:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
 def test_message(path: Path) -> None:
-    spec, wanted = split_file(path.read_text())
-    assert wanted, "the file has no `# error:` block"
-    assert "(accepted)" not in wanted
+    spec, expected = split_file(path.read_text())
+    assert expected, "the file has no `# error:` block"
+    assert "(accepted)" not in expected
     got = "\n".join(line.rstrip() for line in reported(path.name, spec).splitlines())
-    assert got == wanted
+    assert got == expected
 
 
 def test_there_are_enough() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import random
 import subprocess
 import sys
@@ -29,14 +31,35 @@ def in_a_plain_install(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_needs_no_package() -> None:
-    told = in_a_plain_install("--help")
-    assert told.returncode == 0 and "new-op" in told.stdout, told.stderr
+    done = in_a_plain_install("--help")
+    assert done.returncode == 0 and "new-op" in done.stdout, done.stderr
     assert in_a_plain_install("--version").stdout == f"anyshape_gen {anyshape.__version__}\n"
 
 
 def test_what_is_not_installed_is_named() -> None:
-    told = in_a_plain_install("--check")
-    assert told.returncode == 2 and "which is not installed: pip install 'anyshape[gen]'" in told.stderr
+    done = in_a_plain_install("--check")
+    assert done.returncode == 2 and "which is not installed: pip install 'anyshape[gen]'" in done.stderr
+
+
+def test_the_garbage_collector_of_a_caller_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    thresholds, count = gc.get_threshold(), gc.get_freeze_count()
+    gc.set_threshold(701, 11, 12)
+    try:
+        assert main([]) == 2
+        assert gc.get_threshold() == (701, 11, 12) and gc.get_freeze_count() <= count
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+def test_a_process_of_its_own_collects_less(tmp_path: Path) -> None:
+    code = "import gc; from anyshape_gen.__main__ import process, THRESHOLDS; process(); print(gc.get_threshold() == THRESHOLDS)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=with_rooms())
+    assert done.stdout.endswith("True\n"), done.stderr
+
+
+def with_rooms() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 VALUES = ("", "x", "halve", "-1", "a\0b", "/dev/null", "..", "nothing/at/all", "\udcff", "=", "--", "²", "x" * 5000)
@@ -45,7 +68,7 @@ VALUES = ("", "x", "halve", "-1", "a\0b", "/dev/null", "..", "nothing/at/all", "
 def test_no_words_end_in_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a folder without specs, so that nothing is generated; `watch` would wait for them."""
+    """The commands run in a folder without specs, so that nothing is generated; `watch` would wait for them."""
     monkeypatch.chdir(tmp_path)
     ended: set[int | str | None] = set()
     for seed in range(300):

@@ -170,23 +170,23 @@ def test_inputs_that_are_there_together() -> None:
 
 @pytest.mark.parametrize("op", ["qlinear_conv", "reverse_sequence", "grouped_query_attention", "matmul_nbits"])
 def test_most_asserts_are_met(op: str) -> None:
-    """Of these, one call in a hundred was valid while draws knew nothing of asserts."""
+    """One call in a hundred of these ops was valid while draws knew nothing of asserts."""
     register("anyshape_ops")
     load_profile(15)
-    found = corpus(PROPERTIES[op], 15)
+    calls = corpus(PROPERTIES[op], 15)
     load_profile(usual())
-    assert len(found.valid) >= 15
-    assert len(found.drawn) < 20 * len(found.valid)
+    assert len(calls.valid) >= 15
+    assert len(calls.drawn) < 20 * len(calls.valid)
 
 
 @pytest.mark.parametrize("op", ["overlap_add", "phase_sums"])
 def test_runs_are_as_long_as_a_param_that_gives_their_length(op: str) -> None:
-    """While they were drawn before the param, one call in seven was valid."""
+    """One call in seven was valid while runs were drawn before the param."""
     register("anyshape_ops")
     load_profile(15)
-    found = corpus(PROPERTIES[op], 15)
+    calls = corpus(PROPERTIES[op], 15)
     load_profile(usual())
-    assert len(found.drawn) < 4 * len(found.valid)
+    assert len(calls.drawn) < 4 * len(calls.valid)
 
 
 SORTED_PARTS = """

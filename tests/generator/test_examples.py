@@ -17,7 +17,7 @@ from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.relations import is_constant
 from anyshape_gen.model import Example, ExampleValue, Operand
 from anyshape_gen.nodes import Call, Expr
-from tests.generator.evaluate import Evaluation, Found, Refused
+from tests.generator.evaluate import DataSize, Evaluation, Refused
 from tests.generator.evaluate_kernel import KernelEvaluation
 from tests.specs import all_specs
 
@@ -33,7 +33,7 @@ def is_narrow(example: Example) -> bool:
 
 CASES = [(op, example) for op in OPS for example in op.spec.examples if not is_narrow(example)]
 NUMPY = {t.name: t.computed.type for t in (*ALL, *NARROW, CHAR)}
-"""Of characters, that of their code points."""
+"""NumPy's types by dtype; characters are their code points."""
 
 
 def dtype_of(op: OpAnalysis, operand: Operand) -> Any:
@@ -65,11 +65,11 @@ def parts(value: ExampleValue) -> list[ExampleValue]:
 
 
 def inputs(op: OpAnalysis, example: Example) -> dict[str, Any]:
-    given = dict(example.arguments)
+    values = dict(example.arguments)
     return {
-        operand.name: array(given[operand.name], dtype_of(op, operand), seed, operand.signature.variadic is not None)
+        operand.name: array(values[operand.name], dtype_of(op, operand), seed, operand.signature.variadic is not None)
         for seed, operand in enumerate(op.spec.inputs)
-        if operand.name in given
+        if operand.name in values
     }
 
 
@@ -111,15 +111,15 @@ def test_example(op: OpAnalysis, example: Example) -> None:
         literal = dict(example.expected).get(output.name)
         if literal is not None and literal.literal:
             several = output.name in variadic
-            for found, wanted in zip(result, parts(literal), strict=True) if several else [(result, literal)]:
-                has_values(found, wanted)
+            for got, want in zip(result, parts(literal), strict=True) if several else [(result, literal)]:
+                has_values(got, want)
 
 
-def has_values(result: Any, wanted: ExampleValue) -> None:
-    if _spells(wanted):
-        np.testing.assert_array_equal(as_strings(result.view(CHAR.numpy)), np.array(wanted.value))
+def has_values(result: Any, expected: ExampleValue) -> None:
+    if _spells(expected):
+        np.testing.assert_array_equal(as_strings(result.view(CHAR.numpy)), np.array(expected.value))
     else:
-        np.testing.assert_allclose(np.asarray(result, np.float64), np.array(wanted.value, np.float64), rtol=5e-7)
+        np.testing.assert_allclose(np.asarray(result, np.float64), np.array(expected.value, np.float64), rtol=5e-7)
 
 
 def _spells(value: ExampleValue) -> bool:
@@ -127,15 +127,15 @@ def _spells(value: ExampleValue) -> bool:
 
 
 def shown(operand: Operand, tensor: Any) -> Any:
-    """As references take it: characters are strings."""
+    """Converts a tensor to what references take: characters are strings."""
     if operand.signature.dtype != CHAR:
         return tensor
     return [shown(operand, t) for t in tensor] if isinstance(tensor, list) else as_strings(tensor.view(CHAR.numpy))
 
 
-def code_points(strings: Any, width: int | Found) -> Any:
+def code_points(strings: Any, width: int | DataSize) -> Any:
     chars = as_chars(strings).view(np.uint32)
-    if isinstance(width, Found):  # as wide as they are
+    if isinstance(width, DataSize):  # as wide as they are
         return chars
     assert not chars[..., width:].any(), f"strings of more than {width} characters"
     return np.pad(chars[..., :width], [(0, 0)] * strings.ndim + [(0, max(width - chars.shape[-1], 0))])
@@ -168,8 +168,8 @@ def reference(op: OpAnalysis, example: Example, evaluation: Evaluation, shapes: 
             names[operand.name] = np.array(constant(operand.signature.default, dtype, evaluation), dtype)
         elif operand.signature.optional:
             names[operand.name] = None
-    given = inputs(op, example)
-    names |= {o.name: shown(o, given[o.name]) for o in op.spec.inputs if o.name in given}
+    operands = inputs(op, example)
+    names |= {o.name: shown(o, operands[o.name]) for o in op.spec.inputs if o.name in operands}
     with np.errstate(all="ignore"):
         result = eval(op.spec.reference.text, names)
     if op.spec.outputs[0].signature.variadic is not None:

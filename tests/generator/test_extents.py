@@ -1,4 +1,4 @@
-"""Which sizes of loops are taken for such as may be negative, which go over a range then: `rising` of docs/spec-language.md runs some."""
+"""Sizes of loops that may be negative go over a range: `rising` of docs/spec-language.md runs some."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.specs import all_specs
 
 CALLED = sorted({*names.RULE_NAMES, *names.KERNEL_NAMES, *names._LOCAL} - {"inf", "pi"})
 """What relations and kernels call"""
-OTHERS = [
+NOT_CALLED = [
     "Any",
     "Case",
     "Draw",
@@ -34,7 +34,7 @@ OTHERS = [
     "rule_",
     "self",
 ]
-"""Of other rooms, and what a name with an underscore may meet"""
+"""Names of other rooms, and what a name with an underscore may meet"""
 MANY = 9
 FORMS = {
     "params": """
@@ -84,8 +84,8 @@ FORMS = {
 
 def spec() -> str:
     """Ops of every form for all names, a few names each."""
-    found = ["ops:"]
-    listed = [*CALLED, *OTHERS]
+    lines = ["ops:"]
+    listed = [*CALLED, *NOT_CALLED]
     comma, plus = ",\n          ", " +\n          "  # lines of at most so many columns
     for k in range(0, len(listed), MANY):
         few = listed[k : k + MANY]
@@ -96,8 +96,8 @@ def spec() -> str:
             "shapes": comma.join(f"{n}: [3]" for n in few), "sizes": comma.join(f"size_{n}" for n in few),
             "indices": comma.join(f"at_{n}" for n in few),
         }  # fmt: skip
-        found += [f"  hides_{form}_{k}:\n    summary: Hides.{text.format(**texts)}" for form, text in FORMS.items()]
-    return "\n".join(found)
+        lines += [f"  hides_{form}_{k}:\n    summary: Hides.{text.format(**texts)}" for form, text in FORMS.items()]
+    return "\n".join(lines)
 
 
 @pytest.fixture
@@ -111,12 +111,12 @@ def test_any_name_that_is_called_may_be_a_name_of_a_spec(package: str) -> None:
 
     load_profile(3)
     try:
-        wanted = "examples", "relation gives", "symbols with", "dyn at run"
+        laws = "examples", "relation gives", "symbols with", "dyn at run"
         failed = [
             line
             for op in register(package)
             for check in checks(package, op)
-            if any(w in check.name for w in wanted)
+            if any(w in check.name for w in laws)
             for holds, line in [run(check)]
             if not holds
         ]
@@ -132,7 +132,8 @@ def test_a_variable_of_an_oracle_is_no_import() -> None:
 
 
 def test_a_name_is_imported_where_what_it_is_written_in_is_kept() -> None:
-    """Not for a text that an emitter drops, nor for a name of the op's that looks the same; marks count for nothing on a line."""
+    """Nothing is imported for a text that an emitter drops, nor for a name of the op's that looks the same; marks count for nothing on a
+    line."""
     code = Code()
     dropped, kept = f"{use('prod')}(x)", f"{use('sum_')}(x)"
     code.add(f"count = {kept if dropped else dropped} + {number_text((float('inf'), -1.5))}[0]")

@@ -30,8 +30,8 @@ def findings_of(body: str) -> tuple[str, dict[str, int]]:
     """What the prover says of one op, and its counts."""
     findings = Findings()
     analysis = analyse({"specs/m.yaml": spec(body)}, complete=False)
-    _, found = prove_indices(analysis, {}, findings, Memo())
-    return findings.render(), found["an_op"].counts
+    _, records = prove_indices(analysis, {}, findings, Memo())
+    return findings.render(), records["an_op"].counts
 
 
 FLIP = """
@@ -172,17 +172,17 @@ def test_proved(name: str) -> None:
 
 
 def test_the_record_and_the_page_are_current() -> None:
-    """That the record is what the prover finds from scratch, test_golden compares; here, that at least 95 of 100 indices
-    that shapes decide are proved, and that the page says what the record does."""
+    """The record proves at least 95 of 100 indices that shapes decide, and the page says what the record does; test_golden compares the
+    record with what the prover finds from scratch."""
     path = ROOT / "generated" / "anyshape_ops" / FILE
     analysis = all_specs()
     kept = read_record(path)
     findings = Findings()
-    analysis, found = prove_indices(analysis, kept, findings, Memo())
+    analysis, records = prove_indices(analysis, kept, findings, Memo())
     assert not findings.items
-    assert kept == found, "run `make gen`"
-    assert path.read_text() == record_text(analysis, found)
-    assert (ROOT / "docs" / "index-safety.md").read_text() == page(analysis, found)
+    assert kept == records, "run `make gen`"
+    assert path.read_text() == record_text(analysis, records)
+    assert (ROOT / "docs" / "index-safety.md").read_text() == page(analysis, records)
     assert sum(s.proved for s in kept.values()) >= 0.95 * sum(s.affine for s in kept.values())
     record = json.loads(path.read_text())["ops"]
     assert all(entry["total"] == entry["proved"] + len(entry["rest"]) for entry in record.values())
@@ -200,7 +200,7 @@ def test_what_is_kept_is_proved_again_only_where_it_changed() -> None:
 
 
 def test_processes_beside_each_other_find_what_one_does() -> None:
-    """Of more ops than are proved in one, one of them wrong."""
+    """There are more ops than are proved in one process, one of them wrong."""
     kernels = ["n - 1 - i", "i", "n - i", "bit_and(i, n)"] * 3
     ops = [spec(FLIP.replace("n - i", k)).replace("an_op", f"op_{number}") for number, k in enumerate(kernels)]
     text = "ops:\n" + "".join(op.removeprefix("ops:\n") for op in ops)
@@ -208,8 +208,8 @@ def test_processes_beside_each_other_find_what_one_does() -> None:
     several = []
     for processes in (1, 2):
         findings = Findings()
-        marked, found = prove_indices(analysis, {}, findings, Memo(), processes)
-        several.append((findings.render(), found, [a.unproved for a in marked.ops]))
+        marked, records = prove_indices(analysis, {}, findings, Memo(), processes)
+        several.append((findings.render(), records, [a.unproved for a in marked.ops]))
     assert len(kernels) > FEW
     assert several[0] == several[1]
     assert several[0][0].count("is out of bounds") == kernels.count("n - i")
@@ -222,7 +222,7 @@ def test_what_is_not_modelled_is_unknown_and_not_proved() -> None:
 
 
 def test_a_read_that_is_not_proved_is_emitted_with_its_check() -> None:
-    """And what is proved is not."""
+    """A read that is proved is emitted without a check."""
     body = RIGHT["flip"].replace("x[n - 1 - i]", "x[bit_and(i, n)] + x[i]")
     findings = Findings()
     analysis = analyse({"specs/m.yaml": spec(body)}, complete=False)
@@ -234,9 +234,9 @@ def test_a_read_that_is_not_proved_is_emitted_with_its_check() -> None:
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("tests/generator/**/all_ops.yaml")))
 def test_every_construct_of_the_language_has_a_verdict(path: Path) -> None:
-    """Whatever it is: a construct that the prover does not model is unknown, never an error."""
+    """A construct that the prover does not model is unknown, never an error."""
     analysis = analyse({"specs/m.yaml": path.read_text()}, complete=False)
     findings = Findings()
-    _, found = prove_indices(analysis, {}, findings, Memo())
+    _, records = prove_indices(analysis, {}, findings, Memo())
     assert not findings.items
-    assert len(found) == sum(a.kernel is not None for a in analysis.ops)
+    assert len(records) == sum(a.kernel is not None for a in analysis.ops)

@@ -269,19 +269,19 @@ class Walk:
             case Exact(items=items):
                 return self.items(items, env)
             case Fit(items=items, extents=extents):
-                found, sizes = self.items(items, env), self.evaluation.expr(extents, env)
-                if len(sizes) > len(found):
-                    raise Left(f"{len(found)} indices for {sizes}")
-                return [0 if n == 1 else i for i, n in zip(found[len(found) - len(sizes) :], sizes)]
+                indices, sizes = self.items(items, env), self.evaluation.expr(extents, env)
+                if len(sizes) > len(indices):
+                    raise Left(f"{len(indices)} indices for {sizes}")
+                return [0 if n == 1 else i for i, n in zip(indices[len(indices) - len(sizes) :], sizes)]
             case Placed(rest=rest, picked=picked, axes=axes):
                 return place(self.items(rest, env), self.items(picked, env), self.evaluation.expr(axes, env))
         raise TypeError(part)
 
     def items(self, items: tuple[Any, ...], env: Env) -> list[int]:
-        found: list[int] = []
+        indices: list[int] = []
         for i in items:
-            found += self.evaluation.expr(i.value, env) if isinstance(i, Star) else [self.evaluation.expr(i, env)]
-        return found
+            indices += self.evaluation.expr(i.value, env) if isinstance(i, Star) else [self.evaluation.expr(i, env)]
+        return indices
 
 
 def calls(kind: str, draw: random.Random) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -325,7 +325,7 @@ def _division_by_zero_is_zero(a: int, b: int, f: Any) -> int:
 
 @pytest.fixture(autouse=True)
 def total_division(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a kernel x // 0 and x % 0 are 0."""
+    """Makes x // 0 and x % 0 the 0 that they are in a kernel."""
     from tests.generator import evaluate
 
     for op in ("//", "%"):
@@ -341,9 +341,9 @@ def test_what_is_proved_stays_inside(kind: str) -> None:
         draw = random.Random(f"{kind}{seed}")
         text = KINDS[kind](draw)
         a = analyse({"specs/m.yaml": text}, complete=False).op("an_op")
-        found = verdicts(a)
+        proofs = verdicts(a)
         escape = left(a, kind, draw)
-        if {v.how for v in found} <= PROVED:
+        if {v.how for v in proofs} <= PROVED:
             assert escape is None, f"declared proved:\n{text}\nbut {escape}"
             proved += 1
         else:

@@ -14,7 +14,7 @@ from tests.generator.test_advice import SHAPES
 PLACE = ["--package", "mine", "--out", "out"]
 
 
-def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, Any]:
+def printed_by(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, Any]:
     """The exit code and what is printed as JSON; nothing is printed beside it."""
     code = main([*words, "--json", *PLACE])
     printed = capsys.readouterr()
@@ -32,7 +32,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_files_and_warnings(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, first = told([], capsys)
+    code, first = printed_by([], capsys)
     assert code == 0
     (warning,) = first["findings"]
     assert (warning["file"], warning["line"], warning["col"], warning["severity"]) == (
@@ -43,10 +43,10 @@ def test_files_and_warnings(spec: Path, capsys: pytest.CaptureFixture[str]) -> N
     )
     assert warning["message"].startswith("no example of op 'tried' has values")
     assert {"path": "out/mine/api.py", "state": "new"} in first["files"]
-    assert told([], capsys) == (0, {"findings": [warning], "files": []})
-    assert told(["--check"], capsys) == (0, {"findings": [warning], "files": []})
+    assert printed_by([], capsys) == (0, {"findings": [warning], "files": []})
+    assert printed_by(["--check"], capsys) == (0, {"findings": [warning], "files": []})
     Path("out/mine/api.py").write_text("")
-    assert told(["--check"], capsys) == (
+    assert printed_by(["--check"], capsys) == (
         1,
         {"findings": [warning], "files": [{"path": "out/mine/api.py", "state": "changed"}]},
     )
@@ -58,7 +58,7 @@ def test_every_error_has_its_place(spec: Path, capsys: pytest.CaptureFixture[str
     )
     assert main(PLACE) == 2
     plain = capsys.readouterr().err
-    code, answer = told(["--check"], capsys)
+    code, answer = printed_by(["--check"], capsys)
     assert code == 2 and len(answer["findings"]) >= 2 and not answer["files"]
     for f in answer["findings"]:
         assert f["severity"] == "error"

@@ -11,7 +11,7 @@ from anyshape.dtypes import parse_dtype
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.model import Example
 from anyshape_gen.nodes import Call, Name
-from tests.generator.evaluate import Found
+from tests.generator.evaluate import DataSize
 from tests.generator.evaluate_kernel import KernelEvaluation
 from tests.generator.test_examples import CASES, dtype_of, inputs, listed, reference, shape_of
 
@@ -28,17 +28,17 @@ def test_kernel_agrees_with_reference(op: OpAnalysis, example: Example) -> None:
     evaluation = KernelEvaluation(op)
     shapes = evaluation.run({name: shape_of(tensor) for name, tensor in arrays.items()}, params)
     results = reference(op, example, evaluation, shapes)
-    wanted: dict[str, Any] = {o.name: result for o, result in zip(op.spec.outputs, results, strict=True)}
+    expected: dict[str, Any] = {o.name: result for o, result in zip(op.spec.outputs, results, strict=True)}
     outputs: dict[str, Any] = {}
     for name, shape in shapes.items():
-        parts = wanted[name] if isinstance(wanted[name], list) else None
+        parts = expected[name] if isinstance(expected[name], list) else None
         if parts is None:
-            found = wanted[name].shape if any(isinstance(n, Found) for n in shape) else shape
-            outputs[name] = np.full(found, 77, wanted[name].dtype)
+            actual = expected[name].shape if any(isinstance(n, DataSize) for n in shape) else shape
+            outputs[name] = np.full(actual, 77, expected[name].dtype)
         else:
             outputs[name] = [np.full(s, 77, part.dtype) for s, part in zip(shape, parts, strict=True)]
     dtypes = {operand.signature.dtype: dtype_of(op, operand) for operand in op.spec.inputs}
-    dtypes |= {o.signature.dtype: _first(wanted[o.name]).dtype.type for o in op.spec.outputs}
+    dtypes |= {o.signature.dtype: _first(expected[o.name]).dtype.type for o in op.spec.outputs}
     for rule in op.spec.dtypes:
         match rule.expr:
             case Call("accum", (Name(var),)):
@@ -49,12 +49,12 @@ def test_kernel_agrees_with_reference(op: OpAnalysis, example: Example) -> None:
                 ).type
     with np.errstate(all="ignore"):
         evaluation.kernel(arrays, outputs, dtypes)
-    for name, found in outputs.items():
-        if isinstance(found, list):
-            for one, other in zip(found, wanted[name], strict=True):
+    for name, actual in outputs.items():
+        if isinstance(actual, list):
+            for one, other in zip(actual, expected[name], strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
         else:
-            np.testing.assert_allclose(found, wanted[name], rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(actual, expected[name], rtol=1e-4, atol=1e-5)
 
 
 def _first(result: Any) -> Any:

@@ -21,7 +21,7 @@ ops:
 """
 
 
-def made(value: str) -> tuple[str, Findings]:
+def kernel_of(value: str) -> tuple[str, Findings]:
     """The kernel's text, and what the prover found."""
     findings = Findings()
     analysis, _ = prove_indices(
@@ -45,7 +45,7 @@ def made(value: str) -> tuple[str, Findings]:
     ],
 )
 def test_what_the_left_side_guards_is_evaluated_lazily(value: str) -> None:
-    text, findings = made(value)
+    text, findings = kernel_of(value)
     assert "where(" in text and "checked(" not in text and not findings.items
 
 
@@ -53,7 +53,7 @@ def test_what_the_left_side_guards_is_evaluated_lazily(value: str) -> None:
     "value", ["at[j] > 0 or at[j] < n", "n > 0 and at[j] > 0", "any(x[k] > at[j] or k > 2 for k in n)"]
 )
 def test_what_is_in_bounds_anyway_is_not(value: str) -> None:
-    text, findings = made(value)
+    text, findings = kernel_of(value)
     assert "where(" not in text and not findings.items
 
 
@@ -61,5 +61,5 @@ def test_what_is_in_bounds_anyway_is_not(value: str) -> None:
     "value", ["x[j] > 0 or j >= n", "j < n or x[j] > 0", "j >= n and x[j] > 0", "j <= n and x[j] > 0"]
 )
 def test_what_the_left_side_does_not_guard_is_refuted(value: str) -> None:
-    _, findings = made(value)
+    _, findings = kernel_of(value)
     assert ["out of bounds" in f.text for f in findings.items] == [True]

@@ -223,9 +223,9 @@ def test_what_calls_a_changed_function_is_analysed_anew() -> None:
     }
 
     def analysed() -> list[Any]:
-        found = list(analyse(files, complete=False, memo=memo).ops)
+        names = list(analyse(files, complete=False, memo=memo).ops)
         memo.end_round()
-        return found
+        return names
 
     first = analysed()
     files["c.yaml"] = HALF.replace("2", "3")

@@ -28,19 +28,19 @@ def options(tmp_path: Path) -> argparse.Namespace:
 @pytest.fixture
 def analysed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the ops that are analysed."""
-    found: list[str] = []
+    names: list[str] = []
     inner = analysis.analyse_op
 
     def noted(spec: OpSpec, *rest: Any) -> Any:
-        found.append(spec.name)
+        names.append(spec.name)
         return inner(spec, *rest)
 
     monkeypatch.setattr(analysis, "analyse_op", noted)
-    return found
+    return names
 
 
 def say_other_words(options: argparse.Namespace) -> None:
-    """In one file, which moves its ops, too."""
+    """Rewrites the summaries of one file, and moves its ops, too."""
     path = options.specs / "reduction.yaml"
     path.write_text("\nops:\n".join(path.read_text().replace("summary: ", "summary: Here, ").split("ops:\n")))
 

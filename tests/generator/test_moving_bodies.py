@@ -40,7 +40,7 @@ ops:
 """
 
 PARAMS = {"way ==": "way: {kind: [one, two], default: one}", "how=how": "how: {kind: [same, twice], default: same}"}
-"""By how a body reads one: every parameter must be read"""
+"""Parameters by how a body reads one: every parameter must be read"""
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ ops:
     examples: [{x: [2], y: [2]}]
 """
 """An op of a user; what else may stand in place of its equation, and why it is no function then"""
-OTHERS: dict[str, Callable[[Any, float], Any] | str] = {
+EQUATIONS: dict[str, Callable[[Any, float], Any] | str] = {
     "factor * (x[*i] - tanh(x[*i]))": lambda x, f: f * (x - np.tanh(x)),
     "x[*i] if 0 < x[*i] <= 1 else -inf * factor": lambda x, f: np.where((x > 0) & (x <= 1), x, -np.inf * f),
     "factor * (x[*i] // 2 + fmod(x[*i], 2))": lambda x, f: f * (x // 2 + np.fmod(x, 2)),
@@ -172,9 +172,9 @@ OTHERS: dict[str, Callable[[Any, float], Any] | str] = {
 """What computes the same, or the reason"""
 
 
-@pytest.mark.parametrize("equation", OTHERS)
+@pytest.mark.parametrize("equation", EQUATIONS)
 def test_ops_of_users(equation: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reference, specs = OTHERS[equation], tmp_path / "specs"
+    reference, specs = EQUATIONS[equation], tmp_path / "specs"
     specs.mkdir()
     (specs / "mine.yaml").write_text(SPEC.replace("factor * (x[*i] - tanh(x[*i]))", equation))
     words = ["--specs", str(specs), "--package", "my_ops", "--out", str(tmp_path / "out"), "--target", "onnx"]

@@ -72,9 +72,9 @@ def test_what_is_too_deep_for_terms_is_not_proved_and_said_so(name: str) -> None
     text, most, words = DEEP[name]
     assert not any(words in v.why for v in verdicts(op(text(most))))
     for steps in (most + 20, most + 200):
-        found = verdicts(op(text(steps)))
-        assert [v.how for v in found if words in v.why], found
-        assert all(v.how is How.UNKNOWN or v.obligation.tensor == "z" or name == "calls of functions" for v in found)
+        proofs = verdicts(op(text(steps)))
+        assert [v.how for v in proofs if words in v.why], proofs
+        assert all(v.how is How.UNKNOWN or v.obligation.tensor == "z" or name == "calls of functions" for v in proofs)
 
 
 def test_nothing_is_claimed_of_an_equation_without_terms_and_all_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,12 +83,12 @@ def test_nothing_is_claimed_of_an_equation_without_terms_and_all_of_the_others(m
 
     assert {v.how for v in verdicts(op(TWO_EQUATIONS))} <= {How.STRUCTURAL, How.LINEAR, How.CASES}
     monkeypatch.setitem(functions.FUNCTIONS, "abs", no_terms)
-    found = verdicts(op(TWO_EQUATIONS))
-    assert [(v.how, v.obligation.access, v.why) for v in found[:2]] == [
+    proofs = verdicts(op(TWO_EQUATIONS))
+    assert [(v.how, v.obligation.access, v.why) for v in proofs[:2]] == [
         (How.UNKNOWN, 0, "within its dim: no terms for abs"),
         (How.UNKNOWN, 1, "within its dim: no terms for abs"),
     ]
-    assert found[2:] and {v.how for v in found[2:]} == {How.STRUCTURAL}
+    assert proofs[2:] and {v.how for v in proofs[2:]} == {How.STRUCTURAL}
     analysis, safe = prove_indices(analyse({"specs/m.yaml": TWO_EQUATIONS}, complete=False), {}, Findings(), Memo())
     assert analysis.op("an_op").unproved == {0, 1} and safe["an_op"].counts == {"structural": 2, "unknown": 2}
 
@@ -107,14 +107,14 @@ def values(names: OpNames) -> list[Any]:
     """A value of each sort that an argument can be."""
     context = names.context
     length = context.fresh("n", 0)
-    reals = Run(length, lambda p: context.thing("real", p))
+    reals = Run(length, lambda p: context.opaque_value("real", p))
     return [
         context.fresh("i"),
         2,
         context.run("v", length),
         context.run("v", 2),
         reals,
-        context.thing("real"),
+        context.opaque_value("real"),
         context.undecided("c"),
     ]
 
@@ -127,12 +127,12 @@ def test_a_function_has_a_value_or_no_terms_whatever_its_arguments_are(name: str
             names = OpNames(analysis)
             arguments = [values(names)[k] for k in picked]
             try:
-                found = functions.apply(names.state, name, arguments)
-                if isinstance(found, Run):
-                    found.at(names.context.position())
+                value = functions.apply(names.state, name, arguments)
+                if isinstance(value, Run):
+                    value.at(names.context.position())
             except NO_TERMS:
                 continue
-            assert found is not None
+            assert value is not None
 
 
 def test_every_function_that_has_terms_is_one_of_the_language() -> None:

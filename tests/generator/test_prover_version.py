@@ -46,15 +46,15 @@ def test_any_change_of_code_is_seen(old: str, new: str) -> None:
 
 
 def test_the_prover_is_all_that_a_proof_rests_on() -> None:
-    """Its own modules, the arithmetic of dims, the nodes; not what reports on verdicts."""
-    found = set(prover_code(DiskCache(None)))
+    """The prover is its own modules, the arithmetic of dims and the nodes; not what reports on verdicts."""
+    modules = set(prover_code(DiskCache(None)))
     assert {
         "anyshape_gen.bounds.prove",
         "anyshape.dims.conditions",
         "anyshape_gen.nodes",
         "anyshape_gen.traverse",
-    } <= found
-    assert "anyshape_gen.bounds.report" not in found
+    } <= modules
+    assert "anyshape_gen.bounds.report" not in modules
 
 
 def test_what_is_kept_of_a_module_is_what_it_says(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ SPEC = """ops:
 
 
 def row(op: str, **records: str | None) -> list[str]:
-    found = reports(records.get("index_safety"), records.get("mutation"))
-    table = pages(analyse({"specs/mine.yaml": SPEC}), {"specs/mine.yaml": SPEC}, found)["index.md"]
+    records_read = reports(records.get("index_safety"), records.get("mutation"))
+    table = pages(analyse({"specs/mine.yaml": SPEC}), {"specs/mine.yaml": SPEC}, records_read)["index.md"]
     (line,) = (line for line in table.splitlines() if line.startswith(f"| [{op}]"))
     return [cell.strip() for cell in line.strip("|").split("|")]
 

@@ -66,9 +66,9 @@ def test_brackets_matter() -> None:
 
 def ops() -> list[OpSpec]:
     findings = Findings()
-    found = [op for path in FILES for op in load_file(path.name, path.read_text(), findings).ops]
+    loaded = [op for path in FILES for op in load_file(path.name, path.read_text(), findings).ops]
     assert not findings.items, findings.render()
-    return found
+    return loaded
 
 
 def test_rules_kernels_and_functions() -> None:

@@ -51,8 +51,8 @@ def _accepts_entries(value: dict[Any, Any], rule: dict[str, Any], root: dict[str
             inner = rule["properties"][key]
         else:
             patterns = rule.get("patternProperties", {})
-            found = [s for p, s in patterns.items() if re.search(p, str(key))]
-            inner = found[0] if found else rule.get("additionalProperties", True)
+            matching = [s for p, s in patterns.items() if re.search(p, str(key))]
+            inner = matching[0] if matching else rule.get("additionalProperties", True)
         if inner is False or (isinstance(inner, dict) and not accepts(entry, inner, root)):
             return False
     return all(name in value for name in rule.get("required", ()))

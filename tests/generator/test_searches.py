@@ -85,9 +85,9 @@ def test_the_condition_may_reduce(kernels: str) -> None:
     """Rows in lexicographic order."""
     x = np.array([[0, 1], [0, 2], [1, 0], [1, 0], [3, 1]], np.float32)
     v = np.array([[0, 0], [0, 2], [1, 0], [2, 9], [3, 1], [3, 2]], np.float32)
-    y, found = run(ROWS, {"x": x, "v": v}, kernels)
+    y, contained = run(ROWS, {"x": x, "v": v}, kernels)
     np.testing.assert_array_equal(y, [sum(tuple(r) < tuple(w) for r in x) for w in v])
-    np.testing.assert_array_equal(found, [any((r == w).all() for r in x) for w in v])
+    np.testing.assert_array_equal(contained, [any((r == w).all() for r in x) for w in v])
 
 
 COUNTED = """
@@ -188,21 +188,21 @@ KEPT = """
 @pytest.mark.parametrize("n", [2, 5])
 @pytest.mark.parametrize("m", [0, 1, 40])
 def test_last_positions_of_recurrences(n: int, m: int, kernels: str) -> None:
-    """Of what others read too, of a recurrence from the end, and one of which another position is read."""
+    """Last positions are read of what others read too, of a recurrence from the end, and of one of which another position is read."""
     x = np.random.default_rng(n).normal(size=(n, m)).astype(np.float32)
     y, first, every, end, twice = run(KEPT, {"x": x}, kernels)
     forward, backward = [x[0]], [x[-1]]
     for k in range(1, n):
         forward.append(x[k] + forward[-1] / 2)
         backward.append(x[-1 - k] + backward[-1] / 2)
-    wanted = (forward[-1], backward[-1], np.array(forward), forward[-1], forward[-1] + forward[-2])
-    for got, array in zip((y, first, every, end, twice), wanted, strict=True):
+    expected = (forward[-1], backward[-1], np.array(forward), forward[-1], forward[-1] + forward[-2])
+    for got, array in zip((y, first, every, end, twice), expected, strict=True):
         np.testing.assert_allclose(got, array, rtol=1e-6)
 
 
 @pytest.mark.parametrize("size", [1, "n"])
 def test_a_last_position_is_a_step_where_there_is_one(size: int | str) -> None:
-    """Where there may be no position at all, the equation stays one of its own."""
+    """The equation stays one of its own where there may be no position at all."""
     from anyshape.equations import Equations, Step, Tensor
     from anyshape.equations.functions import gt, where
     from anyshape.equations.recurrences import with_last_positions

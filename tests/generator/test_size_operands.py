@@ -1,5 +1,5 @@
-"""Whatever shapes a result, an operand can say: the parameters of which sizes are computed and that no variant takes as operands, each with
-the reason why."""
+"""Parameters that shape a result can be operands: those of which sizes are computed and that no variant takes as operands, each with the
+reason why."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ NAMED = {
 
 
 def test_attributes_that_shape_results_are_known_by_name() -> None:
-    found = sizing_attributes(all_specs())
-    assert found
-    assert {name for name, kind in found.items() if kind.base not in CHOICES} == set(NAMED)
+    attributes = sizing_attributes(all_specs())
+    assert attributes
+    assert {name for name, kind in attributes.items() if kind.base not in CHOICES} == set(NAMED)
 
 
 SPEC = """
@@ -70,10 +70,10 @@ ops:
 
 
 @pytest.mark.parametrize(
-    "written, found", [("", {"inner.width", "bounded.many", "stepped.many"}), (", dyn: operand", set())]
+    "written, names", [("", {"inner.width", "bounded.many", "stepped.many"}), (", dyn: operand", set())]
 )
-def test_sizes_of_results_and_bounds_of_sums_and_loops_are_found(written: str, found: set[str]) -> None:
-    assert set(sizing_attributes(analyse({"specs/sizes.yaml": SPEC.format(written)}, complete=False))) == found
+def test_sizes_of_results_and_bounds_of_sums_and_loops_are_found(written: str, names: set[str]) -> None:
+    assert set(sizing_attributes(analyse({"specs/sizes.yaml": SPEC.format(written)}, complete=False))) == names
 
 
 def test_what_a_composition_passes_on_as_a_size_is_found() -> None:

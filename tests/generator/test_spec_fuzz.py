@@ -1,4 +1,4 @@
-"""Whatever a spec file holds, the answer is an analysis or a SpecError whose every place exists, never another exception."""
+"""Analyses random spec files: the answer is an analysis or a SpecError whose every place exists, never another exception."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def entries(text: str) -> Iterator[str]:
     head, _, ops = text.partition("\nops:\n")
     families = dict(blocks(head.partition("\nfamilies:\n")[2]))
     for _, entry in blocks(ops):
-        found = re.search(r"family: (\w+)", entry)
-        family = f"families:\n{families[found.group(1)]}\n" if found else ""
+        match = re.search(r"family: (\w+)", entry)
+        family = f"families:\n{families[match.group(1)]}\n" if match else ""
         yield f"{family}ops:\n{entry}\n"
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
     """The entries of a mapping that is indented by two."""
     for entry in re.split(r"\n(?=  \w+:)", "\n" + text):
-        if found := re.match(r"  (\w+):", entry):
-            yield found.group(1), entry.rstrip()
+        if match := re.match(r"  (\w+):", entry):
+            yield match.group(1), entry.rstrip()
 
 
 def mutant(text: str, rng: random.Random) -> str:

@@ -207,8 +207,8 @@ def test_how_reads_match(specs: Analysis, all_ops: Analysis) -> None:
 def test_extents(specs: Analysis, all_ops: Analysis) -> None:
     kernel = specs.op("matmul").kernel
     assert kernel is not None
-    found = [(v.name, v.run, to_text(v.extent)) for v in kernel.equations[0].vars]
-    assert found == [("g", True, "broadcast(p, q)"), ("i", True, "m"), ("j", True, "n")]
+    variables = [(v.name, v.run, to_text(v.extent)) for v in kernel.equations[0].vars]
+    assert variables == [("g", True, "broadcast(p, q)"), ("i", True, "m"), ("j", True, "n")]
     concat = specs.op("concat").kernel
     assert concat is not None
     (equation,) = concat.equations

@@ -22,7 +22,7 @@ N, M = len(X), len(AT)
 ZERO = np.zeros(N, np.float32)
 
 
-def made(kernel: str, outputs: str, more: str = "", inputs: str = INPUTS) -> Any:
+def op_of(kernel: str, outputs: str, more: str = "", inputs: str = INPUTS) -> Any:
     lines = "\n      ".join(kernel.split("\n"))
     return make(
         f"ops:\n  an_op:\n    summary: An op.\n    inputs: {inputs}\n    outputs: {outputs}\n{more}    kernel: |\n      {lines}\n"
@@ -66,25 +66,27 @@ CASES["two diagonals"] = (*CASES["two diagonals"][:3], np.where(np.fliplr(np.eye
 @pytest.mark.parametrize("kernels", ["native", "interpret"])
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_left_out_is_zero(case: str, kernels: Any) -> None:
-    kernel, outputs, more, wanted = CASES[case]
-    op = made(kernel, outputs, more)
+    kernel, outputs, more, expected = CASES[case]
+    op = op_of(kernel, outputs, more)
     with op.in_place():
         x, at = anyshape.input("x", "f32[n]"), anyshape.input("at", "i64[m]")
         results = list(call(op.defs[0], [x, at], {}))
         exe = anyshape.compile(anyshape.function([x, at], results), kernels=kernels)
-        several = wanted if isinstance(wanted, tuple) else (wanted,)
+        several = expected if isinstance(expected, tuple) else (expected,)
         for _ in range(2):
-            given = {f"output{k}": np.full(np.shape(w), 77, results[k].type.dtype.numpy) for k, w in enumerate(several)}
-            got = exe.run({"x": X, "at": AT}, given)
-            for found, array, w in zip(got, given.values(), several, strict=True):
-                assert found is array
-                np.testing.assert_array_equal(found, w)
+            destinations = {
+                f"output{k}": np.full(np.shape(w), 77, results[k].type.dtype.numpy) for k, w in enumerate(several)
+            }
+            got = exe.run({"x": X, "at": AT}, destinations)
+            for result, array, w in zip(got, destinations.values(), several, strict=True):
+                assert result is array
+                np.testing.assert_array_equal(result, w)
             poison(exe)
 
 
 @pytest.mark.parametrize("size", ["n", "0", "2"])
 def test_a_tensor_that_no_equation_of_the_author_defines_has_one(size: str) -> None:
-    op = made(*CASES["nothing"][:3])
+    op = op_of(*CASES["nothing"][:3])
     with op.in_place():
         x, at = anyshape.input("x", f"f32[{size}]"), anyshape.input("at", "i64[m]")
         (y,) = call(op.defs[0], [x, at], {})
@@ -95,7 +97,7 @@ def test_a_tensor_that_no_equation_of_the_author_defines_has_one(size: str) -> N
 
 @pytest.mark.parametrize("kernels", ["native", "interpret"])
 def test_results_of_one_element_of_a_list(kernels: Any) -> None:
-    op = made("y[v, 1] = sum(xs[v][k] for k in n[v])", '{y: "f32[c, 3]"}', inputs='{xs: "seq f32[n[v]] for v in c"}')
+    op = op_of("y[v, 1] = sum(xs[v][k] for k in n[v])", '{y: "f32[c, 3]"}', inputs='{xs: "seq f32[n[v]] for v in c"}')
     with op.in_place():
         xs = anyshape.input("xs", "list[f32[?]]")
         exe = anyshape.compile(anyshape.function([xs], list(call(op.defs[0], [xs], {}))), kernels=kernels)
@@ -106,7 +108,7 @@ def test_results_of_one_element_of_a_list(kernels: Any) -> None:
 
 @pytest.mark.parametrize("kernels", ["native", "interpret"])
 def test_results_of_other_elements_of_a_list_stay(kernels: Any) -> None:
-    op = made("y[v, k] = xs[v][k] + 1", '{y: "f32[(v, n[v])]"}', inputs='{xs: "seq f32[n[v]] for v in c"}')
+    op = op_of("y[v, k] = xs[v][k] + 1", '{y: "f32[(v, n[v])]"}', inputs='{xs: "seq f32[n[v]] for v in c"}')
     with op.in_place():
         xs = anyshape.input("xs", "list[f32[?]]")
         exe = anyshape.compile(anyshape.function([xs], list(call(op.defs[0], [xs], {}))), kernels=kernels)
@@ -117,7 +119,7 @@ def test_results_of_other_elements_of_a_list_stay(kernels: Any) -> None:
 
 def stated(kernel: str, outputs: str, more: str = "") -> list[str]:
     """The equations of a call."""
-    op = made(kernel, outputs, more)
+    op = op_of(kernel, outputs, more)
     with op.in_place():
         results = call(op.defs[0], [anyshape.input("x", "f32[n]"), anyshape.input("at", "i64[m]")], {})
         return [str(q) for q in equations_of(results[0].node, *tensors_of(results[0].node)).equations]
@@ -151,15 +153,15 @@ def test_only_what_is_left_out_is_made_zero() -> None:
     ],
 )
 def test_a_gradient_flows_through_what_is_defined(kernel: str, shape: str) -> None:
-    op, weights = made(kernel, f'{{y: "f64{shape}"}}', inputs='{x: "f64[n]"}'), np.arange(1.0, N + 1)
+    op, weights = op_of(kernel, f'{{y: "f64{shape}"}}', inputs='{x: "f64[n]"}'), np.arange(1.0, N + 1)
     with op.in_place():
         x = anyshape.input("x", "f64[n]")
         y = call(op.defs[0], [x], {})[0] * weights
         forward = anyshape.compile(anyshape.function([x], y))
-        found = anyshape.compile(anyshape.function([x], anyshape.gradients(y, [x])))
-        for given in (X, X[::-1], -X):
-            wanted = differences(forward, [given.astype(np.float64)], 0)
-            np.testing.assert_allclose(np.ravel(found(given.astype(np.float64))), wanted, rtol=1e-5, atol=1e-5)
+        slope = anyshape.compile(anyshape.function([x], anyshape.gradients(y, [x])))
+        for array in (X, X[::-1], -X):
+            expected = differences(forward, [array.astype(np.float64)], 0)
+            np.testing.assert_allclose(np.ravel(slope(array.astype(np.float64))), expected, rtol=1e-5, atol=1e-5)
 
 
 PROVED = {How.STRUCTURAL, How.LINEAR, How.CASES}

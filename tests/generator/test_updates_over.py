@@ -71,14 +71,14 @@ def test_every_dtype(dtype: str, api: Any) -> None:
     ]
     for how, f in zip(HOW, (None, np.add, np.subtract, np.multiply, np.maximum, np.minimum), strict=True):
         exe = anyshape.compile(anyshape.function(inputs, api.put_if(*inputs, how=how)))
-        wanted = x.astype(np.float64)
+        expected = x.astype(np.float64)
         if f is None:
-            wanted[at[kept]] = v[kept].astype(np.float64)
+            expected[at[kept]] = v[kept].astype(np.float64)
         else:
-            f.at(wanted, at[kept], v[kept].astype(np.float64))
+            f.at(expected, at[kept], v[kept].astype(np.float64))
         got = exe(x, at, v)
         assert got.dtype == t
-        exact = wanted.astype(np.int64).astype(t) if t.kind in "iu" else wanted.astype(t)
+        exact = expected.astype(np.int64).astype(t) if t.kind in "iu" else expected.astype(t)
         np.testing.assert_allclose(got.astype(np.float64), exact.astype(np.float64), rtol=ULP.get(dtype, 1e-7))
         for n, m in ((0, 6), (5, 0), (0, 0)):
             np.testing.assert_array_equal(exe(x[:n], at[:m], v[:m]), x[:n])
@@ -93,11 +93,11 @@ def test_a_gradient_flows_where_the_condition_holds(how: str, api: Any) -> None:
     x, v = anyshape.input("x", "f64[n]"), anyshape.input("v", "f64[m]")
     y = api.put_if(x, AT, v, how=how) ** 2 * np.array([1.0, 3.0, 0.5])
     forward = anyshape.compile(anyshape.function([x, v], y))
-    found = anyshape.compile(anyshape.function([x, v], anyshape.gradients(y, [x, v])))(X, V)
-    for k, g in enumerate(found):
+    slopes = anyshape.compile(anyshape.function([x, v], anyshape.gradients(y, [x, v])))(X, V)
+    for k, g in enumerate(slopes):
         np.testing.assert_allclose(g, differences(forward, [X, V], k), rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(found[1][(AT < 0) | (AT >= 3)], 0)
-    assert np.count_nonzero(found[1]) > 0
+    np.testing.assert_array_equal(slopes[1][(AT < 0) | (AT >= 3)], 0)
+    assert np.count_nonzero(slopes[1]) > 0
 
 
 def test_a_gradient_of_what_is_weighted_and_filtered(api: Any) -> None:
@@ -105,10 +105,10 @@ def test_a_gradient_of_what_is_weighted_and_filtered(api: Any) -> None:
     v, x = anyshape.input("v", "f64[k]"), anyshape.input("x", "f64[m]")
     y = api.csr_columns(offsets, column, v, x, n=3) ** 2
     forward = anyshape.compile(anyshape.function([v, x], y))
-    found = anyshape.compile(anyshape.function([v, x], anyshape.gradients(y, [v, x])))
-    for given in ([V[:5], X], [V[:5] * 0, X]):
-        for k, g in enumerate(found(*given)):
-            np.testing.assert_allclose(g, differences(forward, given, k), rtol=1e-5, atol=1e-6)
+    slopes = anyshape.compile(anyshape.function([v, x], anyshape.gradients(y, [v, x])))
+    for arrays in ([V[:5], X], [V[:5] * 0, X]):
+        for k, g in enumerate(slopes(*arrays)):
+            np.testing.assert_allclose(g, differences(forward, arrays, k), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("at", [[1, 5, 1, 0, -1, 0], [-1, -1, 9], []])
@@ -116,9 +116,9 @@ def test_a_gradient_of_factors_that_are_picked_under_the_condition(at: list[int]
     x = anyshape.input("x", "f64[n]")
     y = api.factors(x, np.array(at, np.int64), np.array([0, 2, 2])) ** 2
     forward = anyshape.compile(anyshape.function([x], y))
-    found = anyshape.compile(anyshape.function([x], anyshape.gradients(y, [x])))
-    for given in (X, np.array([0.0, 2.0, 0.0])):
-        np.testing.assert_allclose(found(given), differences(forward, [given], 0), rtol=1e-5, atol=1e-6)
+    slopes = anyshape.compile(anyshape.function([x], anyshape.gradients(y, [x])))
+    for array in (X, np.array([0.0, 2.0, 0.0])):
+        np.testing.assert_allclose(slopes(array), differences(forward, [array], 0), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("how", ["set", "add", "mul", "max"])
@@ -127,13 +127,13 @@ def test_a_gradient_where_the_condition_reads_what_was_there(how: str, api: Any)
     x, v = anyshape.input("x", "f64[n]"), anyshape.input("v", "f64[m]")
     y = api.own(x, np.array([1, 1, 2]), v, how=how) ** 2
     forward = anyshape.compile(anyshape.function([x, v], y))
-    found = anyshape.compile(anyshape.function([x, v], anyshape.gradients(y, [x, v])))
-    for given in (
+    slopes = anyshape.compile(anyshape.function([x, v], anyshape.gradients(y, [x, v])))
+    for arrays in (
         [np.array([1.0, 2.0, -1.0]), np.array([-3.0, 5.0, 2.0])],
         [np.array([1.0, 2.0, 0.5]), np.array([3.0, -5.0, -2.0])],
     ):
-        for k, g in enumerate(found(*given)):
-            np.testing.assert_allclose(g, differences(forward, given, k), rtol=1e-5, atol=1e-6)
+        for k, g in enumerate(slopes(*arrays)):
+            np.testing.assert_allclose(g, differences(forward, arrays, k), rtol=1e-5, atol=1e-6)
 
 
 def test_a_filter_of_the_values_stops_a_gradient(api: Any) -> None:

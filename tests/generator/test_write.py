@@ -11,7 +11,7 @@ from anyshape_gen.write import SECOND, synchronise
 
 
 def imported(folder: Path) -> str:
-    """By a process that keeps bytecode, as Python does unless it is told not to."""
+    """Imports the module in a process that keeps bytecode, as Python does unless it is told not to."""
     keeping = {k: v for k, v in os.environ.items() if k not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")}
     command = [sys.executable, "-S", "-c", "import made; print(made.A)"]
     return subprocess.run(command, cwd=folder, env=keeping, check=True, capture_output=True, text=True).stdout.strip()

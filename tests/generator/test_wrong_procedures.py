@@ -37,9 +37,9 @@ def block(op: str) -> str:
 
 
 def entry(op: str) -> str:
-    found = re.search(rf"^  {op}:\n(?:    .*\n|\n)+", block(op), re.MULTILINE)
-    assert found is not None
-    return found[0]
+    match = re.search(rf"^  {op}:\n(?:    .*\n|\n)+", block(op), re.MULTILINE)
+    assert match is not None
+    return match[0]
 
 
 def test_laws_find_what_is_wrong(tmp_path: Path) -> None:

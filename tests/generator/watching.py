@@ -42,7 +42,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 
 def by_rename(path: Path, text: str) -> None:
-    """To a file beside it, which then takes its place: vim, Emacs and most others."""
+    """Writes to a file beside it, which then takes its place: vim, Emacs and most others do."""
     beside = path.with_name(f".{path.name}.swp")
     beside.write_text(text)
     beside.replace(path)
@@ -90,7 +90,7 @@ class Watched:
             self.lines.put(line.rstrip("\n"))
         self.lines.put("<end>")
 
-    def until(self, *wanted: str, seconds: float = HANGS) -> str:
+    def until(self, *texts: str, seconds: float = HANGS) -> str:
         """The next line with one of these texts in it. Raises AssertionError where none comes."""
         end = time.monotonic() + seconds
         while True:
@@ -99,13 +99,13 @@ class Watched:
             except queue.Empty:
                 line = "<end>"
             self.heard.append(line)
-            if any(w in line for w in wanted):
+            if any(w in line for w in texts):
                 return line
             if line == "<end>":
-                raise AssertionError(f"no {wanted} in:\n" + "\n".join(self.heard[-60:]))
+                raise AssertionError(f"no {texts} in:\n" + "\n".join(self.heard[-60:]))
 
     def interrupt(self) -> int:
-        """As Ctrl-C does; the exit code."""
+        """Interrupts the process as Ctrl-C does; returns its exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(HANGS)
 

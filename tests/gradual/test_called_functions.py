@@ -29,10 +29,10 @@ def called(f: Function, *types: str) -> Function:
     return anyshape.function(inputs, list(control.call(f, inputs)))
 
 
-@pytest.mark.parametrize(("given", "made"), [("f32[?, ?]", "f32[10, 10]"), ("f32[...]", "f32[...]")])
-def test_ten_by_ten_called_with_anything(given: str, made: str) -> None:
-    f = called(wants("f32[10, 10]"), given)
-    assert str(f.results[0].type) == made
+@pytest.mark.parametrize(("argument", "result"), [("f32[?, ?]", "f32[10, 10]"), ("f32[...]", "f32[...]")])
+def test_ten_by_ten_called_with_anything(argument: str, result: str) -> None:
+    f = called(wants("f32[10, 10]"), argument)
+    assert str(f.results[0].type) == result
     run = anyshape.compile(f)
     assert run(ones(10, 10)).shape == (10, 10)
     with pytest.raises(ShapeError, match=r"main: argument 0.*expected \[10, 10\], got \[10, 9\]"):
@@ -70,7 +70,7 @@ def test_what_is_seen_to_fit_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "got", "error", "text"),
+    ("param", "got", "error", "text"),
     [
         ("f32[10, 10]", "f32[10, 9]", ShapeError, "argument 0 must be f32.10, 10., got f32.10, 9.: dim 1 is not 10"),
         ("f32[n, n]", "f32[3, 4]", ShapeError, "dim 1 is not n"),
@@ -78,9 +78,9 @@ def test_what_is_seen_to_fit_costs_nothing() -> None:
         ("f32[?]", "i64[?]", DtypeError, "must be f32.*got i64"),
     ],
 )
-def test_what_cannot_fit_is_refused_where_it_is_called(wanted: str, got: str, error: Any, text: str) -> None:
+def test_what_cannot_fit_is_refused_where_it_is_called(param: str, got: str, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
-        called(wants(wanted), got)
+        called(wants(param), got)
 
 
 def test_a_declared_function_checks_the_same() -> None:

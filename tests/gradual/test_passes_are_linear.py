@@ -36,9 +36,9 @@ class Work:
         plain = infer.infer
         monkeypatch.setattr(infer, "question_of", lambda *_: None)  # nothing is remembered
 
-        def counted(*given: Any, **named: Any) -> Any:
+        def counted(*arguments: Any, **named: Any) -> Any:
             self.done += 1
-            return plain(*given, **named)
+            return plain(*arguments, **named)
 
         monkeypatch.setattr(infer, "infer", counted)
 
@@ -59,7 +59,7 @@ def test_work_grows_as_the_graph(family: str, run: str, monkeypatch: pytest.Monk
 
 
 def test_equal_computed_shapes_are_one_reshape() -> None:
-    """In the function itself and in both branches and a loop's body."""
+    """Equal shapes are one in the function itself and in both branches and a loop's body."""
     x, c = anyshape.input("x", "f32[n, m, 4]"), anyshape.input("c", "bool[]")
 
     def twice(v: Value) -> Value:

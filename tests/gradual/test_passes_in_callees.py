@@ -46,10 +46,10 @@ def test_dyn_becomes_static_in_a_function_that_calls_itself(one: Any) -> None:
 
 
 def test_graph_refuses_what_is_dynamic_in_a_callee() -> None:
-    found = control.function("found", {"p": "f32[6]"}, ["i64[]"])
-    found = control.define(found, lambda p: ops.sum(ops.nonzero(p), axes=(0, 1)))
+    callee = control.function("found", {"p": "f32[6]"}, ["i64[]"])
+    callee = control.define(callee, lambda p: ops.sum(ops.nonzero(p), axes=(0, 1)))
     p = anyshape.input("p", "f32[6]")
-    f = anyshape.function([p], control.call(found, [p]))
+    f = anyshape.function([p], control.call(callee, [p]))
     assert anyshape.compile(f)(A[0]) == 15
     with pytest.raises(UnsupportedError, match="found: nonzero: its dims come from a size of nonzero"):
         anyshape.compile(f, executor="graph")

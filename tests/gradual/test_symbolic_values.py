@@ -89,10 +89,10 @@ ROWS: dict[str, tuple[Callable[[], Value], str]] = {
 
 @pytest.mark.parametrize("name", ROWS)
 def test_elements_are_known(name: str) -> None:
-    build, wanted = ROWS[name]
+    build, expected = ROWS[name]
     v = build()
     assert v.contents is not None, "the elements are lost"
-    assert ", ".join(map(str, v.contents)) == wanted
+    assert ", ".join(map(str, v.contents)) == expected
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -102,11 +102,11 @@ def test_a_run_gives_these_elements(name: str) -> None:
     f = anyshape.function([X], v)
     x = np.zeros((N, M, 64), np.float32)
     fixed = optimise(f.specialize(n=N, m=M))
-    told = fixed.results[0].constant
-    assert told is not None, "with every dim known it is a constant"
+    elements = fixed.results[0].constant
+    assert elements is not None, "with every dim known it is a constant"
     for loop in ("native", "python"):
         run = anyshape.compile(f, loop=loop)
-        np.testing.assert_array_equal(run(x), told)
+        np.testing.assert_array_equal(run(x), elements)
         assert "invoke" not in run.disassemble()
 
 

@@ -31,13 +31,13 @@ CASES: dict[str, tuple[Callable[..., Any], str, list[int], Callable[[], Any]]] =
 
 @pytest.mark.parametrize("name", CASES)
 def test_known_before_the_run(name: str) -> None:
-    make, dims, given, wanted = CASES[name]
-    x, a = anyshape.input("x", "f32[n, m, 4]"), anyshape.input("a", f"i64[{len(given)}]")
+    make, dims, axes, expected = CASES[name]
+    x, a = anyshape.input("x", "f32[n, m, 4]"), anyshape.input("a", f"i64[{len(axes)}]")
     f = anyshape.function([x, a], make(x, a))
     (result,) = f.results
     assert ["?" if str(n).startswith("?") else str(n) for n in result.type.shape or ()] == dims.split(", ")
     for options in LOOPS:
-        np.testing.assert_array_equal(anyshape.compile(f, **options)(X, np.array(given)), wanted())
+        np.testing.assert_array_equal(anyshape.compile(f, **options)(X, np.array(axes)), expected())
 
 
 def test_every_order_of_a_transpose() -> None:
@@ -58,8 +58,8 @@ def test_what_follows_is_typed() -> None:
     f = anyshape.function([x, a], ops.exp(ops.sub(ops.dyn.flip(x, a), mean)))
     assert f.results[0].type.rank == 2
     v = X[0]
-    wanted = np.exp(np.flip(v, 1) - v.mean(1, keepdims=True))
-    np.testing.assert_allclose(anyshape.compile(f)(v, np.array([1])), wanted, rtol=1e-6)
+    expected = np.exp(np.flip(v, 1) - v.mean(1, keepdims=True))
+    np.testing.assert_allclose(anyshape.compile(f)(v, np.array([1])), expected, rtol=1e-6)
 
 
 def test_in_a_loop_the_carried_shape_stays() -> None:
@@ -76,8 +76,8 @@ def _axes(*axes: Any) -> Any:
 
 def _turns(body: Callable[[Any, Any], Any], dims: str = "n, m, 4", collects: int = 0) -> anyshape.Function:
     x, k = anyshape.input("x", f"f32[{dims}]"), anyshape.input("k", "i64[]")
-    made = control.loop(k, lambda i, v: [body(i, v)] if not collects else [v, body(i, v)], [x], collects=collects)
-    return anyshape.function([x, k], made[-1])
+    results = control.loop(k, lambda i, v: [body(i, v)] if not collects else [v, body(i, v)], [x], collects=collects)
+    return anyshape.function([x, k], results[-1])
 
 
 TURNS: dict[str, tuple[Callable[[Any, Any], Any], int, Callable[[], Any]]] = {
@@ -95,10 +95,10 @@ TURNS: dict[str, tuple[Callable[[Any, Any], Any], int, Callable[[], Any]]] = {
 
 @pytest.mark.parametrize("name", TURNS)
 def test_axes_that_each_turn_decides(name: str) -> None:
-    body, turns, wanted = TURNS[name]
+    body, turns, expected = TURNS[name]
     for options in (*LOOPS, {"kernels": "interpret"}):
         exe = anyshape.compile(_turns(body), **options)
-        np.testing.assert_allclose(exe(X, np.array(turns)), wanted(), rtol=1e-6)
+        np.testing.assert_allclose(exe(X, np.array(turns)), expected(), rtol=1e-6)
         np.testing.assert_array_equal(exe(X, np.array(0)), X)
 
 
@@ -107,8 +107,8 @@ def test_each_turn_transposes_in_its_own_order() -> None:
         _turns(lambda i, v: ops.dyn.transpose(v, _axes(*(ops.mod(ops.add(i, j), 3) for j in range(3)))), "3, 3, 3", 1)
     )
     cube = np.arange(27, dtype=np.float32).reshape(3, 3, 3)
-    wanted = [cube.transpose([(turn + j) % 3 for j in range(3)]) for turn in range(4)]
-    np.testing.assert_array_equal(exe(cube, np.array(4)), wanted)
+    expected = [cube.transpose([(turn + j) % 3 for j in range(3)]) for turn in range(4)]
+    np.testing.assert_array_equal(exe(cube, np.array(4)), expected)
 
 
 def test_an_axis_that_a_turn_cannot_have_is_refused() -> None:
@@ -180,9 +180,11 @@ def test_ways_of_which_the_first_tells_nothing_are_not_all_tried() -> None:
 
 
 def test_a_rule_is_not_run_for_more_orders_than_can_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of seven dims there are 5,040: the rank stays open, after one way."""
+    """Seven dims have 5,040 orders: the rank stays open, after one way."""
     runs = []
-    monkeypatch.setattr(relating, "_way", lambda *given, _run=relating._way: runs.append(given) or _run(*given))
+    monkeypatch.setattr(
+        relating, "_way", lambda *arguments, _run=relating._way: runs.append(arguments) or _run(*arguments)
+    )
     x, p = anyshape.input("x", "f32[a, b, c, d, e, f, g]"), anyshape.input("p", "i64[7]")
     assert ops.dyn.transpose(x, p).type.shape is None
     assert len(runs) == 1

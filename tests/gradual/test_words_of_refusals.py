@@ -58,11 +58,13 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", CASES)
 def test_says(name: str, way: str) -> None:
-    types, make, given, error, words = CASES[name]
+    types, make, elements, error, words = CASES[name]
     inputs = [anyshape.input(f"in{k}", t) for k, t in enumerate(types)]
-    made = make(*inputs)
-    exe = anyshape.compile(anyshape.function(inputs, list(made) if isinstance(made, tuple) else made), **WAYS[way])
-    arrays = [np.asarray(a, v.type.dtype.numpy) for a, v in zip(given, inputs, strict=True)]
+    results = make(*inputs)
+    exe = anyshape.compile(
+        anyshape.function(inputs, list(results) if isinstance(results, tuple) else results), **WAYS[way]
+    )
+    arrays = [np.asarray(a, v.type.dtype.numpy) for a, v in zip(elements, inputs, strict=True)]
     with pytest.raises(error, match=re.escape(words)):
         exe(*arrays)
 

@@ -105,7 +105,7 @@ def test_integers_of_data_wrap_while_sizes_must_not():
 
 
 def test_a_reshape_of_unknown_dims_by_unknown_numbers_is_typed_soon():
-    """Its dims are products of choices, which are not all multiplied out: that takes twice as long with each one more."""
+    """The dims of the result are products of choices, which are not all multiplied out: that takes twice as long with each one more."""
 
     def work(rank):  # the least of three, since a cache that is full may be emptied in between
         return min(once(rank, time) for time in range(3))

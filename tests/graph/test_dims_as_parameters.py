@@ -36,10 +36,10 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call(name):
-    call, wanted = CALLS[name]
+    call, expected = CALLS[name]
     x, k = anyshape.input("x", "f32[n, m]"), anyshape.input("k", "i64[]")
     got = anyshape.compile(anyshape.function([x, k], call(x, k, *x.shape)))(X, K)
-    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_the_alias_takes_the_dyn_variant_and_knows_the_type():
@@ -52,8 +52,41 @@ def test_the_alias_takes_the_dyn_variant_and_knows_the_type():
 def test_a_list_has_numbers_dims_and_integers_alone():
     x = anyshape.input("x", "f32[n]")
     for strange in ("a", 1.5, x, None):
-        with pytest.raises(ArgumentError, match="a list of sizes has"):
+        with pytest.raises(
+            ArgumentError, match=r"dyn.reshape: newshape\[1\] must be a number, a dim or a scalar of integers"
+        ):
             ops.reshape(x, (x.shape[0], strange))
+
+
+LISTS = {
+    "dyn.reshape: newshape[0]": lambda x, w: x.reshape(w, -1),
+    "dyn.full: shape[1]": lambda x, w: ops.full(1.0, (2, w)),
+    "dyn.broadcast_to: shape[0]": lambda x, w: ops.broadcast_to(x, (w, 3)),
+    "dyn.slice: ends[0]": lambda x, w: x[:w],
+    "dyn.tile: repeats[1]": lambda x, w: ops.tile(x, (2, w)),
+    "dyn.topk: k[0]": lambda x, w: ops.topk(x, [w]),
+    "dyn.pad: pads[2]": lambda x, w: ops.pad(x, pads=(0, 0, w, 0)),
+    "concat: xs[0]": lambda x, w: ops.concat([(x.shape[0], w), [1]], axis=0),
+}
+
+
+@pytest.mark.parametrize("entry", LISTS)
+def test_an_entry_of_a_list_has_one_element(entry):
+    x, w, one, v = (
+        anyshape.input(n, t) for n, t in (("x", "f32[n, 3]"), ("w", "i64[2]"), ("one", "i64[1]"), ("v", "i64[m]"))
+    )
+    place = entry.partition(":")[0]
+    with pytest.raises(ArgumentError) as refused:
+        LISTS[entry](x, w)
+    if place != "concat":
+        assert f"{entry} must be a number, a dim or a scalar of integers, got i64[2]" in str(refused.value)
+    exe = anyshape.compile(anyshape.function([x, v], LISTS[entry](x, v)))
+    alone = anyshape.compile(anyshape.function([x, one], LISTS[entry](x, one)))
+    X3 = np.ones((1, 3), np.float32)
+    for got, wanted in zip(exe(X3, np.array([1])), alone(X3, np.array([1]))):
+        np.testing.assert_array_equal(got, wanted)
+    with pytest.raises(ShapeError, match=r"item \(.*\): one element was expected, got \[2\]"):
+        exe(X3, np.array([1, 1]))
 
 
 def test_sizes_that_data_decide():

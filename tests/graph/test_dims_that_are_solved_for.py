@@ -15,7 +15,7 @@ def compiled(*types):
 
 
 @pytest.mark.parametrize(
-    ("types", "shapes", "wanted"),
+    ("types", "shapes", "expected"),
     [
         (["f32[n, 2*k]"], [(3, 8)], {"n": 3, "k": 4}),
         (["i64[m + 1]"], [(5,)], {"m": 4}),
@@ -24,17 +24,17 @@ def compiled(*types):
         (["f32[3*k - 1]"], [(5,)], {"k": 2}),
     ],
 )
-def test_names_are_solved_for(types, shapes, wanted):
+def test_names_are_solved_for(types, shapes, expected):
     exe, names = compiled(*types)
     arrays = [np.ones(s, np.int64 if t.startswith("i64") else np.float32) for t, s in zip(types, shapes)]
-    assert dict(zip(names, exe(*arrays).tolist())) == wanted
+    assert dict(zip(names, exe(*arrays).tolist())) == expected
 
 
 @pytest.mark.parametrize(
     ("dim", "size", "text"),
     [
         ("2*k", 7, r"dim 0 must be 2\*k for a whole number k, got 7"),
-        ("m + 1", 0, r"dim 0 \(m\) must be at least 0, got -1"),
+        ("m + 1", 0, r"input x0: dim 0 is m \+ 1, of which m must be at least 0, got -1"),
     ],
 )
 def test_what_leaves_something_is_refused(dim, size, text):

@@ -1,4 +1,4 @@
-"""Which checks are made at the entry, and in which words."""
+"""Checks at the entry: which are made, and in which words."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def test_what_dims_decide_of_a_check_is_told_before_what_follows_from_it() -> No
         "counts": "i64[m]",
     }
     x = {name: anyshape.input(name, t) for name, t in types.items()}
-    made = ops.grouped_query_attention(
+    results = ops.grouped_query_attention(
         x["q"], x["k"], x["v"], x["last"], bias=x["bias"], total=ops.sum(x["counts"]), smooth=True
     )
-    run = anyshape.compile(anyshape.function([*x.values()], made[0]))
+    run = anyshape.compile(anyshape.function([*x.values()], results[0]))
     one = np.ones((1, 1, 1, 1), np.float32)
-    given = {"q": one, "k": one, "v": one, "last": np.zeros(1, np.int32), "counts": np.ones(1, np.int64)}
-    assert run.run({**given, "bias": np.ones((1, 1, 1), np.float32)})[0].shape == (1, 1, 1, 1)
+    feed = {"q": one, "k": one, "v": one, "last": np.zeros(1, np.int32), "counts": np.ones(1, np.int64)}
+    assert run.run({**feed, "bias": np.ones((1, 1, 1), np.float32)})[0].shape == (1, 1, 1, 1)
     with pytest.raises(ShapeError, match=r"bias \[2, 1, 1\] does not broadcast to \[1, 1, 1, sum\]"):
-        run.run({**given, "bias": np.ones((2, 1, 1), np.float32)})
+        run.run({**feed, "bias": np.ones((2, 1, 1), np.float32)})
 
 
 def test_a_size_that_data_decides_has_no_number_of_its_own() -> None:
     """How many symbols there were before is nothing to tell, and the same program says the same the next time it is compiled."""
     x, slope = anyshape.input("x", "f32[a, b]"), anyshape.input("slope", "i64[n, 5]")
-    found = ops.prelu(ops.nonzero(x), slope)
-    given = {"x": np.ones((1, 5), np.float32), "slope": np.ones((0, 5), np.int64)}
+    result = ops.prelu(ops.nonzero(x), slope)
+    feed = {"x": np.ones((1, 5), np.float32), "slope": np.ones((0, 5), np.int64)}
     for _ in range(2):
-        run = anyshape.compile(anyshape.function([x, slope], found))
+        run = anyshape.compile(anyshape.function([x, slope], result))
         with pytest.raises(ShapeError, match=r"slope \[0, 5\] does not broadcast to \[\w+, k\]"):
-            run.run(given)
+            run.run(feed)
 
 
 def reshaped_and_multiplied(
@@ -94,8 +94,8 @@ def test_so_they_do_in_each_iteration_of_a_loop() -> None:
         return [s - 1, *reshaped_and_multiplied(s, *params[1:])]
 
     times = anyshape.input("times", "i64[]")
-    _, *made = control.loop(times, body, params[:1], collects=2)
-    run = anyshape.compile(anyshape.function([times, *params], made))
+    _, *results = control.loop(times, body, params[:1], collects=2)
+    run = anyshape.compile(anyshape.function([times, *params], results))
     refuses_in_order(partial(run, np.asarray(1)))
     run_with(partial(run, np.asarray(0)), 5, 4)
     with pytest.raises(ShapeError, match=r"reshape: cannot view 6 elements as \[5\]"):
@@ -103,14 +103,14 @@ def test_so_they_do_in_each_iteration_of_a_loop() -> None:
 
 
 def test_what_is_checked_of_an_equality_s_size_does_not_come_before_the_equality() -> None:
-    """That the bias has as many elements as w has rows is said in the words of a size that is computed of rows that do not divide."""
+    """A bias without as many elements as w has rows is refused in the words of a size that is computed of rows that do not divide."""
     types = {"x": "f32[n, c]", "w": "f32[k, d]", "offset": "f32[n, e]", "bias": "f32[l]", "mask": "f32[n, f]"}
     x = {name: anyshape.input(name, t) for name, t in types.items()} | {"groups": anyshape.input("groups", "i64[]")}
-    made = ops.deform_conv(**x, strides=(), dilations=(), pads=(), offset_groups=1)
-    run = anyshape.compile(anyshape.function([*x.values()], made))
+    result = ops.deform_conv(**x, strides=(), dilations=(), pads=(), offset_groups=1)
+    run = anyshape.compile(anyshape.function([*x.values()], result))
     shapes = {"x": (0, 0), "w": (1, 0), "offset": (0, 0), "bias": (0,), "mask": (0, 1)}
-    given = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    feed = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
     with pytest.raises(ShapeError, match=r"deform_conv: 1 is not a multiple of 2 "):
-        run.run({**given, "groups": np.asarray(2)})
+        run.run({**feed, "groups": np.asarray(2)})
     with pytest.raises(ShapeError, match=r"deform_conv: groups \* m of bias: expected 1, got 0 "):
-        run.run({**given, "groups": np.asarray(1)})
+        run.run({**feed, "groups": np.asarray(1)})

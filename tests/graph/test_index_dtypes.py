@@ -35,9 +35,9 @@ def test_index_dtypes(place: str) -> None:
     for dtype in (*ALL, *NARROW, CHAR):
         at = anyshape.input("at", f"{dtype}[]")
         try:
-            made = build(at)
+            result = build(at)
         except anyshape.AnyshapeError:
             continue
-        anyshape.compile(anyshape.function([X, at], made))
+        anyshape.compile(anyshape.function([X, at], result))
         accepted.add(str(dtype))
     assert accepted == expected

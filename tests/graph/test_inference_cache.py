@@ -33,27 +33,34 @@ PARTS = 16
 
 @contextmanager
 def held_against_inference() -> Iterator[Counter[str]]:
-    """Whatever is remembered in here was learned in here, and is inferred anew and compared; counts both."""
+    """Infers anew and compares whatever is remembered while this is open, which was learned here; counts both."""
     counted: Counter[str] = Counter()
     remembered = infer._inferred
 
     def compared(node: Node, facts: Facts | None) -> infer.Inference:
         question = question_of(node, facts)
         known = question is not None and memory.get(question) is not None
-        found = remembered(node, facts)
+        inference = remembered(node, facts)
         counted["remembered" if known else "inferred"] += 1
         if known:
-            assert described(found) == described(infer.infer(node, facts)), f"{node}: {question}"
-        return found
+            assert described(inference) == described(infer.infer(node, facts)), f"{node}: {question}"
+        return inference
 
     memory = Memory[infer.Inference]()
     with patch.object(infer, "_MEMORY", memory), patch.object(infer, "_inferred", compared):
         yield counted
 
 
-def described(found: infer.Inference) -> tuple[Any, ...]:
+def described(inference: infer.Inference) -> tuple[Any, ...]:
     """Dims are compared by identity, and so are the conditions in contents."""
-    return (found.types, found.contents, found.checks, found.dtypes, repr(found.bound), found.undetermined)
+    return (
+        inference.types,
+        inference.contents,
+        inference.checks,
+        inference.dtypes,
+        repr(inference.bound),
+        inference.undetermined,
+    )
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -172,16 +179,16 @@ def test_what_is_known_of_dims_is_part_of_the_question() -> None:
 def test_facts_of_one_history_are_one_state() -> None:
     n, m, k = map(symbol, "nmk")
 
-    def told(*equal: Any) -> int | None:
+    def state_after(*equal: Any) -> int | None:
         facts = Facts()
         for a, b in equal:
             facts.learn(eq(a, b))
         return facts.state()
 
-    assert told() == 0
-    assert told((n, m)) == told((n, m)) != told((n, k))
-    assert told((n, m), (k, 3)) == told((n, m), (k, 3)) != told((n, m), (k, 4))
-    assert told((n, m), (n, m)) == told((n, m))  # nothing new
+    assert state_after() == 0
+    assert state_after((n, m)) == state_after((n, m)) != state_after((n, k))
+    assert state_after((n, m), (k, 3)) == state_after((n, m), (k, 3)) != state_after((n, m), (k, 4))
+    assert state_after((n, m), (n, m)) == state_after((n, m))  # nothing new
     assert Facts().under(eq(n, m)).state() is None
 
 

@@ -22,9 +22,9 @@ from anyshape.vm.executable.memory_text import memory_text
 
 def test_sizes_that_stand_alone_nowhere_are_called_by_what_they_were_made_as() -> None:
     x = anyshape.input("x", "f32[?, n]")
-    names, found, other = Names(anyshape.function([x], x)), fresh("k"), fresh("k")
+    names, first, other = Names(anyshape.function([x], x)), fresh("k"), fresh("k")
     (unknown, _) = x.type.shape or ()
-    assert [names[s] for s in (found, other, found, fresh("?"))] == ["k", "k#2", "k", "size"]
+    assert [names[s] for s in (first, other, first, fresh("?"))] == ["k", "k#2", "k", "size"]
     assert names[unknown] == "x.shape[0]" and names[symbol("n")] == "n"
 
 
@@ -129,7 +129,7 @@ def test_executables_print_names_of_users() -> None:
 
 
 def test_one_function_has_one_name_for_each_size() -> None:
-    """In its text, in what explains it, and as data: `?0` is the same unknown wherever it is."""
+    """A size has one name in a function's text, in what explains it, and as data: `?0` is the same unknown wherever it is."""
     *inputs, elements, counted, _, range_, joined, _, twice, _ = branches_of_sizes().values()
     exe = anyshape.compile(anyshape.function(inputs, [elements, counted, range_, joined, twice]))
     answer = explain(exe)
@@ -159,9 +159,9 @@ def test_what_is_required_is_told_in_the_words_of_the_types() -> None:
     ops.require(ops.static.slice(first, starts=(0,), ends=(1,)).reshape() <= x.shape[0], "an element")
 
     def body(i: Any, sum_: Any) -> list[Any]:
-        found = x[x > ops.cast(i, to="f32")]
-        ops.require(found.shape[0] <= 3, "three in each iteration")
-        return [sum_ + found.sum()]
+        selected = x[x > ops.cast(i, to="f32")]
+        ops.require(selected.shape[0] <= 3, "three in each iteration")
+        return [sum_ + selected.sum()]
 
     loop = control.loop(total, body, [np.float32(0)])
     answer = explain(anyshape.compile(anyshape.function([x, m, lengths, first], [kept + 1.0, *loop])))

@@ -27,13 +27,13 @@ A = np.arange(6, dtype=np.float32)
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here the generated ops are meant."""
+    """Replaces the fixture of that name: here the generated ops are meant."""
 
 
 @pytest.fixture(params=EXECUTORS, ids=["default", "walk", "interpret", "unfused"])
 def options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    found: dict[str, Any] = request.param
-    return found
+    chosen: dict[str, Any] = request.param
+    return chosen
 
 
 def inputs(**types: str) -> list[Any]:
@@ -84,9 +84,9 @@ def test_integers_that_values_hold_are_checked(options: dict[str, Any]) -> None:
     ops.require(x.shape[0] >= total, "as many elements as lengths say")
     f = anyshape.compile(anyshape.function([x, lengths], x[:total]), **options)
     np.testing.assert_array_equal(f(A, np.array([1, 3])), A[:4])
-    for given, message in (([4, 3], "as many elements .*n = 6, sum = 7"), ([-1], "no negative total .*sum = -1")):
+    for values, message in (([4, 3], "as many elements .*n = 6, sum = 7"), ([-1], "no negative total .*sum = -1")):
         with pytest.raises(ShapeError, match=message):
-            f(A, np.array(given))
+            f(A, np.array(values))
 
 
 Said = Callable[[Value, Value], None]
@@ -116,7 +116,7 @@ BOTH: dict[str, tuple[Said, Callable[[Value, Value], Value], str]] = {
 
 @pytest.mark.parametrize("known", BOTH)
 def test_what_follows_is_checked_no_more(known: str) -> None:
-    """Without the requirement there is a check; with it there is none, before and after passes, and for certain sizes."""
+    """There is a check without the requirement; with it there is none, before and after passes, and for certain sizes."""
     said, used, check = BOTH[known]
     for is_said in (False, True):
         x, m, o = inputs(x="f32[n]", m="bool[n]", o="bool[n]")
@@ -142,7 +142,7 @@ def test_types_are_known() -> None:
 
 
 def test_a_relation_of_two_sizes_settles_their_minimum(options: dict[str, Any]) -> None:
-    """Of dims of inputs, and of sizes that data decides, in the types behind it alone."""
+    """A relation of dims of inputs, or of sizes that data decides, settles their minimum in the types behind it alone."""
     x, y, m = inputs(x="f32[n]", y="f32[k]", m="bool[n]")
     (n,), (k,), kept = x.shape, y.shape, x[m]
     ops.require(k <= n, "k is short")
@@ -156,8 +156,8 @@ def test_a_relation_of_two_sizes_settles_their_minimum(options: dict[str, Any]) 
         assert shapes[3] is not None and shapes[3][0].is_symbol and str(g.results[4].type) == "f32[min(k + 1, n)]"
     run = anyshape.compile(f, **options)
     got = run(A, A[:3], mask(1, 0, 0, 0, 0, 1))
-    for a, wanted in zip(got, (A[:3], np.ones(6), A[:3] * 2, A[:2] * [0, 5], A[:4]), strict=True):
-        np.testing.assert_array_equal(a, wanted)
+    for a, expected in zip(got, (A[:3], np.ones(6), A[:3] * 2, A[:2] * [0, 5], A[:4]), strict=True):
+        np.testing.assert_array_equal(a, expected)
     for size, kept_ones, message in ((7, 1, "k is short"), (2, 3, "few are kept")):
         with pytest.raises(ShapeError, match=message):
             run(A, np.zeros(size, np.float32), np.arange(6) < kept_ones)
@@ -214,7 +214,7 @@ TAKES: dict[str, Callable[[Any, Value], Any]] = {
 @pytest.mark.parametrize("message", EQUALITIES)
 @pytest.mark.parametrize("taken", TAKES)
 def test_an_equality_of_python_is_no_condition(taken: str, message: str) -> None:
-    """It is a truth about dims and values as objects, which would be decided at once, and nothing would say so."""
+    """An equality of Python is a truth about dims and values as objects, which would be decided at once, and nothing would say so."""
     x, y, lengths = inputs(x="f32[n]", y="f32[k]", lengths="i64[b]")
     with pytest.raises(ArgumentError, match=message):
         TAKES[taken](EQUALITIES[message](x.shape[0], y.shape[0], ops.sum(lengths)), x)
@@ -238,7 +238,8 @@ def test_dims_are_keys_and_members() -> None:
 
 
 def test_not_and_in_of_python_ask_for_one_expression_and_decide_at_once() -> None:
-    """They ask as a dict and an `assert` do, by `__bool__` of what `==` gives, so that refusing them would refuse those."""
+    """The operators `not` and `in` ask as a dict and an `assert` do, by `__bool__` of what `==` gives, so that refusing them would refuse
+    those."""
     x, y = inputs(x="f32[n]", y="f32[k]")
     n, k = x.shape[0], y.shape[0]
     asked = []
@@ -286,9 +287,9 @@ def test_conditions_on_dims_and_on_values_are_combined() -> None:
     ops.require((total >= 1) | (n >= 3), "either")
     f = anyshape.compile(anyshape.function([x, lengths], x[:total]))
     assert f(A[:5], np.array([2, 1])).shape == (3,)
-    for a, given, message in ((A, [2], "both"), (A[:2], [3], "both"), (A[:2], [0], "either")):
+    for a, values, message in ((A, [2], "both"), (A[:2], [3], "both"), (A[:2], [0], "either")):
         with pytest.raises(ShapeError, match=message):
-            f(a, np.array(given))
+            f(a, np.array(values))
 
 
 def test_what_is_no_condition_on_sizes_is_an_error() -> None:
@@ -305,7 +306,7 @@ def test_what_is_no_condition_on_sizes_is_an_error() -> None:
 
 
 def test_a_requirement_is_of_the_function_that_has_its_sizes() -> None:
-    """Of two functions whose inputs have dims of one name, it is that of the input made last."""
+    """A requirement is that of the input made last, of two functions whose inputs have dims of one name."""
     before, x = inputs(before="f32[n]", x="f32[n]")
     ops.require(x.shape[0] <= 3, "few")
     (behind,) = inputs(behind="f32[n]")
@@ -376,10 +377,10 @@ def test_an_iteration_checks_what_it_requires(options: dict[str, Any]) -> None:
     x, trip = inputs(x="f32[n]", trip="i64[]")
 
     def body(i: Value, total: Value) -> list[Value]:
-        found = x[x > ops.cast(i, to="f32")]
-        ops.require(found.shape[0] <= 3, "three in each iteration")
+        selected = x[x > ops.cast(i, to="f32")]
+        ops.require(selected.shape[0] <= 3, "three in each iteration")
         ops.require(i <= 2, "three iterations")
-        return [total + found.sum()]
+        return [total + selected.sum()]
 
     (total,) = control.loop(trip, body, [anyshape.constant(np.float32(0))])
     f = anyshape.compile(anyshape.function([x, trip], total), **options)
@@ -395,9 +396,9 @@ def test_a_branch_of_an_iteration_and_the_iteration_require(options: dict[str, A
 
     def body(i: Value, total: Value) -> list[Value]:
         def positive() -> Value:
-            found = x[x > ops.cast(i, to="f32")]
-            ops.require(found.shape[0] <= 4, "four in a branch")
-            summed: Value = found.sum()
+            selected = x[x > ops.cast(i, to="f32")]
+            ops.require(selected.shape[0] <= 4, "four in a branch")
+            summed: Value = selected.sum()
             return summed
 
         (chosen,) = control.if_(c, positive, lambda: total)

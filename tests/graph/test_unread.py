@@ -24,7 +24,7 @@ RULES: dict[str, tuple[Callable[[Rule, Vec, Any], Any], str]] = {
 
 @pytest.mark.parametrize("name", RULES)
 def test_what_a_rule_asks_of_floats(name: str) -> None:
-    rule_of, wanted = RULES[name]
+    rule_of, expected = RULES[name]
 
     def relation(rule: Rule, *, x: Vec, by: Any) -> Bound:
         return rule.bind(outputs={"y": Vec(rule_of(rule, x, by))}, by=by)
@@ -41,6 +41,6 @@ def test_what_a_rule_asks_of_floats(name: str) -> None:
         source="m.yaml:1",
     )
     node = build(op, [tensor("x", "f32[n]"), tensor("by", "f64[2]")], {})
-    assert str(node.outputs[0].type) == wanted
+    assert str(node.outputs[0].type) == expected
     of_unknown_length = build(op, [tensor("x", "f32[n]"), tensor("by", "f64[k]")], {})
     assert str(of_unknown_length.outputs[0].type) == "f32[...]"

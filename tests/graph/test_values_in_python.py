@@ -1,5 +1,6 @@
 """Operators, indices and methods of Values are the ops that specs say, and compute what NumPy computes."""
 
+import math
 import re
 from pathlib import Path
 
@@ -53,6 +54,17 @@ COMPUTED = {
     "mean by hand": lambda x, y, w: x.sum() / x.size + x[0].size,
     "taken": lambda x, y, w: x.take(PLACES, 1),
 }
+NUMPY = {
+    "functions of one": lambda x, y, w: np.exp(x) + np.negative(x) * np.floor(x) - np.absolute(x),
+    "functions of two": lambda x, y, w: np.add(x, y) - np.multiply(2, x) / np.subtract(Y, x),
+    "comparisons": lambda x, y, w: np.less(x, y) | np.greater_equal(1, x) | np.equal(x, Y),
+    "products": lambda x, y, w: np.matmul(x, w),
+    "methods": lambda x, y, w: np.sum(x, axis=1, keepdims=True) + np.mean(x) - np.max(x, 0),
+    "shapes": lambda x, y, w: np.reshape(np.transpose(x, (1, 0, 2)), (np.shape(x)[0], -1)),
+    "quotients": lambda x, y, w: x // 2 + 3 // (x + 9) - y // x,
+    "both of a division": lambda x, y, w: divmod(x, 2)[0] + divmod(2, x + 9)[1] + np.divmod(x, y)[0],
+    "the only element": lambda x, y, w: x[:1, :1, :1].item() + x,
+}
 INDICES = {
     "a row": np.s_[1],
     "the last row from 1": np.s_[-1, 1:],
@@ -88,11 +100,41 @@ def test_operators_and_methods(name):
     np.testing.assert_allclose(value(COMPUTED[name]), COMPUTED[name](X, Y, W), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", NUMPY)
+def test_functions_of_numpy(name):
+    np.testing.assert_allclose(value(NUMPY[name]), NUMPY[name](X, Y, W), rtol=1e-4, atol=1e-5)
+
+
+def shared_ufuncs():
+    """The functions of NumPy that an op has the name of."""
+    every = {f.__name__: f for f in vars(np).values() if isinstance(f, np.ufunc)}
+    return sorted(name for name in every if name in ops.__all__)
+
+
+@pytest.mark.parametrize("name", shared_ufuncs())
+def test_an_op_with_the_name_of_a_function_of_numpy_computes_the_same(name):
+    function = getattr(np, name)
+    arrays, declared = {
+        "logical": ([MASK, ~MASK], "bool[n]"),
+        "bitwise": ([PLACES, PLACES[::-1].copy()], "i64[n]"),
+    }.get(name.partition("_")[0], ([np.float32([[0.5, 1.5], [2, 3]]), np.float32([[2, 1.5], [0.25, 1]])], "f32[m, n]"))
+    inputs = [anyshape.input(f"x{k}", declared) for k in range(function.nin)]
+    got = anyshape.compile(anyshape.function(inputs, function(*inputs)))(*arrays[: function.nin])
+    np.testing.assert_allclose(got, function(*arrays[: function.nin]), rtol=1e-6)
+
+
+def test_adding_to_an_array_in_place_makes_a_value():
+    x = anyshape.input("x", "f32[n]")
+    total = np.ones(1, np.float32)
+    total += x
+    np.testing.assert_array_equal(anyshape.compile(anyshape.function([x], total))(X[0, 0]), X[0, 0] + 1)
+
+
 @pytest.mark.parametrize("name", INDICES)
 def test_an_index(name):
-    got, wanted = value(lambda x, y, w: x[INDICES[name]]), X[INDICES[name]]
-    assert got.shape == wanted.shape
-    np.testing.assert_array_equal(got, wanted)
+    got, expected = value(lambda x, y, w: x[INDICES[name]]), X[INDICES[name]]
+    assert got.shape == expected.shape
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_integers_and_dtypes():
@@ -119,7 +161,16 @@ REFUSED = {
     "its rows": (lambda x: list(x), "no length that is known"),
     "an array": (lambda x: np.asarray(x), "not an array yet"),
     "an integer": (lambda x: range(x), "not an integer yet"),
-    "an operator that no op is": (lambda x: x // 2, "no op is called //"),
+    "a function of NumPy that no op is": (lambda x: np.isnan(x), r"np\.isnan takes arrays.*did you mean ops\.is_nan"),
+    "an operator that no op is": (lambda x: round(x), r"no op is called round\(\)"),
+    "an operator of NumPy that no op is": (lambda x: np.hypot(x, 2), r"np\.hypot takes arrays"),
+    "a function of several values": (
+        lambda x: np.concatenate([x, x]),
+        r"np\.concatenate takes.*did you mean ops\.concat",
+    ),
+    "an array to write to": (lambda x: np.exp(x, out=np.ones(3)), r"np\.exp with out takes arrays"),
+    "a reduction of a function of two": (lambda x: np.add.reduce(x), r"np\.add\.reduce takes arrays"),
+    "a whole part": (lambda x: math.trunc(x), "not an integer yet"),
     "a method's arguments": (lambda x: x.sum(1, 2, 3, 4), "too many positional"),
     "a truth as an index": (lambda x: x[True], "an index is"),
     "a float as an index": (lambda x: x[1.5], "an index is"),

@@ -50,7 +50,7 @@ def declared(monkeypatch: pytest.MonkeyPatch, op: str, **weak: str) -> Property:
 
 
 def test_a_reason_for_a_law_of_a_list_is_stale_at_the_first_call() -> None:
-    """Of others only once it was allowed enough calls to tell."""
+    """A reason for any other law is stale only once it was allowed enough calls to tell."""
     reasons, nowhere = {"13": "no time"}, lambda name, value: None
     settle(Tally("13 x", "add", 0, 0, 1, listed=True), reasons, nowhere)
     settle(Tally("13 x", "add", 1, 1, 1), reasons, nowhere)

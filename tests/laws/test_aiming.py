@@ -19,9 +19,9 @@ PROPERTIES = register("anyshape_ops")
 
 def test_a_call_is_found_for_each_assert_from_valid_calls_alone() -> None:
     p = replace(PROPERTIES["split"], examples=())
-    found = aims(p, 2)
-    assert len(found) == 3
-    for a in found:
+    aimed = aims(p, 2)
+    assert len(aimed) == 3
+    for a in aimed:
         assert a.chosen(2) and all(refused(c) is not None for c in a.chosen(2)), a.refusal.message
 
 
@@ -33,21 +33,21 @@ def test_a_call_that_breaks_an_assert_alone_comes_first() -> None:
 
 
 def test_an_example_of_an_error_serves_where_no_draw_does() -> None:
-    found = aims(replace(PROPERTIES["gather_elements"]), 1)
-    assert all(a.near for a in found)
+    aimed = aims(replace(PROPERTIES["gather_elements"]), 1)
+    assert all(a.near for a in aimed)
 
 
 def test_nothing_is_found_for_an_assert_that_always_holds() -> None:
     never = Refusal("this is never said", "specs/nowhere.yaml:1")
-    (found,) = aims(replace(PROPERTIES["reshape"], asserts=(never,)), 1)
-    assert not found.chosen(2)
+    (aim,) = aims(replace(PROPERTIES["reshape"], asserts=(never,)), 1)
+    assert not aim.chosen(2)
 
 
 def test_words_of_another_assert_do_not_count() -> None:
     first, second = PROPERTIES["split"].asserts[:2]
-    (found,) = aims(replace(PROPERTIES["split"], asserts=(first,)), 1)
+    (aim,) = aims(replace(PROPERTIES["split"], asserts=(first,)), 1)
     with pytest.raises(AssertionError, match="does not say so of numbers"):
-        refused_by(found.chosen(1)[0], second)
+        refused_by(aim.chosen(1)[0], second)
 
 
 def test_what_a_failing_assert_prints_fails_again(monkeypatch: pytest.MonkeyPatch) -> None:

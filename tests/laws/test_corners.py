@@ -39,7 +39,7 @@ def test_a_step_is_passed_over_however_steep_the_rest_is(x: float, says: bool) -
 
 @pytest.mark.parametrize("gap", [STEP / 1000, STEP / 100, STEP / 10, 1.0])
 def test_two_of_many_elements_may_change_places_within_a_step(gap: float) -> None:
-    """They change the slope by 1, and the slopes of all elements sum to a thousand."""
+    """Two elements that change places change the slope by 1, and the slopes of all elements sum to a thousand."""
     c = build_call(
         register("anyshape_ops")["unique"], Recipe(Case({"x": (65,)}, {"sorted": True}), {"T": "f64"}, 5, "plain")
     )

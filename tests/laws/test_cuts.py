@@ -21,15 +21,15 @@ Sums = Callable[[Tensor, Any], Any]
 def accepted(rows: Sequence[Sequence[float]], got: Sequence[int], body: Sums) -> np.ndarray:
     """What the law compares `got` of a kernel with, of y[i] = i32(body(x, i))."""
     stated, read = cut_rows(rows, body)
-    (wanted,) = as_cut([np.asarray(got, np.int32)], read(), stated, read)
-    return wanted
+    (explained,) = as_cut([np.asarray(got, np.int32)], read(), stated, read)
+    return explained
 
 
 def accepted_of_a_reference(rows: Sequence[Sequence[float]], want: Sequence[int], body: Sums) -> np.ndarray:
     """What the law compares the plain reading of these equations with, where a reference says `want`."""
     stated, read = cut_rows(rows, body)
-    (wanted,) = as_cut(read(), [np.asarray(want, np.int32)], stated, read)
-    return wanted
+    (explained,) = as_cut(read(), [np.asarray(want, np.int32)], stated, read)
+    return explained
 
 
 def cut_rows(rows: Sequence[Sequence[float]], body: Sums) -> tuple[Sequence[Equation], Callable[..., list[np.ndarray]]]:
@@ -58,17 +58,17 @@ def test_a_sum_next_to_a_whole_number_is_cut_to_either_side(got: int) -> None:
     assert accepted([TENTHS, QUARTERS], [got, 2], total).tolist() == [got, 2]
 
 
-@pytest.mark.parametrize(("got", "wanted"), [([2, 2], [1, 2]), ([-1, 2], [1, 2]), ([1, 3], [1, 2]), ([1, 1], [1, 2])])
-def test_what_rounding_does_not_explain_stays_wrong(got: list[int], wanted: list[int]) -> None:
-    assert accepted([TENTHS, QUARTERS], got, total).tolist() == wanted
+@pytest.mark.parametrize(("got", "expected"), [([2, 2], [1, 2]), ([-1, 2], [1, 2]), ([1, 3], [1, 2]), ([1, 1], [1, 2])])
+def test_what_rounding_does_not_explain_stays_wrong(got: list[int], expected: list[int]) -> None:
+    assert accepted([TENTHS, QUARTERS], got, total).tolist() == expected
 
 
 @pytest.mark.parametrize(
-    ("want", "wanted"), [([0, 2], [1, 2]), ([1, 2], [1, 2]), ([2, 2], [2, 2]), ([1, 3], [1, 3]), ([0, 1], [1, 1])]
+    ("want", "expected"), [([0, 2], [1, 2]), ([1, 2], [1, 2]), ([2, 2], [2, 2]), ([1, 3], [1, 3]), ([0, 1], [1, 1])]
 )
-def test_a_reference_is_explained_too_or_it_stands(want: list[int], wanted: list[int]) -> None:
+def test_a_reference_is_explained_too_or_it_stands(want: list[int], expected: list[int]) -> None:
     """The plain reading, [1, 2], is what the kernel computes: that a reading gives it excuses nothing by itself."""
-    assert accepted_of_a_reference([TENTHS, QUARTERS], want, total).tolist() == wanted
+    assert accepted_of_a_reference([TENTHS, QUARTERS], want, total).tolist() == expected
 
 
 def test_integers_of_integers_are_never_excused() -> None:
@@ -81,8 +81,8 @@ def test_integers_of_integers_are_never_excused() -> None:
     def never(arithmetic: Arithmetic) -> list[np.ndarray]:
         raise AssertionError("nothing to read")
 
-    (wanted,) = as_cut([np.array(6, np.int32)], [np.array(7, np.int32)], eqs.equations, never)
-    assert wanted == 7
+    (explained,) = as_cut([np.array(6, np.int32)], [np.array(7, np.int32)], eqs.equations, never)
+    assert explained == 7
 
 
 def test_sums_move_apart_from_each_other() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -9,13 +10,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import UnsatisfiedAssumption
 from ml_dtypes import finfo
 
 from anyshape.dtypes import parse_dtype
-from anyshape.properties import Case, Property
+from anyshape.properties import BrokenReference, Case, Property
 from anyshape.rules import Vec
-from anyshape_testing.calls import MANY, MOST_ITEMS, MOST_STEPPED, _largest, random_call
-from anyshape_testing.corpus import corpus
+from anyshape_testing import execution
+from anyshape_testing.calls import (
+    MANY,
+    MOST_ITEMS,
+    MOST_STEPPED,
+    OUT_OF_RANGE,
+    Call,
+    _largest,
+    random_call,
+    valid_node,
+)
+from anyshape_testing.corpus import Corpus, corpus
 from anyshape_testing.draws import LARGE, MOST_ELEMENTS, SIZES, TINY, Choosing, HypothesisDraw
 from anyshape_testing.profile import load_profile, usual
 from anyshape_testing.running import register
@@ -27,19 +39,19 @@ F32, I32, I64 = parse_dtype("f32"), parse_dtype("i32"), parse_dtype("i64")
 
 def drawn(draw: Callable[[HypothesisDraw], Any], count: int = 200) -> list[Any]:
     """What it gives, so many times."""
-    found: list[Any] = []
+    values: list[Any] = []
 
     @settings(max_examples=count, database=None, derandomize=True, deadline=None)
     @given(st.data())
     def run(data: st.DataObject) -> None:
-        found.append(draw(HypothesisDraw(Choosing(data.draw))))
+        values.append(draw(HypothesisDraw(Choosing(data.draw))))
 
     run()
-    return found
+    return values
 
 
-def share(found: list[Any], holds: Callable[[Any], bool]) -> float:
-    return sum(map(holds, found)) / len(found)
+def share(values: list[Any], holds: Callable[[Any], bool]) -> float:
+    return sum(map(holds, values)) / len(values)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +69,8 @@ def share(found: list[Any], holds: Callable[[Any], bool]) -> float:
     ],
 )
 def test_mostly_what_is_wanted_and_rarely_not(draw: Any, holds: Any) -> None:
-    found = drawn(draw)
-    assert 0.7 < share(found, holds) < 1 and len(set(found)) > 1
+    values = drawn(draw)
+    assert 0.7 < share(values, holds) < 1 and len(set(values)) > 1
 
 
 def test_bounds_without_an_end() -> None:
@@ -73,10 +85,10 @@ def test_one_item_in_place_of_another() -> None:
 
 
 def test_sizes_around_vectors_and_blocks_are_drawn() -> None:
-    found = drawn(lambda d: d.dim("n"), 1500)
-    assert {7, 8, 9, 15, 16, 17, 31, 33, 0, 1} <= set(found)
-    assert 0 < share(found, lambda n: n in LARGE) < 0.1
-    assert set(found) <= {*SIZES, *LARGE}
+    sizes = drawn(lambda d: d.dim("n"), 1500)
+    assert {7, 8, 9, 15, 16, 17, 31, 33, 0, 1} <= set(sizes)
+    assert 0 < share(sizes, lambda n: n in LARGE) < 0.1
+    assert set(sizes) <= {*SIZES, *LARGE}
 
 
 def of(case: Callable[[Any], Case], stepped: bool = False) -> Property:
@@ -84,15 +96,15 @@ def of(case: Callable[[Any], Case], stepped: bool = False) -> Property:
 
 
 def calls_of(p: Property, count: int = 30) -> list[Any]:
-    found: list[Any] = []
+    calls: list[Any] = []
 
     @settings(max_examples=count, database=None, derandomize=True, deadline=None)
     @given(st.data())
     def run(data: st.DataObject) -> None:
-        found.append(random_call(p, data.draw))
+        calls.append(random_call(p, data.draw))
 
     run()
-    return found
+    return calls
 
 
 @pytest.mark.parametrize("stepped", [False, True])
@@ -139,13 +151,51 @@ def test_a_negative_size_and_a_long_parameter_are_no_call() -> None:
     ],
 )
 def test_asserts_are_met_by_construction(op: str) -> None:
-    """Of these, three draws in four and more were refused: equalities of runs, of params and of dims, and bounds of vectors. Elements that
-    are indices of an op in a body are not drawn to be in range, and no assert says that they must be."""
+    """Three draws in four and more of these ops were refused: equalities of runs, of params and of dims, and bounds of vectors."""
     load_profile(25)
-    found = corpus(PROPERTIES[op], 25)
+    calls = corpus(PROPERTIES[op], 25)
     load_profile(usual())
-    draws = found.draws - found.refused["an index out of range in the body"]
-    assert len(found.valid) == 25 and draws < 2.5 * 25, found.refused
+    assert len(calls.valid) == 25 and meets_asserts(calls), calls.refused
+
+
+def meets_asserts(calls: Corpus) -> bool:
+    """Whether asserts refuse few draws. Elements that are indices of an op in a body are not drawn to be in range, and no assert says that
+    they must be: draws that they spoil are left out."""
+    return calls.draws - calls.refused[OUT_OF_RANGE] < 2.5 * len(calls.valid)
+
+
+def unpooled(index: int, kernel: int = 2) -> Call:
+    inputs = {"x": np.ones((1, 1, 2), np.float32), "indices": np.array([[[0, index]]])}
+    return Call(PROPERTIES["max_unpool"], inputs, {"kernel": (kernel,)})
+
+
+@pytest.mark.parametrize(
+    ("call", "is_left_out"),
+    [(unpooled(7), True), (unpooled(-9), True), (unpooled(7, kernel=0), False), (unpooled(0, kernel=-1), False)],
+)
+def test_draws_with_an_index_out_of_range_in_a_body_are_left_out_and_those_that_an_assert_refuses_are_not(
+    call: Call, is_left_out: bool
+) -> None:
+    with pytest.raises(UnsatisfiedAssumption) as refused:
+        valid_node(call)
+    valid = unpooled(2)
+    assert valid_node(valid)
+    calls = Corpus(call.property, (), ((valid, 90), (valid, 1)), Counter({str(refused.value): 89}))
+    assert meets_asserts(calls) == is_left_out
+
+
+def test_an_index_out_of_range_of_an_op_without_a_body_is_not_left_out() -> None:
+    x, at = np.ones((2, 3), np.float32), np.array([5])
+    assert valid_node(Call(PROPERTIES["gather"], {"x": x, "indices": at}, {}))
+
+
+def test_a_reference_that_fails_otherwise_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(c: Call, node: Any) -> Any:
+        raise BrokenReference("max_unpool") from ValueError("not an index")
+
+    monkeypatch.setattr(execution, "run_reference", failing)
+    with pytest.raises(BrokenReference):
+        valid_node(unpooled(2))
 
 
 # --- contents

@@ -16,7 +16,7 @@ STEPS, WIDE = 40, 6
 
 
 def spread(factor: float) -> np.ndarray:
-    """Of y[s + 1, i] = the sum over j of factor * y[s, j] / WIDE, from ones on."""
+    """Computes how far the steps of y[s + 1, i] = the sum over j of factor * y[s, j] / WIDE, from ones on, may be off."""
     array = np.ones(WIDE, np.float32)
     x, y = Tensor("x", F32, (WIDE,)), Tensor("y", F32, (STEPS + 1, WIDE))
     eqs = Equations("op", {"x": x}, {"y": y})
@@ -77,7 +77,7 @@ def test_a_sum_next_to_the_largest_number_may_be_anything() -> None:
 def test_a_sum_of_many_equal_terms_may_be_off_by_what_adding_them_one_by_one_is(
     dtype: DType, terms: int, one_in: int
 ) -> None:
-    """By no more than a term that is left out, of some thousands."""
+    """The allowed error is no more than a term that is left out, of some thousands."""
     array = np.full(terms, 0.1, dtype.numpy)
     x, y = Tensor("x", dtype, (terms,)), Tensor("y", dtype, ())
     eqs = Equations("op", {"x": x}, {"y": y})
@@ -111,8 +111,8 @@ def test_what_is_computed_of_a_sum_that_may_overflow_is_undetermined() -> None:
 
 
 def test_whether_a_logarithm_is_a_number_may_be_undetermined() -> None:
-    """Of a sum of large terms that cancel: by their order it is 0, more or less. Of one that cannot be 0, and of one that no rounding makes
-    positive, there is one answer."""
+    """A sum of large terms that cancel is 0, more or less, by their order. One that cannot be 0, and one that no rounding makes positive,
+    have one answer."""
     rows = np.float32([[1e8, -1e8, 0.0], [1.0, 2.0, 3.0], [-1.0, -2.0, -3.0], [np.nan, 1.0, 1.0]])
     x, y = Tensor("x", F32, (4, 3)), Tensor("y", F32, (4,))
     eqs = Equations("op", {"x": x}, {"y": y})
@@ -134,7 +134,7 @@ def test_whether_a_logarithm_is_a_number_may_be_undetermined() -> None:
 
 
 def cut_sum(array: np.ndarray) -> np.ndarray:
-    """By how much the sum of each row, cut to -1 and 1, may be off."""
+    """Computes by how much the sum of each row, limited to -1 and 1, may be off."""
     rows, n = array.shape
     x, y = Tensor("x", F64, (rows, n)), Tensor("y", F64, (rows,))
     eqs = Equations("op", {"x": x}, {"y": y})
@@ -144,7 +144,7 @@ def cut_sum(array: np.ndarray) -> np.ndarray:
 
 
 def test_a_sum_whose_terms_cancel_may_have_either_sign() -> None:
-    """For each of many rows: readings that go one way by chance would say that the cut sum is sure."""
+    """The sum is uncertain in each of many rows: readings that go one way by chance would say that the cut sum is sure."""
     cancelling = np.tile([1e300, -1e300, 5.0, 1e284], (200, 1))
     assert (cut_sum(cancelling) >= 2).all()
     assert (cut_sum(np.tile([1.0, 2.0, 5.0, -3.0], (200, 1))) < 1e-12).all()

@@ -26,7 +26,7 @@ def test_an_absent_input_of_fewer_bits_does_not_round():
 
 
 def test_integers_that_the_asserts_accept_are_kept():
-    """Where a block of tensor_scatter begins is in range in few draws, which law 10 does not draw anew."""
+    """The start of a block of tensor_scatter is in range in few draws, which law 10 does not draw anew."""
     case = Case({"x": (3, 3), "update": (3, 0), "index": (3,)}, {"axis": 1, "mode": "linear"})
     p = register("anyshape_ops")["tensor_scatter"]
     c = build_call(p, Recipe(case, {"T": "f32"}, 0, RISING))

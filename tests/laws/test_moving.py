@@ -44,6 +44,6 @@ def test_what_moves_in_some_modes():
 def test_moved_numbers_are_exact_in_floats_and_others_stay():
     gather = PROPERTIES["gather"]
     x, at = np.array([2**63 - 1, -(2**63), 7]), np.array([2, 0])
-    found = exact_in_floats(Call(gather, {"x": x, "indices": at}, {}))
-    assert found.inputs["x"].tolist() == [EXACT, -EXACT, 7] and found.inputs["x"].dtype == np.int64
-    assert found.inputs["indices"] is at
+    exact = exact_in_floats(Call(gather, {"x": x, "indices": at}, {}))
+    assert exact.inputs["x"].tolist() == [EXACT, -EXACT, 7] and exact.inputs["x"].dtype == np.int64
+    assert exact.inputs["indices"] is at

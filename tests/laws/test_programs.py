@@ -20,7 +20,7 @@ from anyshape_testing.running import register
 
 OPS = tuple(register("anyshape_ops"))
 COUNT = 20
-"""Of each part; `make test-long` tries 5,000 by `python -m anyshape_testing.programs`"""
+"""Programs of each part; `make test-long` tries 5,000 by `python -m anyshape_testing.programs`"""
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -42,10 +42,10 @@ def test_a_search_ends_behind_the_seeds_that_gave_enough_and_tells_every_find() 
         Outcome(range(k, k + 5), Tally(programs=3, drawn=5), {7: "seven does not hold"} if k == 5 else {})
         for k in (0, 5, 10)
     ]
-    told: list[str] = []
-    tally, finds, end = search(iter(batches), 6, told.append)
+    printed: list[str] = []
+    tally, finds, end = search(iter(batches), 6, printed.append)
     assert (tally.programs, tally.drawn, finds, end) == (6, 10, [7], 10)
-    assert told == ["seed 7: seven does not hold"]
+    assert printed == ["seed 7: seven does not hold"]
 
 
 def test_sizes_found_in_data_are_seen_in_the_form_of_an_op() -> None:
@@ -57,8 +57,8 @@ def test_how_long_strings_are_is_no_size_of_theirs() -> None:
     """The reading on numbers has an axis of characters, which no program can ask for."""
     strings = np.array([["a", "bc", "d"]]).view("<U1").reshape(1, 3, 2)
     assert sizes_of(strings) == (1, 3) and sizes_of(np.zeros((1, 3, 2))) == (1, 3, 2)
-    given = anyshape.input("s", "char[n, m, w]")
-    assert len(ops.shape_of(given).contents or ()) == len(sizes_of(strings))
+    characters = anyshape.input("s", "char[n, m, w]")
+    assert len(ops.shape_of(characters).contents or ()) == len(sizes_of(strings))
 
 
 def test_a_dim_that_the_length_of_a_parameter_tells_is_that_number() -> None:
@@ -79,14 +79,14 @@ def collecting(body: str, trip: int) -> tuple[Program, dict[str, Any]]:
 
 
 def test_what_a_refused_loop_may_say_is_what_its_first_refused_turn_says() -> None:
-    results, told = refusals(*collecting("add", 2), 100)
-    assert results is None and told.has("add: [3] and [2] do not broadcast: 3 against 2 (n == m does not hold)")
-    assert not told.has("mul: [3] and [2] do not broadcast: 3 against 2") and not told.has("add: anything else")
+    results, refused = refusals(*collecting("add", 2), 100)
+    assert results is None and refused.has("add: [3] and [2] do not broadcast: 3 against 2 (n == m does not hold)")
+    assert not refused.has("mul: [3] and [2] do not broadcast: 3 against 2") and not refused.has("add: anything else")
 
 
 def test_what_turns_collect_is_told_with_the_sizes() -> None:
-    results, told = refusals(*collecting("concat", 3), 100)
-    assert results is None and told.said == ["loop: dim 0 of what iteration 1 collects is 7, and was 5 before"]
+    results, refused = refusals(*collecting("concat", 3), 100)
+    assert results is None and refused.said == ["loop: dim 0 of what iteration 1 collects is 7, and was 5 before"]
     assert refusals(*collecting("concat", 1), 100)[0] is not None
 
 

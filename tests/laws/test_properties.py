@@ -47,8 +47,8 @@ def test_what_no_law_of_the_op_needs_is_not_imported(script: str) -> None:
 
 
 def test_every_op_has_its_own() -> None:
-    found = register("anyshape_ops")
-    assert isinstance(found, Mapping) and [p.op for p in found.values()] == list(found)
+    properties = register("anyshape_ops")
+    assert isinstance(properties, Mapping) and [p.op for p in properties.values()] == list(properties)
 
 
 def test_an_op_that_is_not_there() -> None:
@@ -57,10 +57,10 @@ def test_an_op_that_is_not_there() -> None:
 
 
 def test_what_cannot_be_imported_is_missed_when_it_is_asked_for() -> None:
-    found = LazyProperties("no_package.strategies", {"halve": "rows.HALVE"})
-    assert "halve" in found and list(found) == ["halve"]
+    properties = LazyProperties("no_package.strategies", {"halve": "rows.HALVE"})
+    assert "halve" in properties and list(properties) == ["halve"]
     with pytest.raises(ImportError):
-        found["halve"]
+        properties["halve"]
 
 
 def test_known_properties_are_those_of_the_last_that_said_some() -> None:

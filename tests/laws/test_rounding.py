@@ -19,13 +19,13 @@ F32 = np.dtype(np.float32)
 
 def readings(f: Any, *arrays: Any) -> list[Any]:
     """A value as it is read plainly, and with rounding up and down."""
-    given = {f"x{k}": np.asarray(a, np.float32) for k, a in enumerate(arrays)}
-    value = f(*(anyshape.input(n, f"f32[{', '.join(map(str, a.shape))}]") for n, a in given.items()))
-    return [evaluate([value], given, Rounding(part, 0) if part else None)[0] for part in (0, PART, -PART)]
+    inputs = {f"x{k}": np.asarray(a, np.float32) for k, a in enumerate(arrays)}
+    value = f(*(anyshape.input(n, f"f32[{', '.join(map(str, a.shape))}]") for n, a in inputs.items()))
+    return [evaluate([value], inputs, Rounding(part, 0) if part else None)[0] for part in (0, PART, -PART)]
 
 
 @pytest.mark.parametrize(
-    ("factors", "wanted"),
+    ("factors", "decides"),
     [
         ([1e20, 1e20, 0], True),
         ([0, 2, 3e38], True),
@@ -39,17 +39,17 @@ def readings(f: Any, *arrays: Any) -> list[Any]:
         ([np.inf, 0], False),
     ],
 )
-def test_products_that_an_order_decides(factors: list[float], wanted: bool) -> None:
+def test_products_that_an_order_decides(factors: list[float], decides: bool) -> None:
     terms = np.asarray(factors, np.float32).astype(np.longdouble)
-    assert order_decides_product(terms, (0,), F32).tolist() == [wanted]
+    assert order_decides_product(terms, (0,), F32).tolist() == [decides]
 
 
 @pytest.mark.parametrize(
-    ("terms", "wanted"),
+    ("terms", "decides"),
     [([3e38, 3e38, -3e38], True), ([3e38, 3e38], False), ([-3e38, -3e38, 1], True), ([1e38, -1e38, 2e38], False)],
 )
-def test_sums_that_an_order_decides(terms: list[float], wanted: bool) -> None:
-    assert order_decides_sum(np.asarray(terms, np.longdouble), (0,), F32).tolist() == [wanted]
+def test_sums_that_an_order_decides(terms: list[float], decides: bool) -> None:
+    assert order_decides_sum(np.asarray(terms, np.longdouble), (0,), F32).tolist() == [decides]
 
 
 def test_a_product_without_a_value_is_compared_with_nothing_and_one_with_a_value_is() -> None:

@@ -29,7 +29,7 @@ from anyshape_testing.running import Tried, on_random_calls, register
 
 @pytest.fixture(autouse=True)
 def other_calls() -> Iterator[None]:
-    """Not as many as other tests have, which would find these few."""
+    """Draws fewer calls than other tests do, which would find these few."""
     register("anyshape_ops")
     load_profile(9)
     yield
@@ -78,7 +78,7 @@ def test_drawing_ends_with_the_time_budget(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(("op", "seconds"), [("add", 0), ("sub", math.inf)])
 def test_a_law_whose_draws_ended_with_its_time_is_short_and_one_that_had_all_is_weak(op: str, seconds: float) -> None:
-    """Of ten calls, with which drawing may end, a law can have too little to say without being at fault."""
+    """A law can have too little to say of ten calls, with which drawing may end, without being at fault."""
     said: dict[str, Any] = {}
     few = iter(range(1000))
     time_budget.begin(seconds, 60)
@@ -128,7 +128,7 @@ def test_who_waits_has_no_kernels_made_to_refuse_what_types_refuse(
 
 
 def test_parts_of_a_round_add_up_to_it() -> None:
-    """If every law took all of its time, one process would end in time, and several would, too."""
+    """One process would end in time if every law took all of its time, and several would, too."""
     work = shares(checks("anyshape_ops", "conv"), 1)
     crew = Crew(work, (), 1, 6.0)
     left = 6.0

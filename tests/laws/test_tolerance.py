@@ -45,7 +45,7 @@ def test_nothing_else_stands_for_nan_or_an_infinity(
 
 
 def recurrence(array: NDArray[Any]) -> Allowance:
-    """Of y[s + 1] = the sum of y[s] * x[s, k] over k, from 1 on."""
+    """Computes the allowance of y[s + 1] = the sum of y[s] * x[s, k] over k, from 1 on."""
     x, y = Tensor("x", F32, array.shape), Tensor("y", F32, (len(array) + 1,))
     eqs = Equations("op", {"x": x}, {"y": y})
     s = eqs.index("s", len(array))
@@ -100,7 +100,7 @@ def test_a_zero_that_is_moved_keeps_its_sign() -> None:
 
 
 LOST = Allowance(ULPS_REDUCTION, 1.0, leaves_range=True)
-"""Of a product whose factors leave the range of the dtype in one order, and not in another."""
+"""The allowance of a product whose factors leave the range of the dtype in one order, and not in another."""
 
 
 @pytest.mark.parametrize(("got", "want"), [(np.inf, 7.0), (0.0, 7.0), (np.nan, 7.0), (7.0, 1e-40)])
@@ -142,7 +142,7 @@ def test_terms_of_one_sum_excuse_that_sum_alone() -> None:
 
 
 def test_updates_of_floats_are_sums() -> None:
-    """In which order they come to an element is not said to an oracle, whatever the dtype."""
+    """An oracle is not told in which order updates come to an element, whatever the dtype."""
     x, at, y = Tensor("x", F32, (3,)), Tensor("at", I64, (3,)), Tensor("y", F32, (2,))
     eqs = Equations("op", {"x": x, "at": at}, {"y": y})
     i, j = eqs.index("i", 2), eqs.index("j", 3)

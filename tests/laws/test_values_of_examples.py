@@ -45,8 +45,8 @@ def test_floats_of_a_byte_and_less_are_exact(dtype: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "kind"), [(None, np.float32), ("u8", np.uint8)])
 def test_a_variadic_is_given_tensors_of_one_dtype(dtype: str | None, kind: type) -> None:
-    op, given = find_op("concat"), Given(value=PAIR.value, dtype=dtype)
-    made = array(op, op.inputs[0], given, 0)
-    assert [a.dtype for a in made] == [kind, kind] and [a.tolist() for a in made] == [[1, 2], [3]]
-    shown = _call(op, {}, {"xs": given}, {"axis": 0})
+    op, example = find_op("concat"), Given(value=PAIR.value, dtype=dtype)
+    tensors = array(op, op.inputs[0], example, 0)
+    assert [a.dtype for a in tensors] == [kind, kind] and [a.tolist() for a in tensors] == [[1, 2], [3]]
+    shown = _call(op, {}, {"xs": example}, {"axis": 0})
     assert [(a.dtype, a.tolist()) for a in shown.contents.values()] == [(kind, [1, 2]), (kind, [3])]

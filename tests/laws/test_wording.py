@@ -67,15 +67,15 @@ def test_words_of_an_assert_that_holds_are_not_taken() -> None:
     with pytest.raises(ShapeError) as caught:
         static_node(c)
     said = [str(caught.value), *all_broken(c)]
-    told = Refused(said)
-    assert told.has("dyn.reshape: cannot view 6 elements as [4, 2]")
-    assert not told.has("dyn.reshape: entries of newshape must be at least -1, got [4, 2]")
-    assert not told.has("dyn.reshape: a 0 copies a dim of x, which has only 2")
+    refused = Refused(said)
+    assert refused.has("dyn.reshape: cannot view 6 elements as [4, 2]")
+    assert not refused.has("dyn.reshape: entries of newshape must be at least -1, got [4, 2]")
+    assert not refused.has("dyn.reshape: a 0 copies a dim of x, which has only 2")
     assert not any(is_one("dyn.reshape: a 0 copies a dim of x, which has only 2", s) for s in said)
 
 
 @pytest.mark.parametrize(
-    ("told", "said", "exactly", "early"),
+    ("message", "said", "exactly", "early"),
     [
         ("dyn.pad: too much", "static.pad: too much", True, True),
         ("pad: too much: 3 of 2", "pad: too much", True, True),
@@ -90,5 +90,5 @@ def test_words_of_an_assert_that_holds_are_not_taken() -> None:
         ("split: too much", "pad: too much", False, False),
     ],
 )
-def test_what_one_refusal_is(told: str, said: str, exactly: bool, early: bool) -> None:
-    assert (is_one(told, said), is_one_early(told, said)) == (exactly, early)
+def test_what_one_refusal_is(message: str, said: str, exactly: bool, early: bool) -> None:
+    assert (is_one(message, said), is_one_early(message, said)) == (exactly, early)

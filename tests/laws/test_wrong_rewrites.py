@@ -105,5 +105,5 @@ def test_sums_whose_terms_cancel_may_be_added_up_in_another_order() -> None:
         "auto_pad": "NOTSET", "groups": 2,
     }  # fmt: skip
     shapes = {"x": (3, 6, 3, 3), "w": (6, 3, 2, 1), "bias": (6,)}
-    found = {"shapes": shapes, "params": params, "dtypes": {"F": "f32"}, "seed": 0, "style": "plain"}
-    rerun("anyshape_ops", "conv_transpose", 0, [found])
+    recipe = {"shapes": shapes, "params": params, "dtypes": {"F": "f32"}, "seed": 0, "style": "plain"}
+    rerun("anyshape_ops", "conv_transpose", 0, [recipe])

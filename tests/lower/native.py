@@ -137,7 +137,7 @@ def check(
     sizes: Sequence[Mapping[Dim, int]] = ({},),
     tolerance: float = 2e-5,
     special: bool = False,
-    given: Mapping[Tensor, Array] | None = None,
+    fixed: Mapping[Tensor, Array] | None = None,
     parts: Sequence[int] = (1, 2, 3),
     target: Any = None,
 ) -> Native:
@@ -145,7 +145,7 @@ def check(
     native = Native(group, target)
     rng = np.random.default_rng(7)
     for values in sizes:
-        arrays = {t: contents(t, values, rng, special) for t in group.inputs} | dict(given or {})
+        arrays = {t: contents(t, values, rng, special) for t in group.inputs} | dict(fixed or {})
         with np.errstate(all="ignore"):
             want = interpret(group.equations, arrays, values)
         first: list[Array] | None = None

@@ -118,7 +118,7 @@ def test_constant_weights_then_norm() -> None:
     from dataclasses import replace
 
     group = replace(b.group(), constants={w: array})
-    native = check(group, SIZES, tolerance=3e-4, given={w: array}, parts=(1, 2, 7))
+    native = check(group, SIZES, tolerance=3e-4, fixed={w: array}, parts=(1, 2, 7))
     assert native.kernel.schedule == ("blocked", "product", "rows")
 
 

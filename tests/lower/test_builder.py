@@ -64,7 +64,7 @@ def test_vectors_of_floats_saturate(level: str, name: str, source: type) -> None
     wholes = [int(source(v)) for end in (ends.min, ends.max, 0) for v in (end - 1, end, end + 1)]
     sides = [float(v) for v in wholes] + [v for end in (-128, 127, 255) for v in (end - 0.5, end + 0.5)]
     beside = [np.nextafter(source(end), source(to)) for end in (ends.min, ends.max) for to in (-np.inf, np.inf)]
-    others = [
+    special = [
         0.5,
         -0.5,
         -0.0,
@@ -80,7 +80,7 @@ def test_vectors_of_floats_saturate(level: str, name: str, source: type) -> None
         3e38,
         -3e38,
     ]
-    values = np.array([*sides, *beside, *others], source)
+    values = np.array([*sides, *beside, *special], source)
     lanes = target_of(level).lanes(4)
     values = np.concatenate([values, np.zeros(-len(values) % lanes, source)])
     element, to = F32 if source is np.float32 else F64, {8: I8, 16: I16, 32: I32, 64: I64}[ends.bits]

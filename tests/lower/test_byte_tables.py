@@ -53,8 +53,8 @@ def test_all_bytes(dtype: str) -> None:
     group = quantised("plain", dtype)
     x = group.inputs[0]
     codes = np.arange(256, dtype=np.uint8).view(dtype.replace("u8", "uint8").replace("i8", "int8"))
-    given: dict[Tensor, np.ndarray] = {x: np.resize(codes, (4, 77))}
-    check(group, [{N: 4, M: 77}], given=given)
+    arrays: dict[Tensor, np.ndarray] = {x: np.resize(codes, (4, 77))}
+    check(group, [{N: 4, M: 77}], fixed=arrays)
     check(group, [{N: 3, M: 1}, {N: 0, M: 5}, {N: 1, M: 1000}])
 
 

@@ -36,7 +36,7 @@ def test_an_index_into_a_computed_tensor_is_checked(loop: str, name: str) -> Non
 @pytest.mark.parametrize("by", [0, 1, -1])
 @pytest.mark.parametrize("between", [False, True])
 def test_a_read_that_nothing_proved_is_checked(by: int, between: bool) -> None:
-    """In both executors; also where the tensor is computed in the same kernel, and only where a condition asks for it."""
+    """A read is checked in both executors, also where the tensor is computed in the same kernel, and only where a condition asks for it."""
     b = Builder("shifted")
     x, y, z = b.input([N, M]), b.tensor([N, M]), b.tensor([N, M])
     source = x
@@ -67,7 +67,7 @@ def test_a_read_that_nothing_proved_is_checked(by: int, between: bool) -> None:
 
 @pytest.mark.parametrize("shape", [[0], [N], [3, 0], [3, N], [N, 3]])
 def test_an_element_that_all_results_share_is_looked_up_only_if_there_are_some(shape: list[Size]) -> None:
-    """It is the same in all iterations, and so looked up ahead of the loops."""
+    """An element that is the same in all iterations is looked up ahead of the loops."""
     b = Builder("shared")
     x, at, y = b.input([M]), b.input([1], "i64"), b.tensor(shape)
     v = b.eqs.indices("i", y.shape)

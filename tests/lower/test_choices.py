@@ -28,7 +28,7 @@ def test_old_or_new_rows() -> None:
     group, _, _, filled = cache()
     for m in (1, 7, 64, 130):
         for at in ((0, 3), (8, 9), (5, 0)):
-            check(group, [{B: 2, N: 9, K: 2, M: m}], given={filled: np.array(at, np.int64)})
+            check(group, [{B: 2, N: 9, K: 2, M: m}], fixed={filled: np.array(at, np.int64)})
 
 
 def test_rows_of_pads() -> None:
@@ -42,7 +42,7 @@ def test_rows_of_pads() -> None:
 
 
 def test_a_row_onto_itself() -> None:
-    """Where operand and result are one memory, old rows stay as they are and new ones come behind."""
+    """Old rows stay as they are and new ones come behind, where operand and result are one memory."""
     group, past, new, filled = cache()
     rng = np.random.default_rng(3)
     sizes = {B: 2, N: 9, K: 2, M: 70}

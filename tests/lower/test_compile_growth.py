@@ -50,7 +50,7 @@ def _square() -> Value:
 @cache
 def maps(operands: int) -> list[str]:
     """The ops that make such a tensor of so many like it, and nothing else, by maps or moves."""
-    found = []
+    names = []
     for name in sorted(register("anyshape_ops")):
         x = _square()
         try:
@@ -62,8 +62,8 @@ def maps(operands: int) -> list[str]:
             continue
         equations = equations_of(node, *tensors_of(node)).equations
         if classify(equations) in (Kind.MAP, Kind.MOVE) and not takes_parts(equations):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def moves(r: random.Random, v: Value, index: Value) -> Value:
@@ -93,27 +93,27 @@ def graph(form: str, nodes: int, seed: int, moving: float) -> Function:
             return moves(r, vs[0], index)
         return getattr(ops, r.choice(maps(len(vs))))(*vs)
 
-    made = [x]
+    values = [x]
     match form:
         case "chain":
             for _ in range(nodes):
-                made.append(step(made[-1]))
+                values.append(step(values[-1]))
         case "tree":
-            made = [step(x) for _ in range((nodes + 1) // 2)]
-            while len(made) > 1:
-                made.append(step(made.pop(0), made.pop(0)))
+            values = [step(x) for _ in range((nodes + 1) // 2)]
+            while len(values) > 1:
+                values.append(step(values.pop(0), values.pop(0)))
         case "ladder":
             a, b = x, step(x)
             for _ in range(nodes // 2):
                 a, b = step(a, b), step(b, a)
-            made.append(ops.add(a, b))
+            values.append(ops.add(a, b))
         case "diamonds":
             for _ in range(nodes // 2):
-                made.append(step(step(made[-1]), made[-1]))
+                values.append(step(step(values[-1]), values[-1]))
         case _:
             for _ in range(nodes):
-                made.append(step(*r.choices(made[-6:], k=r.choice((1, 2)))))
-    return anyshape.function([x, index], made[-1])
+                values.append(step(*r.choices(values[-6:], k=r.choice((1, 2)))))
+    return anyshape.function([x, index], values[-1])
 
 
 def groups(f: Function) -> Iterator[Group]:
@@ -173,8 +173,8 @@ def test_a_looked_up_row_of_choices_is_checked_once() -> None:
 @pytest.mark.parametrize("options", [{}, {"fuse": False}, {"kernels": "interpret"}])
 def test_an_index_out_of_range_is_refused_wherever_it_is_used(options: dict[str, Any]) -> None:
     """A tensor that is inlined is what it is on its own: nobody's condition makes a wrong index right."""
-    x, index, wanted = (anyshape.input(*p) for p in (("x", "f32[n]"), ("i", "i64[m]"), ("c", "bool[m]")))
-    f = anyshape.function([x, index, wanted], ops.where(wanted, ops.gather(x, index), 0.0))
+    x, index, condition = (anyshape.input(*p) for p in (("x", "f32[n]"), ("i", "i64[m]"), ("c", "bool[m]")))
+    f = anyshape.function([x, index, condition], ops.where(condition, ops.gather(x, index), 0.0))
     exe = anyshape.compile(f, **options)
     data, yes = np.arange(3, dtype=np.float32), np.array([True, False])
     assert exe(data, np.array([2, 1]), yes).tolist() == [2.0, 0.0]

@@ -54,10 +54,10 @@ def test_counting_makes_nothing_but_the_sizes() -> None:
 
 
 def test_both_give_the_same() -> None:
-    given: Any = np.array([3, -1, 0, 2])
+    elements: Any = np.array([3, -1, 0, 2])
     results = []
     for counted in (True, False):
         eqs, x, y, seen = positives(counted)
-        found = interpret(eqs.equations, {x: given}, {N: 4})
-        results.append([found[y].tolist(), found[seen].tolist()])
+        interpreted = interpret(eqs.equations, {x: elements}, {N: 4})
+        results.append([interpreted[y].tolist(), interpreted[seen].tolist()])
     assert results == [[[3, 2], [4]]] * 2

@@ -124,7 +124,7 @@ def kept(directory: Path) -> int:
 
 
 def test_the_bound_holds_over_processes_that_write_little_each(tmp_path: Path) -> None:
-    """None of them writes a sixteenth."""
+    """No process writes a sixteenth of the bound."""
     for k in range(60):
         DiskCache(tmp_path, limit_bytes=40_000).put(f"k{k}", CODE)
         assert kept(tmp_path) <= 40_000 * 17 // 16 + len(CODE)
@@ -202,7 +202,7 @@ def _compile(directory: str, seed: int, out: Any) -> None:
 
 
 def _damage(path: Path, how: int) -> None:
-    """As a full disk or another program might."""
+    """Damages a file as a full disk or another program might."""
     try:
         data = path.read_bytes()
         if how % 3 == 0:
@@ -223,9 +223,9 @@ def test_processes_share_a_directory_that_is_being_damaged(tmp_path: Path) -> No
     workers = [context.Process(target=_compile, args=(str(tmp_path), k, out)) for k in range(3)]
     for w in workers:
         w.start()
-    found = [out.get(timeout=HANGS) for _ in workers]
+    results = [out.get(timeout=HANGS) for _ in workers]
     for w in workers:
         w.join(timeout=HANGS)
     assert [w.exitcode for w in workers] == [0, 0, 0]
-    assert len({s for sums in found for s in sums}) == 1
+    assert len({s for sums in results for s in sums}) == 1
     assert not [p for p in tmp_path.glob(".new-*") if p.name != ".new-foreign"], "nothing half written stays"

@@ -29,14 +29,14 @@ KINDS: dict[str, tuple[Any, Any]] = {
 
 def window(kind: str, taps: int, step: int, spread: int, begin: int) -> Group:
     """One place of the result sees `taps` places of a row of x, the first of them `begin` before its start."""
-    outside, made = KINDS[kind]
+    outside, term = KINDS[kind]
     b = Builder("window")
     x = b.input([B, W])
     y = b.tensor([B, W], "f64" if kind == "prod" else "f32")
     n, i = b.eqs.indices("i", y.shape)
 
     def seen(q: Any) -> Any:
-        return made(pad(x, outside)[n, i * step + q * spread - begin])
+        return term(pad(x, outside)[n, i * step + q * spread - begin])
 
     b.eqs.define(y[n, i], reduce_(kind, [taps], seen))
     b.output(y)
@@ -92,18 +92,18 @@ def triangle(taps: int) -> Group:
     return b.group()
 
 
-@pytest.mark.parametrize(("made", "taps"), [(across, 300), (both, 40), (triangle, 5)])
-def test_windows_of_other_forms(made: Any, taps: int) -> None:
-    check(made(taps), SIZES[:1] + SIZES[2:] if made is both else SIZES)
+@pytest.mark.parametrize(("form", "taps"), [(across, 300), (both, 40), (triangle, 5)])
+def test_windows_of_other_forms(form: Any, taps: int) -> None:
+    check(form(taps), SIZES[:1] + SIZES[2:] if form is both else SIZES)
 
 
-def ran(group: Group, given: dict[Any, int]) -> list[Any]:
+def ran(group: Group, sizes: dict[Any, int]) -> list[Any]:
     native = Native(group)
     (x,) = (t for t in native.kernel.inputs if isinstance(t, Tensor))
-    shape = [int(dims.evaluate(n, given)) for n in x.shape]
-    status, found = native.run({x: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) + 1}, given)
+    shape = [int(dims.evaluate(n, sizes)) for n in x.shape]
+    status, got = native.run({x: np.arange(np.prod(shape), dtype=np.float32).reshape(shape) + 1}, sizes)
     assert status == 0
-    return found
+    return got
 
 
 @pytest.mark.parametrize("taps", [1 << 31, 1 << 40, 1 << 60])
@@ -137,7 +137,7 @@ def normed() -> Group:
 
 
 def summed() -> Group:
-    """Over the first and the last dim, which are not side by side."""
+    """Makes a sum over the first and the last dim, which are not side by side."""
     b = Builder("summed")
     b.output(b.reduce("sum", b.input([N, M, K]), [0, 2]))
     return b.group()
@@ -148,10 +148,10 @@ def summed() -> Group:
 )  # fmt: skip
 def test_rows_of_nothing_take_no_time(group: Group, shape: list[int]) -> None:
     native = Native(group)
-    given = dict(zip([N, M, K] if len(shape) == 3 else [N, K], shape, strict=True))
-    arrays = {t: np.zeros([int(dims.evaluate(n, given)) for n in t.shape], np.float32) for t in group.inputs}
-    status, (found,) = native.run(arrays, given)
-    assert status == 0 and (found == 0).all()
+    sizes = dict(zip([N, M, K] if len(shape) == 3 else [N, K], shape, strict=True))
+    arrays = {t: np.zeros([int(dims.evaluate(n, sizes)) for n in t.shape], np.float32) for t in group.inputs}
+    status, (got,) = native.run(arrays, sizes)
+    assert status == 0 and (got == 0).all()
     check(group, [{N: 2, M: 3, K: 5}, {N: 0, M: 3, K: 5}, {N: 2, M: 3, K: 0}, {N: 3, M: 0, K: 5}, {N: 2, M: 1, K: 40}])
 
 
@@ -180,21 +180,21 @@ def test_parts_whose_ends_are_read(form: str, dtype: str, kind: str) -> None:
 @pytest.mark.parametrize("form", ["vector", "rows", "columns"])
 @pytest.mark.parametrize("wide", [False, True])
 def test_ends_of_parts_may_be_any_integers(form: str, wide: bool) -> None:
-    """Also where the end itself is a place of the part, so that one more than the greatest integer would be asked for."""
+    """An end may itself be a place of the part, so that one more than the greatest integer would be asked for."""
     limits = np.iinfo(np.int64)
     ends = np.array([limits.min, limits.min + 1, -1, 0, 3, 300, 301, limits.max - 1, limits.max], np.int64)
     low, high = (a.ravel() for a in np.meshgrid(ends, ends))
     group = part(form, "i64", "sum")
     if wide:
         group = replace(group, equations=tuple(replace(q, value=_including(q.value)) for q in group.equations))
-    given = {B: len(low), H: 3, W: 300}
+    sizes = {B: len(low), H: 3, W: 300}
     shape = {"vector": (300,), "rows": (300, 3), "columns": (300, len(low))}[form]
     x = np.ones(shape, np.float32)
-    status, (found,) = Native(group).run(dict(zip(group.inputs, (low, high, x))), given)
+    status, (got,) = Native(group).run(dict(zip(group.inputs, (low, high, x))), sizes)
     assert status == 0
     last = [min(max(int(b) + wide, 0), 300) for b in high]
-    wanted = [max(b - min(max(int(a), 0), 300), 0) for a, b in zip(low, last)]
-    assert (found.reshape(len(low), -1) == np.array(wanted)[:, None]).all()
+    expected = [max(b - min(max(int(a), 0), 300), 0) for a, b in zip(low, last)]
+    assert (got.reshape(len(low), -1) == np.array(expected)[:, None]).all()
 
 
 def _including(e: Any) -> Any:
@@ -218,8 +218,8 @@ def test_the_time_does_not_grow_with_what_parts_are_of(lanes: bool) -> None:
     b.output(y)
     group = b.group()
     begins = np.array([[5], [0], [9], [1]], np.int64) + (1 << 40)
-    status, (found,) = Native(group).run({group.inputs[0]: begins}, {B: 4, H: 1})
-    assert status == 0 and (found.ravel() == 3 * begins.ravel() + 3).all()
+    status, (got,) = Native(group).run({group.inputs[0]: begins}, {B: 4, H: 1})
+    assert status == 0 and (got.ravel() == 3 * begins.ravel() + 3).all()
 
 
 @pytest.mark.parametrize(

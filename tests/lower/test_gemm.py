@@ -53,7 +53,7 @@ NAMES = ["m", "n", "k", "am", "ak", "bk", "bn", "cm", "cn", "b1", "b2", "a1", "a
 
 
 def processor(level: str) -> Target:
-    """This machine using less of itself; a number behind the level is KiB of its first cache."""
+    """Returns this machine as a target that uses less of it; a number behind the level is KiB of its first cache."""
     name, _, first_cache = level.partition(" ")
     target = host_target().limited(name)
     return replace(target, l1_bytes=int(first_cache) << 10) if first_cache else target
@@ -157,9 +157,9 @@ def check(got: np.ndarray[Any, Any], a: np.ndarray[Any, Any], b: np.ndarray[Any,
         np.testing.assert_array_equal(got, a @ b)
         return
     wide = np.longdouble if a.dtype == np.float64 else np.float64
-    wanted = a.astype(wide) @ b.astype(wide)
+    expected = a.astype(wide) @ b.astype(wide)
     size = np.abs(a).astype(wide) @ np.abs(b).astype(wide)
-    assert (np.abs(got - wanted) <= np.finfo(a.dtype).eps * (4 + 2 * np.sqrt(a.shape[-1])) * size).all()
+    assert (np.abs(got - expected) <= np.finfo(a.dtype).eps * (4 + 2 * np.sqrt(a.shape[-1])) * size).all()
 
 
 def layouts(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], index: int) -> tuple[Any, Any, str]:
@@ -235,7 +235,7 @@ def test_few_rows_of_a_matrix_beyond_the_second_cache(m: int, level: str) -> Non
 
 
 def test_few_rows_ask_ahead_where_the_first_cache_is_larger() -> None:
-    """There is a kernel of its own for that, or none."""
+    """The library has a kernel of its own for few rows, or none."""
     silent, asking = (library_module(processor(f"avx512 {first_cache}"), F32).text() for first_cache in (32, 48))
     assert "f32_far_2" in asking
     assert "f32_far_" not in silent
@@ -243,7 +243,7 @@ def test_few_rows_ask_ahead_where_the_first_cache_is_larger() -> None:
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 def test_a_tile_takes_several_panels_before_the_next_one(level: str) -> None:
-    """As long as its rows stay in the first cache: a length that does, and one that does not."""
+    """A tile takes several panels as long as its rows stay in the first cache: a length that does, and one that does not."""
     tiles = gemm.tiles_for(processor(level), F32)
     m, n = 2 * tiles.rows + 1, 3 * tiles.columns + 5
     for k in (tiles.strip // tiles.rows, tiles.strip // tiles.rows + 1):

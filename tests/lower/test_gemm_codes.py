@@ -92,7 +92,7 @@ def multiplied(x: Array, side: Side) -> Array:
 
 
 def laid(x: Array, way: int) -> Array:
-    """The same elements, contiguous along the last axis, along the one before it, or along none."""
+    """Lays elements out contiguous along the last axis, along the one before it, or along none."""
     if way == 0:
         return before_forbidden_memory(x)
     if way == 1:

@@ -78,13 +78,13 @@ def shifted() -> Builder:
 def same(b: Builder, *arrays: np.ndarray, sizes: dict[Dim, int], level: str | None = None) -> np.ndarray:
     """What native code and the interpreter both give."""
     native = Native(b.group(), host_target() if level is None else host_target().limited(level))
-    given = dict(zip(native.group.inputs, arrays, strict=True))
+    operands = dict(zip(native.group.inputs, arrays, strict=True))
     (y,) = native.group.outputs
-    status, (got,) = native.run(given, sizes)
+    status, (got,) = native.run(operands, sizes)
     assert status == 0, native.refusal
     rtol = 1e-2 if y.dtype.bits == 16 and y.dtype.is_float else 1e-6
     np.testing.assert_allclose(
-        np.asarray(got, np.float64), np.asarray(interpret(native.group.equations, given, sizes)[y], np.float64), rtol
+        np.asarray(got, np.float64), np.asarray(interpret(native.group.equations, operands, sizes)[y], np.float64), rtol
     )
     return np.asarray(got, np.float64)
 
@@ -139,23 +139,23 @@ def test_a_range_of_data_is_a_loop_from_one_end_to_the_other() -> None:
     )
     assert cut > whole == 0
     native, n = Native(ranges().group()), 1 << 18
-    given = (np.full(n + 1, 5), np.zeros(n, np.int64), np.ones(n, np.float32))
-    status, (got,) = native.run(dict(zip(native.group.inputs, given, strict=True)), {M: n, N: n, K: 1})
+    operands = (np.full(n + 1, 5), np.zeros(n, np.int64), np.ones(n, np.float32))
+    status, (got,) = native.run(dict(zip(native.group.inputs, operands, strict=True)), {M: n, N: n, K: 1})
     assert (status, got.sum()) == (0, 0)
 
 
 @pytest.mark.parametrize("width", [1, 16, 70])
 def test_an_index_is_checked_where_the_condition_holds(width: int) -> None:
-    """Its range at both ends of a row says nothing then."""
+    """The range of an index at both ends of a row says nothing under a condition."""
     values, kept = np.ones((3, width), np.float32), np.arange(width) < width - 1
     got = same(shifted(), values, kept, sizes={N: 3, M: width})
     np.testing.assert_array_equal(got[:, 0], 0)
     native = Native(shifted().group())
-    given = dict(zip(native.group.inputs, (values, np.ones(width, bool)), strict=True))
-    assert native.run(given, {N: 3, M: width})[0] != 0
+    operands = dict(zip(native.group.inputs, (values, np.ones(width, bool)), strict=True))
+    assert native.run(operands, {N: 3, M: width})[0] != 0
     assert f"index {width} is out of range for axis 1" in native.refusal
     with pytest.raises(AnyshapeError, match=f"index {width} is out of range for axis 1"):
-        interpret(native.group.equations, given, {N: 3, M: width})
+        interpret(native.group.equations, operands, {N: 3, M: width})
 
 
 @pytest.mark.parametrize("wrong", [3, -1])
@@ -168,8 +168,8 @@ def test_an_index_that_is_kept_is_checked(wrong: int) -> None:
     native = Native(b.group())
     index = np.array([0, wrong, 1])
     for holds in (False, True):
-        given = dict(zip(native.group.inputs, (index, np.array([True, holds, True])), strict=True))
-        assert (native.run(given, {N: 3, K: 3})[0] != 0) == holds
+        operands = dict(zip(native.group.inputs, (index, np.array([True, holds, True])), strict=True))
+        assert (native.run(operands, {N: 3, K: 3})[0] != 0) == holds
     assert f"index {wrong} " in native.refusal
 
 
@@ -193,10 +193,10 @@ def test_ranges_of_positions(low: int, high: int) -> None:
     b.eqs.update(y[k], "add", values[j], over=(j, k), where=and_(within, inside(k, N)))
     b.output(y)
     for n in (0, 1, 2, 9, 40):
-        wanted = np.zeros(n)
+        expected = np.zeros(n)
         for i in range(n):
-            wanted[[p for p in range(i + low, n - i + high) if 0 <= p < n]] += i + 1
-        np.testing.assert_array_equal(same(b, np.arange(1, n + 1, dtype=np.float32), sizes={N: n}), wanted)
+            expected[[p for p in range(i + low, n - i + high) if 0 <= p < n]] += i + 1
+        np.testing.assert_array_equal(same(b, np.arange(1, n + 1, dtype=np.float32), sizes={N: n}), expected)
 
 
 def test_a_range_that_is_empty_at_the_end_of_an_extent() -> None:
@@ -253,8 +253,8 @@ def lost(of_condition: bool) -> Builder:
 def test_an_index_of_what_is_inlined_is_checked(of_condition: bool) -> None:
     native = Native(lost(of_condition).group())
     for index, refused in ((1, False), (2, True), (-1, True)):
-        given = dict(zip(native.group.inputs, (np.array([0, index]),), strict=True))
-        assert (native.run(given, {N: 2, M: 2, K: 9})[0] != 0) == refused
+        operands = dict(zip(native.group.inputs, (np.array([0, index]),), strict=True))
+        assert (native.run(operands, {N: 2, M: 2, K: 9})[0] != 0) == refused
         assert not refused or f"index {index} is out of range for axis 0 of" in native.refusal
 
 
@@ -293,5 +293,5 @@ def test_places_of_a_whole_order_are_set_once_and_those_of_its_first_elements_ar
     u = eqs.index("u", length)
     eqs.update(y[order[u]], "set", u + 1)
     assert [q.form is None and q.target is y for q in eqs.equations].count(True) == (length is not N)
-    found = interpret(eqs.equations, {x: np.array([30, 10, 20])}, {N: 3})[y]
-    np.testing.assert_array_equal(found, [3, 1, 2] if length is N else [0, 1, 2])
+    got = interpret(eqs.equations, {x: np.array([30, 10, 20])}, {N: 3})[y]
+    np.testing.assert_array_equal(got, [3, 1, 2] if length is N else [0, 1, 2])

@@ -87,24 +87,24 @@ def divides(equations: Sequence[Equation]) -> bool:
     return any(isinstance(e, Apply) and e.op in ("floordiv", "mod") for i in indices for e in walk(i))
 
 
-def disagreements(found: Sequence[tuple[str, KernelStep, KernelSchedule]]) -> list[str]:
+def disagreements(schedules: Sequence[tuple[str, KernelStep, KernelSchedule]]) -> list[str]:
     """Kernels with products where fusion sees no contraction, or the other way round. A product of one row is left out: a vector times a
     constant matrix is one to the lowering, while in the equations no variable is the vector's alone. So are padded windows times a small
     table, which are written out, and an index that is divided, which known sizes may leave without a quotient."""
     wrong = []
-    for name, step, schedule in found:
-        made = any(isinstance(s, Product) and s.m.extent != 1 for s in schedule.steps)
+    for name, step, schedule in schedules:
+        lowered = any(isinstance(s, Product) and s.m.extent != 1 for s in schedule.steps)
         matched = products_of(step.equations)
         surely = any(len(p.summed) == 1 and has_loops(q, p) and not is_padded(p) for q, p in matched)
-        if (made > bool(matched) and not divides(step.equations)) or surely > made:
-            wrong.append(f"{name}, {step_name(step)}: {len(matched)} contractions for fusion, products: {made}")
+        if (lowered > bool(matched) and not divides(step.equations)) or surely > lowered:
+            wrong.append(f"{name}, {step_name(step)}: {len(matched)} contractions for fusion, products: {lowered}")
     return wrong
 
 
-def alone_too_long(found: Sequence[tuple[str, KernelStep, KernelSchedule]]) -> list[str]:
+def alone_too_long(schedules: Sequence[tuple[str, KernelStep, KernelSchedule]]) -> list[str]:
     """Kernels with contractions that fusion put together, or says that others may stand beside, and that one thread has to run whole."""
     wrong = []
-    for name, step, schedule in found:
+    for name, step, schedule in schedules:
         together = len(step.nodes) > 1 and bool(products_of(step.equations))
         if schedule.serial and (together or left_operand(step.equations) is not None):
             wrong.append(f"{name}, {step_name(step)}")
@@ -112,10 +112,10 @@ def alone_too_long(found: Sequence[tuple[str, KernelStep, KernelSchedule]]) -> l
 
 
 def test_what_is_a_contraction_to_fusion_is_a_product_to_the_lowering() -> None:
-    found = all_kernels()
-    assert sum(bool(products_of(step.equations)) for _, step, _ in found) > 40
-    assert sum(any(isinstance(s, Product) for s in schedule.steps) for _, _, schedule in found) > 25
-    assert disagreements(found) == []
+    every = all_kernels()
+    assert sum(bool(products_of(step.equations)) for _, step, _ in every) > 40
+    assert sum(any(isinstance(s, Product) for s in schedule.steps) for _, _, schedule in every) > 25
+    assert disagreements(every) == []
 
 
 def test_what_is_put_together_is_shared_out_to_threads() -> None:
@@ -167,8 +167,8 @@ def operands(dtype: DType = F32) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("dtype", [F32, F64, I32])
 def test_contractions(dtype: DType) -> None:
     (a, b), (i, j, k) = operands(dtype), (Var(name, n) for name, n in (("i", 3), ("j", 5), ("k", 4)))
-    found = contraction_of(EXPRESSIONS, total(a[i, k] * b[k, j], k))
-    assert found is not None and found.summed == (k,) and found.factors == (a[i, k], b[k, j])
+    contraction = contraction_of(EXPRESSIONS, total(a[i, k] * b[k, j], k))
+    assert contraction is not None and contraction.summed == (k,) and contraction.factors == (a[i, k], b[k, j])
     computed = contraction_of(EXPRESSIONS, total((a[i, k] - a[i, 0]) * b[k, j], k))
     assert computed is not None and computed.factors[1] is b[k, j]
 
@@ -215,7 +215,7 @@ COPIES = 5
 
 
 def instructions_of(operation: str) -> float:
-    """Of the operation on a vector, as counted in the text of a map, for the dtype of which they are most."""
+    """Counts the instructions of an operation on a vector in the text of a map, for the dtype of which they are most."""
     floats = (
         F32
         if operation not in ("shift_left", "shift_right", "bit_and", "bit_or", "bit_xor", "and", "or", "not", "wrap")
@@ -251,7 +251,7 @@ def test_an_operation_that_the_table_forgot_is_found() -> None:
 
 
 def test_what_is_long_as_code_takes_long() -> None:
-    """Both columns are of one thing; and what sizes are computed with is done again all the same."""
+    """Cycles and instructions of an operation are about the same code; and what sizes are computed with is done again all the same."""
     assert all(c.cycles >= 3 for c in COSTS.values() if c.instructions > 5)
     assert {name for name, c in COSTS.items() if c.of_sizes} == {"floordiv", "mod", "fmod", "trunc_div"}
     assert cost_of("floordiv").is_cheap and cost_of("add").is_cheap and not cost_of("exp").is_cheap

@@ -60,7 +60,7 @@ def test_taps_are_summed(taps: int) -> None:
 
 
 def test_turns_that_only_the_run_knows() -> None:
-    """Where they are the usual ones, and where they are not."""
+    """The iterations are the usual ones in some calls, and not in others."""
     group = stretched(taps=dims.minimum(T, 2)).group()
     assert describe(group).startswith("if min(t, 2) == 2:\n")
     check(group, [{**s, T: t} for s in SIZES for t in (0, 1, 2, 3)])
@@ -77,7 +77,7 @@ def test_short_sums_are_written_out_and_long_ones_are_not() -> None:
 
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2", "sse"])
 def test_elements_that_are_the_same_in_all_rows(target: Target) -> None:
-    """They are read before the rows, where nothing is known yet of how far apart the lanes' places are."""
+    """Elements of all rows are read before the rows, where nothing is known yet of how far apart the lanes' places are."""
     b = Builder("tiled")
     x, y = b.input([M]), b.tensor([N, K])
     i, j = b.eqs.indices("i", y.shape)
@@ -98,7 +98,7 @@ def picked(by: int) -> Builder:
 
 
 def test_places_that_are_read_leave_the_loops_alone() -> None:
-    """Other loops would gain nothing, and walk results against the order in which they lie."""
+    """A changed order of loops would gain nothing, and walk results against the order in which they lie."""
     assert describe(picked(1).group()).splitlines()[0] == "for i0 in n, i1 in k along:"
     assert describe(picked(3).group()).splitlines()[0] == "for i1 in k along:"
 
@@ -117,7 +117,7 @@ def test_places_out_of_range_are_refused(by: int) -> None:
 
 
 def test_a_comparison_of_known_axes_is_decided() -> None:
-    """So that a place is computed from the variable of its own axis."""
+    """A comparison that is decided lets a place be computed from the variable of its own axis."""
     b = Builder("which")
     x, y = b.input([N, M]), b.tensor([N, M])
     places = b.tensor([N, M, 2], "i64")
@@ -175,7 +175,7 @@ def test_planes_are_sampled_alike(target: Target, taps: int, dtype: str) -> None
 
 
 def test_what_columns_and_rows_need_is_kept_for_all_planes() -> None:
-    """Unless it differs from plane to plane, or there is one plane alone."""
+    """Tables for columns and rows are kept unless they differ from plane to plane, or there is one plane alone."""
     sizes = {B: 3, N: 5, M: 40, K: 80, T: 10}
 
     def scratch(b: Builder) -> int:
@@ -189,7 +189,7 @@ def test_what_columns_and_rows_need_is_kept_for_all_planes() -> None:
 
 
 def test_places_that_may_be_refused_are_not_read_ahead() -> None:
-    """There may be no plane for which they are."""
+    """A place is not read ahead, since there may be no plane for which it is needed."""
     b = Builder("picked of planes")
     x, index, y = b.input([B, N, M]), b.input([K], "i64"), b.tensor([B, T, K])
     p, i, j = b.eqs.indices("i", y.shape)

@@ -22,10 +22,10 @@ def test_a_diagonal_beyond_any_matrix(upper: bool, loop: str) -> None:
     f = anyshape.compile(anyshape.function([x, k], ops.trilu(x, k, upper=upper)), loop=loop)
     ones = np.ones((3, 3), np.float32)
     for e in ENDS:
-        wanted = ones if (e < 0) is upper else 0 * ones
-        np.testing.assert_array_equal(f(ones, np.array(e)), wanted, str(e))
+        expected = ones if (e < 0) is upper else 0 * ones
+        np.testing.assert_array_equal(f(ones, np.array(e)), expected, str(e))
         fixed = anyshape.compile(anyshape.function([x], ops.trilu(x, e, upper=upper)), loop=loop)
-        np.testing.assert_array_equal(fixed(ones), wanted, str(e))
+        np.testing.assert_array_equal(fixed(ones), expected, str(e))
     np.testing.assert_array_equal(f(ones, np.array(1)), np.triu(ones, 1) if upper else np.tril(ones, 1))
 
 
@@ -50,7 +50,7 @@ def test_a_step_beyond_any_tensor_becomes_code() -> None:
 
 @pytest.mark.parametrize("size", [2**62 - 2, 2**62 - 1, 2**61])
 def test_results_of_nearly_all_addresses_are_refused(size: int) -> None:
-    """With the head of a block more than 63 bits, or a little less."""
+    """Sizes are more than 63 bits with the head of a block, or a little less."""
     stop = anyshape.input("stop", "i64[]")
     f = anyshape.compile(anyshape.function([stop], ops.arange(0, stop, dtype="u16")))
     with pytest.raises(AnyshapeError, match="cannot be allocated"):

@@ -40,5 +40,5 @@ def test_rows_that_are_whole_or_not_as_the_run_tells(dtype: str, threads: int) -
         (3, 40, half // 20), (4, 20, half // 20), (3, 19, half // 20), (3, 41, half // 20), (3, 40, half // 20 + 1), (2, 1, half // 20),
         (3, 1, half), (3, 40, 1), (4, 40, 5), (1, 40, half // 20), (3, 0, 7),
     ):  # fmt: skip
-        given = rng.integers(0, 100, shape).astype(size)
-        assert (f(given) == given[1 : ends[0], : ends[1], : ends[2]]).all(), shape
+        array = rng.integers(0, 100, shape).astype(size)
+        assert (f(array) == array[1 : ends[0], : ends[1], : ends[2]]).all(), shape

@@ -22,7 +22,7 @@ INPUTS = {
     "w": "f32[m, n]",
     "v": "f32[n, n]",
 }
-"""Of loops over m and n: T, an element of t, is the same in all iterations, and T[i] in those over m; `p` has zeros"""
+"""Inputs of loops over m and n: T, an element of t, is the same in all iterations, and T[i] in those over m; `p` has zeros"""
 LOOKUPS = {"T[i]": "t[wrap(each[i], q)]", "T": "t[wrap(at[()], q)]"}
 KERNELS = {
     "elementwise": ("f32[m]", "y[j] = x[j] * T"),
@@ -115,7 +115,7 @@ def test_an_index_is_wrong_where_something_is_looked_up(form: str, kernels: Any)
 @pytest.mark.parametrize("kernels", ["native", "interpret"])
 @pytest.mark.parametrize("shape", [(), (1,), (3,)])
 def test_a_usual_number_of_iterations_is_looked_up_where_it_is_the_number(shape: tuple[int, ...], kernels: Any) -> None:
-    """At most so many elements are selected, which are then compared with those before; for the most a loop is written out."""
+    """The most elements that are selected decide that a loop is written out; those selected are then compared with those before."""
     x, mask = anyshape.input("x", f"f64{list(shape)}"), anyshape.input("mask", f"bool{list(shape)}")
     exe = anyshape.compile(anyshape.function([x, mask], list(ops.unique(ops.select(x, mask)))), kernels=kernels)
     size = int(np.prod(shape))

@@ -20,20 +20,20 @@ def test_f64_is_rounded_once(name, dtype):
     random = np.random.default_rng(0).standard_normal(1000) * 10.0 ** np.random.default_rng(1).integers(-6, 5, 1000)
     values = np.array([*TIES, *(-t for t in TIES), *EDGES, *random])
     with np.errstate(all="ignore"):
-        wanted = values.astype(dtype) if name == "f16" else _once(values)
-    np.testing.assert_array_equal(narrow(values).astype(np.float64), wanted.astype(np.float64))
+        expected = values.astype(dtype) if name == "f16" else _once(values)
+    np.testing.assert_array_equal(narrow(values).astype(np.float64), expected.astype(np.float64))
 
 
 def _once(values):
     """bf16 by exact arithmetic: the nearer neighbour of the truncated f32, ties to even."""
     low = (values.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32)
-    found = []
+    rounded = []
     for v, t in zip(values, low):
         if not np.isfinite(v) or v == 0 or abs(v) > 3e38:
-            found.append(ml_dtypes.bfloat16(v))
+            rounded.append(ml_dtypes.bfloat16(v))
             continue
         bits = int(np.float32(t).view(np.uint32)) >> 16
         near = [np.uint16(b).view(ml_dtypes.bfloat16) for b in (bits - 1, bits, bits + 1) if 0 <= b < 65536]
         near = [b for b in near if np.isfinite(b)]
-        found.append(min(near, key=lambda b: (abs(float(b) - v), int(b.view(np.uint16)) & 1)))
-    return np.array(found, ml_dtypes.bfloat16)
+        rounded.append(min(near, key=lambda b: (abs(float(b) - v), int(b.view(np.uint16)) & 1)))
+    return np.array(rounded, ml_dtypes.bfloat16)

@@ -35,11 +35,11 @@ def test_sort(dtype: str, descending: bool) -> None:
         if x.dtype.is_float and values.size > 3:
             values.flat[[1, 2]] = np.nan, -0.0
         sizes = {M: shape[0], N: shape[1]}
-        wanted = interpret(eqs.equations, {x: values}, sizes)[y]
+        expected = interpret(eqs.equations, {x: values}, sizes)[y]
         for parts in (1, 3):
             status, (got,) = kernel.run({x: values}, sizes, parts)
             assert status == 0
-            np.testing.assert_array_equal(got, wanted)
+            np.testing.assert_array_equal(got, expected)
 
 
 def positions() -> tuple[Equations, Tensor, Tensor]:
@@ -55,10 +55,10 @@ def test_compaction_in_one_pass() -> None:
     kernel = Native(group)
     for shape in ((3, 4), (0, 3), (5, 1), (20, 30)):
         values = RNG.integers(0, 2, shape).astype(np.float32)
-        found = np.stack(np.nonzero(values))
-        status, (got,) = kernel.run({x: values}, {N: shape[0], M: shape[1], K: found.shape[1]}, 2)
+        places = np.stack(np.nonzero(values))
+        status, (got,) = kernel.run({x: values}, {N: shape[0], M: shape[1], K: places.shape[1]}, 2)
         assert status == 0
-        np.testing.assert_array_equal(got, found)
+        np.testing.assert_array_equal(got, places)
     assert describe(group).startswith("compaction ") and "if (x[" in describe(group)
 
 
@@ -101,10 +101,10 @@ def test_updates_in_order(op: str, dtype: str) -> None:
     kernel = Native(Group("scatter", tuple(eqs.equations), (x, at, u), outputs=(y,)))
     arrays = {x: RNG.integers(-3, 4, 9), at: RNG.integers(-9, 9, 12), u: RNG.integers(-3, 4, 12)}
     arrays = {t: a.astype(t.dtype.numpy) for t, a in arrays.items()}
-    wanted = interpret(eqs.equations, arrays, {N: 9, M: 12})[y]
+    expected = interpret(eqs.equations, arrays, {N: 9, M: 12})[y]
     status, (got,) = kernel.run(arrays, {N: 9, M: 12}, 2)
     assert status == 0
-    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(got, expected)
     arrays[at][5] = 9
     status, _ = kernel.run(arrays, {N: 9, M: 12})
     assert "out of range for axis 0 of y" in kernel.refusal

@@ -12,7 +12,7 @@ from anyshape_testing.processors import NEON, RVV, SSE, undefined
 from tests.lower.groups import Builder, K, M, N
 from tests.lower.test_windows import windows
 
-OTHERS = {"neon": NEON, "rvv": RVV}
+PROCESSORS = {"neon": NEON, "rvv": RVV}
 VECTORS = {"neon": ("fmla", "q0"), "rvv": ("vfmacc", "vle32.v")}
 """What code that uses vectors has in it."""
 
@@ -35,22 +35,22 @@ def groups() -> dict[str, Group]:
     }
 
 
-@pytest.mark.parametrize("name", list(OTHERS))
+@pytest.mark.parametrize("name", list(PROCESSORS))
 def test_every_form_becomes_an_object(name: str) -> None:
     for form, group in groups().items():
-        kernel = lower_group(group, OTHERS[name])
-        code = compile_object(kernel.text, OTHERS[name])
+        kernel = lower_group(group, PROCESSORS[name])
+        code = compile_object(kernel.text, PROCESSORS[name])
         assert code[:4] == b"\x7fELF" and undefined(code) <= {*kernel.imports, "memcpy", "memset"}, form
 
 
-@pytest.mark.parametrize("name", list(OTHERS))
+@pytest.mark.parametrize("name", list(PROCESSORS))
 def test_products_use_its_vectors(name: str) -> None:
-    text = assembly(library_module(OTHERS[name], F32).text(), OTHERS[name])
+    text = assembly(library_module(PROCESSORS[name], F32).text(), PROCESSORS[name])
     assert all(word in text for word in VECTORS[name])
 
 
 def test_what_an_object_leaves_to_be_linked() -> None:
     text = "declare i32 @other(i32)\ndefine i32 @own(i32 %a) {\n%b = call i32 @other(i32 %a)\nret i32 %b\n}\n"
-    assert all(undefined(compile_object(text, target)) == {"other"} for target in OTHERS.values())
+    assert all(undefined(compile_object(text, target)) == {"other"} for target in PROCESSORS.values())
     half = "define float @own(half %a) {\n%b = fpext half %a to float\nret float %b\n}\n"
     assert undefined(compile_object(half, SSE)) == {"__extendhfsf2"}

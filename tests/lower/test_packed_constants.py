@@ -49,16 +49,17 @@ def test_packed_constants_lie_in_ordinary_memory_where_no_mapping_is_to_be_had(m
 
 
 def same_but_beyond(packed: Array, b: Array) -> None:
-    """In all that anybody reads: what lies beyond the last column is not."""
-    wanted, rest = gemm.prepack_b(b, TILES), b.shape[-1] % TILES.columns or TILES.columns
-    np.testing.assert_array_equal(packed[..., :-1, :, :], wanted[..., :-1, :, :])
-    np.testing.assert_array_equal(packed[..., -1, :, :rest], wanted[..., -1, :, :rest])
+    """Asserts that arrays are equal in all that anybody reads: what lies beyond the last column is not."""
+    expected, rest = gemm.prepack_b(b, TILES), b.shape[-1] % TILES.columns or TILES.columns
+    np.testing.assert_array_equal(packed[..., :-1, :, :], expected[..., :-1, :, :])
+    np.testing.assert_array_equal(packed[..., -1, :, :rest], expected[..., -1, :, :rest])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_large_constants_are_packed_beside(dtype: str, threads: int) -> None:
-    """Of rows and of columns, whole panels and not, batches; what is small or would be written past its end is packed at once."""
+    """Constants are packed of rows and of columns, whole panels and not, batches; what is small or would be written past its end is packed
+    at once."""
     large = np.random.default_rng(3).normal(size=(2, 20 * TILES.lanes, 9 * TILES.columns + 3)).astype(dtype)
     turned = np.ascontiguousarray(large.swapaxes(1, 2)).swapaxes(1, 2)
     several = [large, turned, turned[:, 1:], large[:, :2], large[:, ::-1]]
@@ -72,7 +73,7 @@ def test_large_constants_are_packed_beside(dtype: str, threads: int) -> None:
 @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="no huge pages to ask for")
 @pytest.mark.parametrize("expected", [0, 1, 5])
 def test_packed_constants_lie_in_the_pages_that_were_touched_ahead(expected: int) -> None:
-    """More of them than expected, or fewer; what was there before a page is touched stays there."""
+    """There are more constants than expected, or fewer; what was there before a page is touched stays there."""
     arrays = [np.random.default_rng(k).normal(size=(320, 900)).astype(np.float32) for k in range(3)]
     with gemm.collected(2) as later:
         later.expect(expected * arrays[0].nbytes, lambda: gemm.toucher(TARGET))

@@ -28,12 +28,12 @@ def agree(
     eqs: Equations, arrays: dict[Tensor, np.ndarray[Any, Any]], outputs: tuple[Tensor, ...], sizes: Any
 ) -> Native:
     kernel = Native(Group(eqs.op, tuple(eqs.equations), tuple(arrays), outputs=outputs))
-    wanted = interpret(eqs.equations, arrays, sizes)
+    expected = interpret(eqs.equations, arrays, sizes)
     for parts in (1, 2):
         status, got = kernel.run(arrays, sizes, parts)
         assert status == 0, kernel.refusal
         for t, a in zip(outputs, got, strict=True):
-            np.testing.assert_array_equal(a, wanted[t])
+            np.testing.assert_array_equal(a, expected[t])
     return kernel
 
 
@@ -131,7 +131,7 @@ def test_out_of_range() -> None:
 def test_the_form_tells_steps_apart() -> None:
     """Kernels are shared by form: another step is another form."""
 
-    def made(limit: int, op: str) -> Any:
+    def key_of(limit: int, op: str) -> Any:
         y = tensor("y", "i64", N)
         eqs = Equations("same", {}, {"y": y})
         p = eqs.procedure()
@@ -141,5 +141,5 @@ def test_the_form_tells_steps_apart() -> None:
         p.end()
         return StructuralKeyWriter().group(Group("same", tuple(eqs.equations), (), outputs=(y,)))
 
-    assert made(3, "add") == made(3, "add")
-    assert len({made(3, "add"), made(4, "add"), made(3, "sub")}) == 3
+    assert key_of(3, "add") == key_of(3, "add")
+    assert len({key_of(3, "add"), key_of(4, "add"), key_of(3, "sub")}) == 3

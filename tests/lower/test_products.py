@@ -75,7 +75,7 @@ def test_constant_weights_of_short_floats_stay_short(dtype: str) -> None:
     b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
     values = np.random.default_rng(1).standard_normal((40, 70)).astype(w.dtype.numpy)
     group = with_constants(b.group(), {w: values})
-    native = check(group, [{N: n} for n in (0, 1, 3, 8, 33)], tolerance=1e-4, given={w: values})
+    native = check(group, [{N: n} for n in (0, 1, 3, 8, 33)], tolerance=1e-4, fixed={w: values})
     assert native.kernel.schedule == ("product",)
     (packed,) = (t for t in native.kernel.inputs if isinstance(t, Packed))
     assert packed.array.dtype == values.dtype
@@ -85,8 +85,8 @@ def test_constant_weights_of_short_floats_stay_short(dtype: str) -> None:
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 @pytest.mark.parametrize("columns", [193, 200, 212])
 def test_constant_weights_are_widened_once_for_many_rows(dtype: str, level: str, columns: int) -> None:
-    """With a second cache that holds a widened panel, and with one that does not: the same bits, for any number of parts, and rows in tiles
-    of any height that three and more can have."""
+    """Results have the same bits with a second cache that holds a widened panel and with one that does not, for any number of parts, and
+    rows in tiles of any height that three and more can have."""
     b = Builder("matmul")
     x, w = b.input([N, 40]), b.input([40, columns], dtype)
     b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
@@ -108,7 +108,8 @@ def test_constant_weights_are_widened_once_for_many_rows(dtype: str, level: str,
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("columns", [16, 33, 70])
 def test_weights_widen_to_the_same_bits_wherever_factors_are_loaded(dtype: str, columns: int) -> None:
-    """Any 16 bits of numbers up to 2^15, those below the normal ones too; an infinity in one column and a NaN in another."""
+    """The operands are any 16 bits of numbers up to 2^15, those below the normal ones too; an infinity in one column and a NaN in
+    another."""
     b = Builder("matmul")
     x, w = b.input([N, 600], dtype), b.input([600, columns], dtype)
     b.output(b.matmul(*(b.map(lambda a: cast(a, F32), t, dtype="f32") for t in (x, w))))
@@ -128,7 +129,7 @@ def test_weights_widen_to_the_same_bits_wherever_factors_are_loaded(dtype: str, 
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 def test_the_least_rows_of_a_tile(level: str) -> None:
-    """Where rows are split evenly, as the driver does it."""
+    """The least rows are those of an even split, as the driver makes it."""
     tiles = tiles_for(host_target().limited(level), elementwise.memory_type(F32))
     for count in (2, 3, 4):
         split = [(rows, -(-rows // tiles.rows)) for rows in range(1, 20 * tiles.rows)]
@@ -136,7 +137,7 @@ def test_the_least_rows_of_a_tile(level: str) -> None:
 
 
 def test_weights_that_are_widened_once_are_shared_out() -> None:
-    """By columns, although there are rows enough: each part would widen all of them."""
+    """Widened weights are shared out by columns, although there are rows enough: each part would widen all of them."""
     b = Builder("matmul")
     x, w = b.input([N, 40]), b.input([40, 200], "f16")
     b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
@@ -239,7 +240,7 @@ def test_constant_operand_is_packed(transposed: bool, shared: bool) -> None:
         b.output(b.map(lambda p: p * 2.0, w))
     array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
     group = with_constants(b.group(), {w: array})
-    native = check(group, SIZES, tolerance=1e-4, given={w: array})
+    native = check(group, SIZES, tolerance=1e-4, fixed={w: array})
     packed = [t for t in native.kernel.inputs if isinstance(t, Packed)]
     assert len(packed) == 1
     assert len(native.kernel.inputs) == 3 + shared
@@ -254,7 +255,7 @@ def test_a_row_times_a_constant_is_a_product_of_a_packed_matrix(lead: tuple[Any,
     x, w = b.input([*lead, 40]), b.input(array.shape)
     b.output(b.map(maximum, b.matmul(x, w, tb=transposed), b.input([70])))
     group = with_constants(b.group(), {w: array})
-    native = check(group, [{B: n} for n in (0, 1, 3)], tolerance=1e-4, given={w: array})
+    native = check(group, [{B: n} for n in (0, 1, 3)], tolerance=1e-4, fixed={w: array})
     assert native.kernel.schedule == ("product",) and any(isinstance(i, Packed) for i in native.kernel.inputs)
 
 
@@ -263,7 +264,7 @@ def test_constant_batched_operand() -> None:
     w = b.input([3, 20, 45])
     b.output(b.matmul(b.input([3, N, 20]), w))
     array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
-    check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, given={w: array})
+    check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, fixed={w: array})
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -277,7 +278,7 @@ def test_a_part_of_a_constant_is_packed(first: int, backward: bool) -> None:
     b.eqs.define(y[i, j], reduce_("sum", [20], lambda k: x[i, k] * w[first, at, k]))
     b.output(y)
     array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
-    native = check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, given={w: array})
+    native = check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, fixed={w: array})
     assert [type(t) for t in native.kernel.inputs] == [Tensor, Packed]
 
 
@@ -288,7 +289,7 @@ def test_a_part_of_a_constant_that_begins_anywhere_is_not_packed() -> None:
     b.eqs.define(y[i, j], reduce_("sum", [20], lambda k: x[i, k] * w[minimum(K, 2), j, k]))
     b.output(y)
     array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
-    native = check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, given={w: array})
+    native = check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, fixed={w: array})
     assert [type(t) for t in native.kernel.inputs] == [Tensor, Tensor]
 
 
@@ -310,7 +311,7 @@ def test_a_factor_of_several_summed_variables_that_is_checked_is_computed_once(c
     j, i = b.eqs.indices("i", y.shape)
     b.eqs.define(y[j, i], reduce_("sum", [5, 3], lambda p, q: exp(x[at[p] if checked else p, 2 - q, i]) * w[j, p, q]))
     b.output(y)
-    native = check(b.group(), SIZES, tolerance=1e-4, given={at: np.array([4, 0, 2, 2, 1])})
+    native = check(b.group(), SIZES, tolerance=1e-4, fixed={at: np.array([4, 0, 2, 2, 1])})
     assert native.kernel.schedule == (("rows", "product") if checked else ("product",))
 
 
@@ -318,7 +319,7 @@ def test_a_factor_of_several_summed_variables_that_is_checked_is_computed_once(c
     ("rows", "step", "gap", "copied"), [(64, 2, 0, True), (63, 2, 0, False), (64, 1, 0, False), (64, 2, 1, False)]
 )
 def test_places_of_a_strided_factor_are_columns_of_one_product(rows: int, step: int, gap: int, copied: bool) -> None:
-    """Of a copy, where there are rows enough to pay for it, and results that lie one behind the other."""
+    """The product is of a copy, where there are rows enough to pay for it, and results that lie one behind the other."""
     b = Builder("strided")
     x, w = b.input([K, 3 * step, M * step]), b.input([rows, K])
     y, bias = b.tensor([rows, 3, M]), b.input([3, M + gap])
@@ -422,4 +423,4 @@ def test_rows_are_not_gathered_from_windows_where_the_constant_differs_between_t
     b.output(y)
     values = np.random.default_rng(1).integers(-100, 100, (3, 4, 2, 21)).astype(w.dtype.numpy)
     group = replace(b.group(), constants={w: values})
-    check(group, [{B: 1}, {B: 5}], given={w: values}, target=host_target().limited(level))
+    check(group, [{B: 1}, {B: 5}], fixed={w: values}, target=host_target().limited(level))

@@ -51,8 +51,8 @@ class Case:
         builder.output(after(builder, y))
         self.group = builder.group()
 
-    def given(self, sizes: Mapping[Any, int]) -> dict[Tensor, Any]:
-        """Any bytes, the ends among them."""
+    def random_bytes(self, sizes: Mapping[Any, int]) -> dict[Tensor, Any]:
+        """Draws any bytes, the ends among them."""
         rng, arrays = np.random.default_rng(3), {}
         for t in self.group.inputs:
             ends = np.iinfo(t.dtype.numpy)
@@ -64,11 +64,11 @@ class Case:
 
     def check(self, level: str = "avx512", parts: tuple[int, ...] = (1, 2, 3)) -> None:
         for sizes in SIZES:
-            given = {**self.given(sizes), **self.group.constants}
-            check(self.group, [sizes], given=given, target=host_target().limited(level), parts=parts)
+            arrays = {**self.random_bytes(sizes), **self.group.constants}
+            check(self.group, [sizes], fixed=arrays, target=host_target().limited(level), parts=parts)
 
     def with_constant_b(self) -> Case:
-        self.group = replace(self.group, constants={self.b: self.given(dict.fromkeys((B, N), 1))[self.b]})
+        self.group = replace(self.group, constants={self.b: self.random_bytes(dict.fromkeys((B, N), 1))[self.b]})
         return self
 
 
@@ -129,11 +129,11 @@ def test_one_row_of_known_size() -> None:
     values = np.random.default_rng(0).integers(-128, 128, (37, 50)).astype(np.int8)
     group = replace(b.group(), constants={w: values})
     assert "prepacked" in describe(group)
-    check(group, given={w: values})
+    check(group, fixed={w: values})
 
 
 def test_a_zero_point_that_varies_along_the_sum_is_none() -> None:
-    """It is no bytes less a zero point, and summed up in words of i32."""
+    """A zero point that varies along the sum makes no product of bytes; it is summed up in words of i32."""
     b = Builder("varying")
     x, w, z = b.input([N, K], "u8"), b.input([K, M], "i8"), b.input([K], "u8")
     y = b.tensor([N, M], "i32")
@@ -208,7 +208,7 @@ def check_window(group: Group, level: str = "avx512", parts: tuple[int, ...] = (
             continue
         case = Case.__new__(Case)
         case.group = group
-        check(group, [sizes], given=case.given(sizes), target=host_target().limited(level), parts=parts)
+        check(group, [sizes], fixed=case.random_bytes(sizes), target=host_target().limited(level), parts=parts)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -244,7 +244,7 @@ def test_sums_of_windows_are_made_only_where_weights_have_zero_points() -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_windows_that_cannot_be_copied_are_computed_as_they_are_packed(level: str) -> None:
-    """Those of three dims, and those of many taps."""
+    """Windows of three dims, and of many taps, cannot be copied."""
     for group in (window("u8", "i8", True, rank=3), window("u8", "i8", True, taps=9, spread=1)):
         assert describe(group).startswith("product")
         check_window(group, level)
@@ -285,8 +285,8 @@ def check_gathered(group: Group, level: str = "avx512", parts: tuple[int, ...] =
     case.group = group
     for sizes in SHAPES:
         if all(dims.evaluate(n, sizes) > 0 for n in group.outputs[0].shape[1:]):
-            given = {**case.given(sizes), **group.constants}
-            check(group, [sizes], given=given, target=host_target().limited(level), parts=parts)
+            arrays = {**case.random_bytes(sizes), **group.constants}
+            check(group, [sizes], fixed=arrays, target=host_target().limited(level), parts=parts)
 
 
 @pytest.mark.parametrize("last", [True, False])

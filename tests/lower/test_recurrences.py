@@ -46,13 +46,13 @@ def test_rows_of_steps(dtype: str, backward: bool) -> None:
         values = RNG.integers(-3, 3, (n, t, m)).astype(x.dtype.numpy)
         sizes = {N: n, T: t, M: m}
         flipped = values[:, ::-1] if backward else values
-        wanted = np.cumsum(flipped, 1, values.dtype)
-        wanted = wanted[:, ::-1] if backward else wanted
-        np.testing.assert_array_equal(interpret(eqs.equations, {x: values}, sizes)[y], wanted)
+        expected = np.cumsum(flipped, 1, values.dtype)
+        expected = expected[:, ::-1] if backward else expected
+        np.testing.assert_array_equal(interpret(eqs.equations, {x: values}, sizes)[y], expected)
         for parts in (1, 3):
             status, (got,) = kernel.run({x: values}, sizes, parts)
             assert status == 0
-            np.testing.assert_array_equal(got, wanted)
+            np.testing.assert_array_equal(got, expected)
     assert kernel.kernel.schedule == ("steps",)
 
 
@@ -250,11 +250,11 @@ def test_what_reads_others_goes_through_the_positions_with_them(along: str) -> N
         arrays = {x: RNG.normal(size=(t, 2, n, 3, 5)), r: RNG.normal(size=(2, 5, 5))}
         arrays = {k: a.astype(np.float32) for k, a in arrays.items()}
         sizes = {T: t, N: n, H: 5}
-        wanted = interpret(eqs.equations, arrays, sizes)[y]
+        expected = interpret(eqs.equations, arrays, sizes)[y]
         for parts in (1, 2, 3):
             status, (got,) = kernel.run(arrays, sizes, parts)
             assert status == 0
-            np.testing.assert_allclose(got, wanted, 1e-4, 1e-5)
+            np.testing.assert_allclose(got, expected, 1e-4, 1e-5)
 
 
 def limited(by: str) -> tuple[Group, Equations]:
@@ -279,8 +279,8 @@ def limited(by: str) -> tuple[Group, Equations]:
 
 @pytest.mark.parametrize("by", ["position", "row", "nothing", "one"])
 def test_positions_beyond_all_rows_have_no_products(by: str) -> None:
-    """Where one condition of the position alone chooses every value; one that differs from row to row, or chooses some values only, is part
-    of the values."""
+    """Products stop beyond all rows where one condition of the position alone chooses every value; one that differs from row to row, or
+    chooses some values only, is part of the values."""
     group, eqs = limited(by)
     x, r, most = group.inputs
     (y,) = group.outputs
@@ -291,11 +291,11 @@ def test_positions_beyond_all_rows_have_no_products(by: str) -> None:
         arrays = {x: RNG.normal(size=(t, n, 5)).astype(np.float32), r: RNG.normal(size=(5, 5)).astype(np.float32)}
         arrays[most] = np.maximum(longest - np.arange(n), 0)
         sizes = {T: t, N: n, H: 5}
-        wanted = interpret(eqs.equations, arrays, sizes)[y]
+        expected = interpret(eqs.equations, arrays, sizes)[y]
         for parts in (1, 2):
             status, (got,) = kernel.run(arrays, sizes, parts)
             assert status == 0
-            np.testing.assert_allclose(got, wanted, 1e-4, 1e-5)
+            np.testing.assert_allclose(got, expected, 1e-4, 1e-5)
 
 
 def _with_constant(weights: Any) -> tuple[Group, Equations]:
@@ -366,13 +366,13 @@ def test_a_reduction_that_is_computed_ahead_reads_only_where_it_is_asked_for(nam
     values, sizes = RNG.normal(size=(4, 3)), {T: 4, M: 3}
     steps = as_steps(eqs.equations)
     assert len(steps) > 1
-    got, wanted = (interpret(qs, {x: values}, sizes)[y] for qs in (steps, eqs.equations))
-    np.testing.assert_allclose(got, wanted)
+    got, expected = (interpret(qs, {x: values}, sizes)[y] for qs in (steps, eqs.equations))
+    np.testing.assert_allclose(got, expected)
 
 
 @pytest.mark.parametrize(("by_position", "steps"), [(False, 2), (True, 1)])
 def test_a_prefix_sum_under_a_condition_reads_only_where_it_holds(by_position: bool, steps: int) -> None:
-    """Where the condition depends on the position, the sum is none of steps: those before would read what it keeps from being read."""
+    """A sum under a condition of the position is none of steps: those before would read what it keeps from being read."""
     x, y, eqs = tensor("x", "f64", N, T), tensor("y", "f64", N, T), Equations("guarded", {}, {})
     i, k = eqs.index("i", N), eqs.index("k", T)
     condition = gt(i + k, 2) if by_position else gt(i, 0)
@@ -382,15 +382,16 @@ def test_a_prefix_sum_under_a_condition_reads_only_where_it_holds(by_position: b
     stated = as_steps(eqs.equations)
     assert len(stated) == steps
     if not by_position:
-        got, wanted = (interpret(qs, {x: values}, sizes)[y] for qs in (stated, eqs.equations))
-        np.testing.assert_allclose(got, wanted)
+        got, expected = (interpret(qs, {x: values}, sizes)[y] for qs in (stated, eqs.equations))
+        np.testing.assert_allclose(got, expected)
 
 
 @pytest.mark.parametrize("m", [0, 1, 3, 70])
 @pytest.mark.parametrize("factor", [False, True])
 @pytest.mark.parametrize("kind", ["sum", "max"])
 def test_a_reduction_over_the_whole_row_before(kind: str, factor: bool, m: int) -> None:
-    """It does not depend on the row's variable, whose name it may have: that is no variable that rows are apart by."""
+    """A reduction over the row before does not depend on the row's variable, whose name it may have: that is no variable that rows are
+    apart by."""
     x, y, eqs = tensor("x", "f64", T, M), tensor("y", "f64", T, M), Equations("whole", {}, {})
     s, j = eqs.index("s", T), eqs.index("j", M)
     before = where(gt(s, 0), lambda: reduce_(kind, [M], lambda k: y[s - 1, k]) * (x[s, j] if factor else 1), 0)

@@ -1,4 +1,4 @@
-"""Which results may be written over which operands; what is not safe is not offered. Each is also run so (see `check`)."""
+"""Reuse of operands' memory for results: what is not safe is not offered. Each kernel is also run so (see `check`)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_transposes(perm: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("kib", [1, 1024])
 def test_short_rows_walk_the_operand(kib: int) -> None:
-    """With a second cache that holds what is moved, and with one that does not, so that the loops over rows are exchanged."""
+    """Rows are moved with a second cache that holds them, and with one that does not, so that the loops over rows are exchanged."""
     b = Builder("heads")
     x = b.input([B, N, K, M])
     y = b.tensor([B, K, N, M])
@@ -143,10 +143,10 @@ def test_gather(axis0: bool) -> None:
     for n, m in ((4, 33), (1, 1), (50, 16), (0, 3)):
         rows = 7
         limit = rows if axis0 else m
-        given = {index: rng.integers(-limit, limit, n)}
-        check(b.group(), [{N: n, M: m, B: 2}], given=given)
+        arrays = {index: rng.integers(-limit, limit, n)}
+        check(b.group(), [{N: n, M: m, B: 2}], fixed=arrays)
         if n:
-            bad = given[index].copy()
+            bad = arrays[index].copy()
             bad[-1] = limit
             x = {table: rng.normal(size=(rows, m)).astype(np.float32), index: bad}
             native.run(x, {N: n, M: m, B: 2})
@@ -162,4 +162,4 @@ def test_embedding_then_layer_norm() -> None:
     b.output(b.layer_norm(y, b.input([M]), b.input([M])))
     rng = np.random.default_rng(3)
     for n, m in ((4, 33), (1, 1), (20, 64)):
-        check(b.group(), [{N: n, M: m, B: 2}], given={index: rng.integers(0, 7, (2, n))}, tolerance=1e-4)
+        check(b.group(), [{N: n, M: m, B: 2}], fixed={index: rng.integers(0, 7, (2, n))}, tolerance=1e-4)

@@ -323,9 +323,9 @@ def test_constants_of_one_element_are_literals() -> None:
     y = b.map(lambda p, q: p / q, x, c)
     b.output(b.map(lambda p, q: where(q, p, 0.0), y, flag, dtype="f32"))
     for value in (8.0, 3.0, np.inf, np.nan):
-        given = {c: np.array([[value]], np.float32), flag: np.array(True)}
-        group = replace(b.group(), constants=given)
-        check(group, SIZES, given=given)
+        constants = {c: np.array([[value]], np.float32), flag: np.array(True)}
+        group = replace(b.group(), constants=constants)
+        check(group, SIZES, fixed=constants)
         assert "/ " + str(value) in describe(group)
 
 
@@ -370,10 +370,10 @@ def test_conditions_that_hold_everywhere_are_no_tests() -> None:
     b.eqs.define(z[j], where(and_(ge(j, 1), lt(j, N)), lambda: x[j - 1], 7.0))
     b.output(y)
     b.output(z)
-    pairs, others = describe(b.group()).split("t1[")
+    pairs, rest = describe(b.group()).split("t1[")
     assert " if " not in pairs
-    assert others.count(">=") == 1
-    assert others.count("<") == 0
+    assert rest.count(">=") == 1
+    assert rest.count("<") == 0
     check(b.group(), [{N: n} for n in (0, 1, 2, 3, 16, 53, 130)])
 
 
@@ -414,6 +414,6 @@ def test_powers_that_take_an_instruction(exponent: float, short: bool, dtype: st
     values = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -2.0, 3.0, 0.3], parse_dtype(dtype).numpy)
     (y,) = Native(group).run({x: values}, {N: len(values)})[1]
     with np.errstate(all="ignore"):
-        wanted = np.power(values, np.full(values.shape, exponent, values.dtype))
-    np.testing.assert_allclose(y, wanted, rtol=1e-3 if dtype == "f16" else 1e-6)
-    assert (np.signbit(y) == np.signbit(wanted))[~np.isnan(wanted)].all()
+        expected = np.power(values, np.full(values.shape, exponent, values.dtype))
+    np.testing.assert_allclose(y, expected, rtol=1e-3 if dtype == "f16" else 1e-6)
+    assert (np.signbit(y) == np.signbit(expected))[~np.isnan(expected)].all()

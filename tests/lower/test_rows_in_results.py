@@ -31,13 +31,13 @@ def small(level: str = "avx512") -> Target:
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For every scope that is run in blocks of rows, whether its rows may wait in a result."""
+def waiting(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Records for every scope that is run in blocks of rows whether its rows may wait in a result."""
     seen: list[bool] = []
     home = emit_row_blocks._home
 
-    def spy(*given: Any) -> Any:
-        answer = home(*given)
+    def spy(*arguments: Any) -> Any:
+        answer = home(*arguments)
         seen.append(answer is not None)
         return answer
 
@@ -46,7 +46,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 def shares(
-    value: Callable[[Expr, Expr, Expr, Expr], Expr], dtype: str = "f32", others: int = 0, columns: Size = M
+    value: Callable[[Expr, Expr, Expr, Expr], Expr], dtype: str = "f32", more: int = 0, columns: Size = M
 ) -> Group:
     """Results from exp(x - peak), its total, x and a row of factors: as softmax, and unlike it."""
     b = Builder("shares")
@@ -55,7 +55,7 @@ def shares(
     (i,), k = b.eqs.indices("i", [N]), b.eqs.index("k", columns)
     b.eqs.define(peak[i], reduce_("max", [columns], lambda r: x[i, r]))
     b.eqs.define(total[i], reduce_("sum", [columns], lambda r: exp(x[i, r] - peak[i])))
-    for n in range(1 + others):
+    for n in range(1 + more):
         y = b.output(Tensor(f"y{n}", parse_dtype(dtype), (N, columns)))  # scratch of a narrow dtype would be f32
         b.eqs.define(y[i, k], cast(value(exp(x[i, k] - peak[i]), total[i] + float(n), x[i, k], z[k]), y.dtype))
     return b.group()
@@ -63,19 +63,19 @@ def shares(
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_softmax(found: list[bool], dtype: str, level: str) -> None:
+def test_softmax(waiting: list[bool], dtype: str, level: str) -> None:
     b = Builder("softmax")
     b.output(b.softmax(b.input([N, M], dtype)))
     assert check(b.group(), SIZES, target=small(level)).kernel.reusable == ((0, 0),)
-    assert found == [True]
+    assert waiting == [True]
 
 
-def test_rows_of_several_dims_and_a_computed_operand(found: list[bool]) -> None:
+def test_rows_of_several_dims_and_a_computed_operand(waiting: list[bool]) -> None:
     b = Builder("scores")
     x, z = b.input([B, K, N, M]), b.input([N, M])
     b.output(b.softmax(b.map(lambda p, q: p * 0.125 + q, x, z)))
     check(b.group(), SIZES, target=small())
-    assert found == [True]
+    assert waiting == [True]
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,11 @@ def test_rows_of_several_dims_and_a_computed_operand(found: list[bool]) -> None:
         (shares(lambda e, t, x, z: e / t * z), False),
         (shares(lambda e, t, x, z: e / t, dtype="f64"), False),
         (shares(lambda e, t, x, z: e / t, dtype="f16"), False),
-        (shares(lambda e, t, x, z: e / t, others=1), False),
+        (shares(lambda e, t, x, z: e / t, more=1), False),
         (shares(lambda e, t, x, z: e / t, columns=32), False),
         (shares(lambda e, t, x, z: e / t, columns=33), True),
     ],
 )
-def test_only_where_nothing_else_is_read_or_written(found: list[bool], group: Group, waits: bool) -> None:
+def test_only_where_nothing_else_is_read_or_written(waiting: list[bool], group: Group, waits: bool) -> None:
     check(group, SIZES, tolerance=1e-3, target=small())
-    assert found == [waits]
+    assert waiting == [waits]

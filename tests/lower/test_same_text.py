@@ -16,7 +16,7 @@ LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 ALWAYS = ("tree_ensemble", "lstm", "topk", "unique")
 """Ops of several kernels, some of which read what others left."""
 PARTS = 8
-"""Of all ops: each takes two processes some ten seconds, so that one is for `make test-long`."""
+"""Parts of all ops: each takes two processes some ten seconds, so that one is for `make test-long`."""
 SOME = 40
 """Every so manieth of the others is for `make test`."""
 SCRIPT = """

@@ -36,12 +36,12 @@ def test_one_kernel_for_equal_layers() -> None:
         shared, alone = lowering.lower(group), lower_group(group, host_target())
         assert (shared.text, shared.scalars, shared.scratch) == (alone.text, alone.scalars, alone.scratch)
         assert shared.outputs == group.outputs
-        for got, wanted in zip(shared.inputs, alone.inputs, strict=True):
-            if isinstance(got, Packed) and isinstance(wanted, Packed):
-                assert got.tensor is wanted.tensor and got.layout == wanted.layout
-                np.testing.assert_array_equal(got.array, wanted.array)
+        for got, expected in zip(shared.inputs, alone.inputs, strict=True):
+            if isinstance(got, Packed) and isinstance(expected, Packed):
+                assert got.tensor is expected.tensor and got.layout == expected.layout
+                np.testing.assert_array_equal(got.array, expected.array)
             else:
-                assert got is wanted
+                assert got is expected
     assert len(forms) == 1
 
 
@@ -83,10 +83,10 @@ def assert_equal_kernels(shared: Kernel, alone: Kernel) -> None:
         "imports",
     ):
         assert getattr(shared, name) == getattr(alone, name), name
-    assert told(shared) == told(alone)
+    assert messages(shared) == messages(alone)
 
 
-def told(kernel: Kernel) -> list[str]:
+def messages(kernel: Kernel) -> list[str]:
     return [e.template(kernel.scalars) for e in kernel.errors]
 
 
@@ -177,7 +177,7 @@ def convolutions(*channels: int) -> int:
 
 
 def test_layers_that_differ_in_numbers_of_channels_share_a_long_kernel() -> None:
-    """Not where one of them has channels that fill no whole vectors."""
+    """Layers share no kernel where one of them has channels that fill no whole vectors."""
     assert convolutions(64, 128, 256) == 3 * convolutions(64) - 2
     assert convolutions(64, 72) == 2 * convolutions(64)
 

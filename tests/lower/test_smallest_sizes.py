@@ -22,7 +22,7 @@ PARTS = (1, 2, 5)
 
 
 def products(dtype: str) -> Group:
-    """Of batches, each with an epilogue."""
+    """Makes products of batches, each with an epilogue."""
     b = Builder("products")
     b.output(b.map(lambda p: p + 1.0, b.matmul(b.input([B, N, K], dtype), b.input([B, K, M], dtype))))
     return b.group()
@@ -53,6 +53,6 @@ def rows() -> Group:
 
 
 @pytest.mark.parametrize("level", ["avx512", "sse"])
-@pytest.mark.parametrize("made", [lambda: products("f32"), lambda: products("f64"), narrow, attention, rows])
-def test_nothing_is_divided_by_zero(made: Callable[[], Group], level: str) -> None:
-    check(made(), SIZES, tolerance=1e-3, target=host_target().limited(level), parts=PARTS)
+@pytest.mark.parametrize("form", [lambda: products("f32"), lambda: products("f64"), narrow, attention, rows])
+def test_nothing_is_divided_by_zero(form: Callable[[], Group], level: str) -> None:
+    check(form(), SIZES, tolerance=1e-3, target=host_target().limited(level), parts=PARTS)

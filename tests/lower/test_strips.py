@@ -62,14 +62,15 @@ def strip(level: str, row_step: int, to_step: int, moved: int) -> int:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_near_strips_are_wide_unless_their_rows_drive_each_other_out(level: str) -> None:
-    """They do where the rows of four vectors of columns begin so far apart that not one line of each has a place of its own."""
+    """The rows drive each other out where those of four vectors of columns begin so far apart that not one line of each has a place of its
+    own."""
     lanes = target_of(level).lanes(F32.bytes)
     apart = 2 * L1 // (4 * lanes) // F32.bytes
-    found = {to_step: strip(level, 100, to_step, NEAR) for to_step in (apart, 2 * apart, 3 * apart)}
-    assert set(found.values()) == {NARROW}, found
+    widths = {to_step: strip(level, 100, to_step, NEAR) for to_step in (apart, 2 * apart, 3 * apart)}
+    assert set(widths.values()) == {NARROW}, widths
     steps = (apart // 2, apart - 1, apart + 1, apart + apart // 2)
-    found = {to_step: strip(level, 100, to_step, NEAR) for to_step in steps}
-    assert set(found.values()) == {WIDE}, found
+    widths = {to_step: strip(level, 100, to_step, NEAR) for to_step in steps}
+    assert set(widths.values()) == {WIDE}, widths
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -92,7 +93,7 @@ def test_far_strips_are_wide_where_rows_of_the_operand_have_the_longer_step(
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_near_is_a_quarter_of_the_last_cache(level: str) -> None:
-    """On either side of which the same steps have it otherwise."""
+    """Equal steps have opposite widths on either side of it."""
     assert [strip(level, 1024, 1024, moved) for moved in (NEAR, NEAR + 1)] == [NARROW, WIDE]
     assert [strip(level, 64, 1000, moved) for moved in (NEAR, NEAR + 1)] == [WIDE, NARROW]
 

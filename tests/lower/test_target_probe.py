@@ -19,14 +19,14 @@ from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import assembly
 from anyshape.lower.llvm.types import BF16, F16, F32, Type
 from anyshape.lower.target import Target, host_target
-from anyshape_testing.processors import NEON, OTHERS, processor
+from anyshape_testing.processors import NEON, TARGETS, processor
 
 AVX512 = "+avx2,+fma,+f16c,+avx512f,+avx512vl,+avx512bw,+avx512dq"
 
 
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No answer is known."""
+    """Empties every cache of answers."""
     monkeypatch.setattr(target_probe, "disk_cache", lambda: DiskCache(tmp_path))
     for remembered in (target_probe.gathers, target_probe.measured_multiply_adds, reload_probe.measured_reloads):
         remembered.cache_clear()
@@ -56,7 +56,7 @@ def test_it_is_the_tuning_that_counts_not_the_name() -> None:
 
 @pytest.mark.usefixtures("empty")
 def test_vectors_that_take_twice_the_time_of_their_halves_are_one_a_cycle() -> None:
-    """Of twice the width that there is LLVM makes two; 16 bytes nobody halves."""
+    """LLVM makes two vectors of one of twice the width that there is; 16 bytes nobody halves."""
     host = host_target()
     assert target_probe.measured_multiply_adds(replace(host, vector_bytes=2 * host.vector_bytes)) == 1
     assert target_probe.measured_multiply_adds(replace(host, vector_bytes=16)) == 2
@@ -89,10 +89,10 @@ def test_multiply_adds_that_load_their_factors_need_no_registers_for_them(
 def test_an_answer_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([True])
     monkeypatch.setattr(target_probe, "_takes_twice", lambda target: next(answers))
-    found = target_probe.measured_multiply_adds.__wrapped__  # as other processes ask
-    assert [found(host_target()) for _ in range(3)] == [1, 1, 1]
+    measure = target_probe.measured_multiply_adds.__wrapped__  # as other processes ask
+    assert [measure(host_target()) for _ in range(3)] == [1, 1, 1]
     with pytest.raises(StopIteration):
-        found(NEON)
+        measure(NEON)
 
 
 def test_nothing_is_measured_for_another_processor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_nothing_is_measured_for_another_processor(monkeypatch: pytest.MonkeyPat
     for module, what in ((target_probe, "measured_multiply_adds"), (reload_probe, "measured_reloads")):
         monkeypatch.setattr(module, what, lambda target: pytest.fail("it was measured"))
     named = x86(host.cpu, AVX512)
-    for target in (*OTHERS.values(), named, host.limited("avx2"), host.limited("sse")):
+    for target in (*TARGETS.values(), named, host.limited("avx2"), host.limited("sse")):
         assert target == host or (target_probe.multiply_adds(target) == 2 and not reload_probe.reloads_factors(target))
 
 
@@ -116,7 +116,7 @@ def test_processes_that_know_nothing_agree(tmp_path: Path) -> None:
         "from anyshape.lower.llvm.target_probe import gathers, host_target, multiply_adds;"
         "t = host_target(); print(t, gathers(t), multiply_adds(t))"
     )
-    told = {
+    printed = {
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "ANYSHAPE_CACHE": folder and str(tmp_path / folder)},
@@ -126,4 +126,4 @@ def test_processes_that_know_nothing_agree(tmp_path: Path) -> None:
         for folder in ("one", "two", "one", "")
     }
     host = host_target()
-    assert told == {f"{host} {target_probe.gathers(host)} {target_probe.multiply_adds(host)}\n"}
+    assert printed == {f"{host} {target_probe.gathers(host)} {target_probe.multiply_adds(host)}\n"}

@@ -85,8 +85,8 @@ def test_few_planes(few: int, level: str) -> None:
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 def test_copies_past_the_caches(level: str) -> None:
-    """Where the last cache holds less than is moved, whole lines of results are stored past it, and ends are not. Results begin at lines
-    in runs of one part and of three, and so do their rows if these are as long; otherwise lines are put together."""
+    """Whole lines of results are stored past a last cache that holds less than is moved, and ends are not. Results begin at lines in runs
+    of one part and of three, and so do their rows if these are as long; otherwise lines are put together."""
     target = replace(host_target().limited(level), l3_bytes=8 << 10)
     for dtype in ("f32", "f64", "i32", "u8", "i16"):
         check(turned(True, dtype), [{B: 2, N: n, M: m} for n, m in PAST], target=target)

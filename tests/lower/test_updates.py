@@ -99,8 +99,8 @@ def test_every_index_of_every_block_is_tested(level: str) -> None:
 def test_the_index_of_a_row_is_named_by_its_axis() -> None:
     wide = Native(pairs().group())
     for left, right, axis in ((5, 0, 0), (0, 7, 1), (-6, 9, 0)):
-        given = (np.array([left]), np.full((1, 130), right), np.ones((1, 130), np.float32))
-        wide.run(dict(zip(wide.group.inputs, given, strict=True)), {K: 5, B: 7, N: 1, M: 130})
+        arrays = (np.array([left]), np.full((1, 130), right), np.ones((1, 130), np.float32))
+        wide.run(dict(zip(wide.group.inputs, arrays, strict=True)), {K: 5, B: 7, N: 1, M: 130})
         assert f"for axis {axis}" in wide.refusal
 
 

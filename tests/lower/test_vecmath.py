@@ -52,15 +52,15 @@ def run(name: str, a: np.ndarray, b: np.ndarray | None = None, level: str = "avx
     return y[:count]
 
 
-def ulp_error(got: np.ndarray, wanted: np.ndarray) -> float:
+def ulp_error(got: np.ndarray, expected: np.ndarray) -> float:
     """The largest distance, in units of the last place of the wanted value; subnormal results count by the smallest."""
     limits = np.finfo(got.dtype)
-    wanted = wanted.astype(np.longdouble)
+    expected = expected.astype(np.longdouble)
     with np.errstate(all="ignore"):
-        exponent = np.floor(np.log2(np.maximum(np.abs(wanted), np.longdouble(limits.smallest_normal))))
+        exponent = np.floor(np.log2(np.maximum(np.abs(expected), np.longdouble(limits.smallest_normal))))
         unit = np.exp2(exponent - limits.nmant)
-        distance = np.abs(got.astype(np.longdouble) - wanted) / unit
-    fine = np.isfinite(wanted) & (np.abs(wanted) < limits.max)
+        distance = np.abs(got.astype(np.longdouble) - expected) / unit
+    fine = np.isfinite(expected) & (np.abs(expected) < limits.max)
     assert np.isfinite(got[fine]).all()
     return float(distance[fine].max())
 
@@ -159,7 +159,7 @@ def test_pow_stays_within_its_bound(dtype: str, bound: float) -> None:
 def exact_powers(dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(x, y, x ** y) where a float of the dtype holds all three: x = r ** 2**m, y = k / 2**m, of whole numbers r, k, m."""
     most = 2 ** (np.finfo(dtype).nmant + 1)
-    found = [
+    rows = [
         (r**roots, sign * k / roots, float(r) ** (sign * k))
         for roots in (1, 2, 4, 8)
         for r in (*range(2, 1000), *range(1000, most, most // 1000))
@@ -167,16 +167,16 @@ def exact_powers(dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         for sign in (1, -1)
         if r**roots <= most and r**k <= most and (sign > 0 or r & (r - 1) == 0)
     ]
-    x, y, wanted = (np.array(column, dtype) for column in zip(*found))
-    return x, y, wanted
+    x, y, expected = (np.array(column, dtype) for column in zip(*rows))
+    return x, y, expected
 
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_power_that_a_float_holds_is_that_float(dtype: str, level: str) -> None:
     """9 ** 0.5 is 3: what is cut from less is 2."""
-    x, y, wanted = exact_powers(dtype)
-    np.testing.assert_array_equal(run("pow_", x, y, level), wanted)
+    x, y, expected = exact_powers(dtype)
+    np.testing.assert_array_equal(run("pow_", x, y, level), expected)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -199,11 +199,11 @@ def test_specials(dtype: str, level: str) -> None:
         "trunc": ([1.9, -1.9, nan], [1, -1, nan]),
         "abs_": ([-0.0, -inf, nan, -3], [0, inf, nan, 3]),
     }
-    for name, (given, wanted) in table.items():
-        got = run(name, np.array(given, dtype), level=level)
-        np.testing.assert_array_equal(got, np.array(wanted, dtype), err_msg=name)
-        zeros = np.array(wanted) == 0
-        np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(np.array(wanted)[zeros]), err_msg=name)
+    for name, (arguments, expected) in table.items():
+        got = run(name, np.array(arguments, dtype), level=level)
+        np.testing.assert_array_equal(got, np.array(expected, dtype), err_msg=name)
+        zeros = np.array(expected) == 0
+        np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(np.array(expected)[zeros]), err_msg=name)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -212,8 +212,8 @@ def test_subnormals_are_gradual(dtype: str) -> None:
     x = np.array([tiny, tiny * 5, np.finfo(dtype).smallest_normal / 3], dtype)
     np.testing.assert_allclose(run("log", x), np.log(x.astype(np.longdouble)).astype(dtype), rtol=3e-7)
     low = np.array([-100.0, -103.0] if dtype == "float32" else [-740.0, -745.0], dtype)
-    wanted = np.exp(low.astype(np.longdouble)).astype(dtype)
-    assert (np.abs(run("exp", low) - wanted) <= tiny).all()
+    expected = np.exp(low.astype(np.longdouble)).astype(dtype)
+    assert (np.abs(run("exp", low) - expected) <= tiny).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -222,9 +222,9 @@ def test_pow_specials_follow_numpy(dtype: str, level: str) -> None:
     values = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 2.5, -7.0]
     x, y = (m.ravel().astype(dtype) for m in np.meshgrid(values, values))
     with np.errstate(all="ignore"):
-        wanted = np.power(x, y)
+        expected = np.power(x, y)
     got = run("pow_", x, y, level)
-    for a, b, g, w in zip(x, y, got, wanted):
+    for a, b, g, w in zip(x, y, got, expected):
         same = (np.isnan(g) and np.isnan(w)) or (np.isclose(g, w, rtol=1e-6, atol=0) and np.signbit(g) == np.signbit(w))
         assert same, f"{a} ** {b}: wanted {w}, got {g}"
 
@@ -233,7 +233,7 @@ def test_pow_specials_follow_numpy(dtype: str, level: str) -> None:
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("exponent", [1.0, 2.0, -1.0, 0.5, -0.5, 2.5])
 def test_powers_by_a_known_exponent(exponent: float, dtype: str, level: str) -> None:
-    """Those that are one instruction are the numbers that a power of any exponent is."""
+    """Powers that are one instruction are the numbers that a power of any exponent is."""
     x, y = anyshape.input("x", f"{dtype}[n]"), anyshape.input("y", f"{dtype}[n]")
     number = anyshape.constant(np.array(exponent, {"f32": np.float32, "f64": np.float64}[dtype]))
     known, any_one = (
@@ -242,9 +242,9 @@ def test_powers_by_a_known_exponent(exponent: float, dtype: str, level: str) -> 
     )
     special = [0.0, -0.0, 1.0, -1.0, 2.0, np.inf, -np.inf, np.nan, 1e30, -1e-30, 0.25]
     values = np.array([*special, *np.random.default_rng(1).standard_normal(100)], number.type.dtype.numpy)
-    got, wanted = known(values), any_one(values, np.full_like(values, exponent))
-    np.testing.assert_array_max_ulp(np.nan_to_num(got, nan=7.0), np.nan_to_num(wanted, nan=7.0), 1)
-    np.testing.assert_array_equal(np.signbit(got) & ~np.isnan(got), np.signbit(wanted) & ~np.isnan(wanted))
+    got, expected = known(values), any_one(values, np.full_like(values, exponent))
+    np.testing.assert_array_max_ulp(np.nan_to_num(got, nan=7.0), np.nan_to_num(expected, nan=7.0), 1)
+    np.testing.assert_array_equal(np.signbit(got) & ~np.isnan(got), np.signbit(expected) & ~np.isnan(expected))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -273,7 +273,7 @@ def test_remainders_of_any_quotient_are_exact(scale: float, level: str) -> None:
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 @pytest.mark.parametrize("bits", [8, 31, 49, 50, 51, 53, 63])
 def test_quotients_of_long_integers_are_exact(dtype: str, bits: int, level: str) -> None:
-    """Those next to a whole number, where a float would round up to it, and those whose vector has one lane that is too long."""
+    """The quotients are next to a whole number, where a float would round up to it, or in a vector that has one lane that is too long."""
     rng = np.random.default_rng(5)
     y = rng.integers(1, 1 << max(bits // 2, 1), 4096, dtype)
     x = rng.integers(0, 1 << (bits - bits // 2), 4096, dtype) * y + rng.integers(-1, 2, 4096).astype(dtype)
@@ -303,8 +303,8 @@ def test_integer_division_never_traps(dtype: str, level: str) -> None:
         np.testing.assert_array_equal(run("trunc_mod", x, y, level), np.fmod(x, y))
     division = run("trunc_div", x, y, level)
     for a, b, q in zip(x.tolist(), y.tolist(), division.tolist()):
-        wanted = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        assert (q - wanted) % (1 << limits.bits) == 0, (a, b, q)
+        expected = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        assert (q - expected) % (1 << limits.bits) == 0, (a, b, q)
 
 
 @pytest.mark.parametrize("lanes", [0, 3, 4, 32])

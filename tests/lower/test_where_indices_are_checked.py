@@ -1,4 +1,4 @@
-"""Where in a kernel an index of data is tested: once per row, ahead of what is moved; and that this refuses nothing more."""
+"""An index of data is tested once per row, ahead of what is moved; and that this refuses nothing more."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def test_a_result_may_lie_over_the_indices(level: str) -> None:
 
 
 def test_a_vector_of_indices_takes_one_look() -> None:
-    """Of as many lanes as a register has, whatever the number of bounds. For a processor that has the larger of two 64-bit numbers as an
-    instruction, whichever this is."""
+    """A look is at as many lanes as a register has, whatever the number of bounds. The target is a processor that has the larger of two
+    64-bit numbers as an instruction, whichever this is."""
     target = replace(host_target(), triple="riscv64-unknown-linux-gnu", vector_bytes=32, scalef=False)
     for group in (_numbers(F32).group(), _pairs()[0].group):
         text = lower_group(group, target).text
@@ -166,9 +166,9 @@ def test_an_index_from_the_end_is_the_same_whatever_is_counted_and_added(counted
     b.output(y)
     b.output(z)
     native, array = Native(b.group()), np.arange(7, dtype=np.float32)
-    for given in (*range(-12, 12), 2**63 - 1, -(2**63)):
-        indices = np.full(64, given)
-        expected = (given + counted if given < 0 else given) + shift
+    for number in (*range(-12, 12), 2**63 - 1, -(2**63)):
+        indices = np.full(64, number)
+        expected = (number + counted if number < 0 else number) + shift
         status, outputs = native.run({x: array, index: indices}, {K: 7, M: counted, N: 64})
         assert (status == 0) == (0 <= expected < 7)
         if status == 0:
@@ -193,7 +193,7 @@ def test_an_index_of_positions_is_tested_ahead_of_all_loops() -> None:
 
 @pytest.mark.parametrize("width", [0, 3])
 def test_an_index_from_the_end_is_the_same_where_it_picks_nothing(width: int) -> None:
-    """Of rows without elements any index is right, and what it is as a number stands in another result."""
+    """Any index of rows without elements is right, and what it is as a number stands in another result."""
     b = Builder("picked")
     x, index, y, z = b.input([K, M]), b.input([N], I64), b.tensor([N, M]), b.tensor([N], I64)
     i, j = b.eqs.indices("i", y.shape)
@@ -203,10 +203,10 @@ def test_an_index_from_the_end_is_the_same_where_it_picks_nothing(width: int) ->
     b.output(y)
     b.output(z)
     native, array = Native(b.group()), np.ones((7, width), np.float32)
-    for given in (*range(-16, 10), 2**63 - 1, -(2**63)):
-        status, outputs = native.run({x: array, index: np.full(3, given)}, {K: 7, M: width, N: 3})
-        assert (status == 0) == (width == 0 or -7 <= given < 7)
-        assert status or (outputs[1] == (given + 7 if given < 0 else given)).all()
+    for number in (*range(-16, 10), 2**63 - 1, -(2**63)):
+        status, outputs = native.run({x: array, index: np.full(3, number)}, {K: 7, M: width, N: 3})
+        assert (status == 0) == (width == 0 or -7 <= number < 7)
+        assert status or (outputs[1] == (number + 7 if number < 0 else number)).all()
 
 
 @pytest.mark.parametrize("falls", [False, True])

@@ -1,4 +1,4 @@
-"""Which reductions become windows over a copy, and what comes out at edges, by remainder, and where rows of places are longer."""
+"""Windows over a copy: which reductions become some, and what comes out at edges, by remainder, and where rows of places are longer."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def windows(
     image: Any = (H, W),
     batch: Any = B,
     dtype: str = "f32",
-    made: Callable[[Any, Any], Any] | None = None,
+    term: Callable[[Any, Any], Any] | None = None,
 ) -> Group:
-    """Rows and columns of x under a window with a pad of one; with `channels`, times weights for that many results; `made` of each element
+    """Rows and columns of x under a window with a pad of one; with `channels`, times weights for that many results; `term` of each element
     and the weight of its tap."""
     b = Builder("windows")
     reach = (taps - 1) * spread - 2
@@ -50,9 +50,9 @@ def windows(
     if channels:
         w = b.input([channels, channels, taps, taps])
         value = reduce_("sum", [channels, taps, taps], lambda d, p, q: seen[n, d, at(i, p), at(j, q)] * w[c, d, p, q])
-    elif made is not None:
+    elif term is not None:
         w = b.input([taps, taps])
-        value = reduce_(kind, [taps, taps], lambda p, q: made(seen[n, c, at(i, p), at(j, q)], w[p, q]))
+        value = reduce_(kind, [taps, taps], lambda p, q: term(seen[n, c, at(i, p), at(j, q)], w[p, q]))
     else:
         value = reduce_(kind, [taps, taps], lambda p, q: seen[n, c, at(i, p), at(j, q)])
     b.eqs.define(y[n, c, i, j], value)
@@ -92,9 +92,9 @@ def test_extremes_of_windows_of_any_dtype(dtype: str, kind: str) -> None:
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize(("kind", "dtype"), [("max", "f32"), ("sum", "f32"), ("sum", "f16")])
 def test_planes_are_copied_some_at_a_time(kind: str, dtype: str, step: int) -> None:
-    """More planes than are copied together, and planes that are too large for two of them."""
-    made = None if kind == "max" else lambda value, weight: cast(value, F32) * cast(weight, F32)
-    group = windows(kind, step, 1, dtype=dtype, made=made)
+    """There are more planes than are copied together, and planes that are too large for two of them."""
+    term = None if kind == "max" else lambda value, weight: cast(value, F32) * cast(weight, F32)
+    group = windows(kind, step, 1, dtype=dtype, term=term)
     sizes = [{B: 9, H: 4, W: 5}, {B: 1, H: 70, W: 70}, {B: 2, H: 20, W: 40}]
     check(group, sizes, special=kind == "max", tolerance=1e-2 if dtype == "f16" else 2e-5)
     assert f"udiv i64 {ROOM}" in lower_group(group, host_target()).text
@@ -104,19 +104,19 @@ def test_planes_are_copied_some_at_a_time(kind: str, dtype: str, step: int) -> N
 @pytest.mark.parametrize("kind", ["max", "min"])
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
 def test_nan_is_in_all_windows_that_see_it(dtype: str, kind: str, level: str) -> None:
-    """In one plane and not in the other, which has the version without it."""
+    """NaN is in one plane and not in the other, which has the version without it."""
     group = windows(kind, 1, 1, dtype=dtype)
     (x,) = group.inputs
     for at in [(0, 0, 0, 0), (0, 1, 8, 20), (0, 0, 3, 15), (0, 1, 4, 16)]:
         values = np.random.default_rng(0).normal(size=(1, 2, 9, 21)).astype(parse_dtype(dtype).numpy)
         values[at] = np.nan
-        check(group, [{B: 1, H: 9, W: 21}], given={x: values}, target=host_target().limited(level))
+        check(group, [{B: 1, H: 9, W: 21}], fixed={x: values}, target=host_target().limited(level))
 
 
 @pytest.mark.parametrize(("step", "spread"), [(1, 1), (2, 1), (3, 1), (1, 2)])
 def test_what_is_reduced_is_made_once_of_each_element(step: int, spread: int) -> None:
     """A window with weights of its own for each tap has no columns in common with others."""
-    plain, weighted = (windows("sum", step, spread, made=made) for made in (lambda e, w: e * e, lambda e, w: e * w))
+    plain, weighted = (windows("sum", step, spread, term=term) for term in (lambda e, w: e * e, lambda e, w: e * w))
     assert lower_group(plain, host_target()).schedule == ("folded",)
     assert lower_group(weighted, host_target()).schedule == ("windows",)
     for group in (plain, weighted):
@@ -125,7 +125,7 @@ def test_what_is_reduced_is_made_once_of_each_element(step: int, spread: int) ->
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 def test_rows_of_results_are_computed_together(level: str) -> None:
-    """Of eight at most, or four, some are beyond the last; what is added to a result may lie where the result is stored."""
+    """Rows are eight at most, or four, and some are beyond the last; what is added to a result may lie where the result is stored."""
     b = Builder("depthwise")
     x, w, more = b.input([2, H + 2, W + 2]), b.input([2, 3, 3]), b.input([2, H, W])
     y = b.tensor([2, H, W])
@@ -159,7 +159,7 @@ def test_products_of_windows(step: int, spread: int) -> None:
 @pytest.mark.parametrize("side", [7, 8, 14, 28])
 @pytest.mark.parametrize(("step", "spread"), [(1, 1), (2, 1), (1, 2)])
 def test_images_of_known_size_have_the_same_windows(step: int, spread: int, side: int) -> None:
-    """Where sizes are numbers a channel is a whole number of rows, and a row of elements, all of which are steps of a window too."""
+    """A channel whose sizes are numbers is a whole number of rows, and a row of elements, all of which are steps of a window too."""
     rows, product = (windows("sum", step, spread, c, image=(side, side), batch=1) for c in (0, 16))
     assert lower_group(rows, host_target()).schedule == ("folded",)
     assert "windows of x0" in describe(product)
@@ -246,4 +246,4 @@ def test_rows_of_places_fill_a_tile_of_more_rows_than_a_vector_has_lanes(level: 
     values = np.random.default_rng(0).normal(size=(3, 3, 3, 21)).astype(np.float32)
     group = replace(b.group(), constants={w: values})
     assert "windows of x0" in describe(group)
-    check(group, SIZES, given={w: values}, target=host_target().limited(level))
+    check(group, SIZES, fixed={w: values}, target=host_target().limited(level))

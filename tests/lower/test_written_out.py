@@ -73,7 +73,7 @@ def tiled(name: str, size: int, constant: bool = True, image: Any = (H, W)) -> t
 def test_windows_times_tables(name: str, step: int) -> None:
     group, t, array = spread(name, step)
     assert lower_group(group, host_target()).schedule == ("windows",)
-    check(group, SIZES, given={t: array})
+    check(group, SIZES, fixed={t: array})
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
@@ -81,20 +81,20 @@ def test_windows_times_tables(name: str, step: int) -> None:
 def test_results_in_tiles(name: str, size: int) -> None:
     group, t, array = tiled(name, size)
     assert lower_group(group, host_target()).schedule == ("tiles",)
-    check(group, SIZES, given={t: array})
+    check(group, SIZES, fixed={t: array})
 
 
 @pytest.mark.parametrize("side", [7, 8, 14, 16, 33])
 def test_tiles_of_pictures_of_known_size(side: int) -> None:
     group, t, array = tiled("dense", 4, image=(side, side))
     assert lower_group(group, host_target()).schedule == ("tiles",)
-    check(group, [{B: 2}], given={t: array})
+    check(group, [{B: 2}], fixed={t: array})
 
 
 @pytest.mark.parametrize("name", ["avx2", "sse"])
 def test_other_processors(name: str) -> None:
     for group, t, array in (spread("signs", 4), tiled("pairs", 4)):
-        check(group, SIZES[1:3], given={t: array}, target=host_target().limited(name))
+        check(group, SIZES[1:3], fixed={t: array}, target=host_target().limited(name))
 
 
 def test_tables_that_are_no_constants_stay_loops() -> None:

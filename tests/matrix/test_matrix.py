@@ -20,7 +20,7 @@ from anyshape_testing.running import register
 
 ROOT = Path(__file__).parents[2]
 PARTS = 6
-"""In which the sample is shared by processes"""
+"""Number of parts in which the sample is shared by processes"""
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +37,8 @@ def every() -> tuple[Cell, ...]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_some_cells(part: int) -> None:
-    found = [f for cell in sample(every())[part::PARTS] for f in tried(cell)]
-    assert not [str(f) for f in found if str(f.cell) not in known_open()]
+    tried_findings = [f for cell in sample(every())[part::PARTS] for f in tried(cell)]
+    assert not [str(f) for f in tried_findings if str(f.cell) not in known_open()]
 
 
 def test_the_sample_has_every_law_form_and_class() -> None:
@@ -49,7 +49,7 @@ def test_the_sample_has_every_law_form_and_class() -> None:
 
 
 def test_no_cell_is_missing_without_a_reason() -> None:
-    """Of every kind of op and class of dtypes there is an op, and laws that speak of all ops have a cell there, or say why not."""
+    """There is an op of every kind and class of dtypes, and laws that speak of all ops have a cell there, or say why not."""
     by_kind = Counter((c.kind, c.dtypes, c.law) for c in every())
     assert len(every()) >= 300
     of_all = ["1a", "1b", "2", "3a", "7a", "examples"]
@@ -104,12 +104,12 @@ def test_a_law_that_breaks_is_no_law_that_notices(monkeypatch: pytest.MonkeyPatc
         raise TypeError("what the law calls is not there")
 
     monkeypatch.setattr(rewriting, "compare", broken)
-    found = findings(Cell("reversal", "f32 f64", "5"))
-    assert ": does not hold: TypeError: what the law calls is not there" in found
-    assert "rewrites, a call lost: raises no AssertionError: TypeError: what the law calls is not there" in found
+    said = findings(Cell("reversal", "f32 f64", "5"))
+    assert ": does not hold: TypeError: what the law calls is not there" in said
+    assert "rewrites, a call lost: raises no AssertionError: TypeError: what the law calls is not there" in said
 
 
 def test_a_law_that_speaks_of_no_call_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(laws, "agree", lambda *_: False)
-    found = findings(Cell("reversal", "unsigned", "3a"))
-    assert any(f.startswith(": does not hold: WeakLaw") and "weak: 0 calls" in f for f in found)
+    said = findings(Cell("reversal", "unsigned", "3a"))
+    assert any(f.startswith(": does not hold: WeakLaw") and "weak: 0 calls" in f for f in said)

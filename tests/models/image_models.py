@@ -53,9 +53,9 @@ class Net:
             [helper.make_tensor_value_info(result, TensorProto.FLOAT, sizes)],
             self.weights,
         )
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-        onnx.checker.check_model(made)
-        return made.SerializeToString()
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        onnx.checker.check_model(proto)
+        return proto.SerializeToString()
 
 
 def resnet(seed: int = 0) -> bytes:

@@ -24,10 +24,10 @@ QUICK = (
 
 @pytest.mark.parametrize("name", QUICK)
 def test_errors_are_at_most_twice_those_of_onnxruntime(name: str, tmp_path: Path) -> None:
-    made = dict(accuracy.models(tmp_path))
-    assert set(MODELS) <= made.keys()
-    found = accuracy.compare(*made[name]())
-    assert found.theirs < accuracy.NO_ROUNDING and found.ratio <= accuracy.LIMIT, found
+    models = dict(accuracy.models(tmp_path))
+    assert set(MODELS) <= models.keys()
+    compared = accuracy.compare(*models[name]())
+    assert compared.theirs < accuracy.NO_ROUNDING and compared.ratio <= accuracy.LIMIT, compared
 
 
 def test_errors_below_what_f32_can_tell_are_alike() -> None:

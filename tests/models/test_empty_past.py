@@ -65,7 +65,7 @@ def by_hand() -> tuple[onnx.ModelProto, Callable[[int, int], Arrays]]:
 
 
 def one_token() -> tuple[onnx.ModelProto, Callable[[int, int], Arrays]]:
-    """The same for one new token at a time, whose length is no symbol."""
+    """Makes the decoder by hand for one new token at a time, whose length is no symbol."""
     proto, feed = by_hand()
     for i in proto.graph.input[:3]:
         i.type.tensor_type.shape.dim[2].dim_value = 1
@@ -109,8 +109,8 @@ def grouped_query() -> tuple[onnx.ModelProto, Callable[[int, int], Arrays]]:
 
 
 def merged() -> tuple[onnx.ModelProto, Callable[[int, int], Arrays]]:
-    """Both steps in one file, as exporters write it: the first branch reads the past of the decoder and that of the encoder, the other
-    computes the latter."""
+    """Makes both steps in one file, as exporters write it: the first branch reads the past of the decoder and that of the encoder, the
+    other computes the latter."""
     node = helper.make_node
     with_past = [node("Concat", ["pk", "k"], ["ak"], axis=2), node("Identity", ["pv"], ["e"])]
     without = [node("Identity", ["k"], ["bk"]), node("Mul", ["encoded", "two"], ["f"])]

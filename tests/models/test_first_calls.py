@@ -27,22 +27,22 @@ def test_steps_take_what_the_steps_before_gave(path: Path) -> None:
 
 
 def test_first_calls_of_a_process_are_those_of_an_engine_that_nobody_called(path: Path) -> None:
-    made: list[int] = []
+    engines: list[int] = []
 
     class Counting(streams.Local):
         def _passes(self, engine: object, *rest: object) -> list[list[float]]:
-            made.append(id(engine))
+            engines.append(id(engine))
             return [[0.0] * 2] * streams.DATA
 
     runner = Counting(lambda: streams.Engine("none", lambda a: [], 0.0, lambda: 0), {(1, 1): [{}], (1, 2): [{}]})
     runner.first_of_process([(1, 1), (1, 2)])
-    assert made == [id(runner._engine)]
+    assert engines == [id(runner._engine)]
     runner.first([(1, 1), (1, 2)])
-    assert made[1] != made[0]
+    assert engines[1] != engines[0]
 
 
 def test_what_is_said_of_them() -> None:
-    found = first_calls.summary({(1, 1): [], (1, 7): [(1.0, 1.0), (3.0, 1.5), (1.25, 1.0)], (2, 9): [(1.5, 0.75)]})
-    assert found["first"] == pytest.approx({"p50": 1.375, "p95": 1.4875})
-    assert found["worst"] == [2, 9, 1.5]
-    assert found["second"]["p50"] == 0.875
+    summary = first_calls.summary({(1, 1): [], (1, 7): [(1.0, 1.0), (3.0, 1.5), (1.25, 1.0)], (2, 9): [(1.5, 0.75)]})
+    assert summary["first"] == pytest.approx({"p50": 1.375, "p95": 1.4875})
+    assert summary["worst"] == [2, 9, 1.5]
+    assert summary["second"]["p50"] == 0.875

@@ -20,7 +20,7 @@ def test_agrees_with_onnxruntime(name: str) -> None:
     rng = np.random.default_rng(7)
     for n, h, w in SHAPES:
         x = rng.normal(size=(n, 3, h, w)).astype(np.float32)
-        (wanted,) = session.run(None, {"x": x})
-        assert wanted.std() > 0.01
-        np.testing.assert_allclose(exe(x), wanted, rtol=1e-4, atol=1e-4)
+        (expected,) = session.run(None, {"x": x})
+        assert expected.std() > 0.01
+        np.testing.assert_allclose(exe(x), expected, rtol=1e-4, atol=1e-4)
     assert exe.compiled_after_first_call == 0

@@ -1,4 +1,4 @@
-"""Some figures of a file measured anew, the others kept."""
+"""Measuring some figures of a file anew, with all others kept."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ def test_every_constant_is_measured() -> None:
 
 
 def test_a_row_for_each_size(capsys: pytest.CaptureFixture[str]) -> None:
-    found = layout_costs.measure(Layer("TAPS", 16, 3, True), [4, 6], 0.01)
-    assert len(found) == 2 and all(c > 0 for c in found)
+    costs = layout_costs.measure(Layer("TAPS", 16, 3, True), [4, 6], 0.01)
+    assert len(costs) == 2 and all(c > 0 for c in costs)
     assert [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()] == [
         "depthwise 3 x 3, 16 channels, 4 x 4", "depthwise 3 x 3, 16 channels, 6 x 6",
     ]  # fmt: skip

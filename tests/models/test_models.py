@@ -42,8 +42,8 @@ def test_inputs_are_those_of_the_graph(name: str, tmp_path: Path) -> None:
     arguments = model.inputs(2, 1, seed=0)
     assert list(arguments) == [value.name for value in graph.input]
     for value in graph.input:
-        wanted = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        assert arguments[value.name].dtype == wanted
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        assert arguments[value.name].dtype == dtype
 
 
 def test_what_follows_a_detector_agrees_with_onnxruntime(tmp_path: Path) -> None:

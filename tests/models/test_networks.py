@@ -32,16 +32,16 @@ def test_results_are_onnxruntimes(name: str) -> None:
 
     case = networks()[name]
     model, arguments = case.model().SerializeToString(), case.arrays(case.at[0])
-    (wanted,) = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, arguments)
+    (expected,) = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, arguments)
     (got,) = anyshape.compile(model, threads=1).run(arguments)
-    assert np.isfinite(wanted).all() and apart(wanted, got) <= TOLERANCE["float32"]
-    assert apart(wanted, got + np.float32(1e-3) * np.abs(wanted).max()) > TOLERANCE["float32"]
+    assert np.isfinite(expected).all() and apart(expected, got) <= TOLERANCE["float32"]
+    assert apart(expected, got + np.float32(1e-3) * np.abs(expected).max()) > TOLERANCE["float32"]
 
 
 def test_errors_are_at_most_twice_onnxruntimes() -> None:
-    """Not with all algorithms, which have to be asked for."""
-    found = [errors(networks()["densenet"], growth) for growth in (None, 200)]
-    ratios = [e["anyshape"] / e["onnxruntime"] for e in found]
+    """Errors are larger with all algorithms, which have to be asked for."""
+    measured = [errors(networks()["densenet"], growth) for growth in (None, 200)]
+    ratios = [e["anyshape"] / e["onnxruntime"] for e in measured]
     assert ratios[0] < 2 < ratios[1]
 
 

@@ -47,10 +47,10 @@ class Spread:
     """An engine whose first calls are spread, over an interval of such a width."""
 
     def __init__(self, name: str, width: float) -> None:
-        self.name, self._width, self._rng, self.made = name, width, random.Random(3), 0
+        self.name, self._width, self._rng, self.count = name, width, random.Random(3), 0
 
     def first(self, order: Sequence[Shape]) -> list[list[float]]:
-        self.made += 1
+        self.count += 1
         later = [[1.0] * (len(order) - 1)] * (1 + streams.LATER)
         return [[1.0 + self._width * self._rng.random() for _ in order[1:]], *later]
 
@@ -63,8 +63,8 @@ class Spread:
 def test_an_engine_whose_first_calls_are_spread_is_made_more_often() -> None:
     even, spread = Spread("even", 0.01), Spread("spread", 0.6)
     first, _ = streams.first_calls([even, spread], [(1, 1), (2, 3), (4, 8)])
-    assert even.made == streams.ANEW[1] < spread.made <= patience.PATIENCE * streams.ANEW[1]
-    assert streams.all_known(first["spread"]) or spread.made == patience.PATIENCE * streams.ANEW[1]
+    assert even.count == streams.ANEW[1] < spread.count <= patience.PATIENCE * streams.ANEW[1]
+    assert streams.all_known(first["spread"]) or spread.count == patience.PATIENCE * streams.ANEW[1]
 
 
 class Slow:

@@ -56,9 +56,9 @@ class Scattered(Drifting):
 
 def test_slow_engines_are_made_more_often_where_first_calls_are_scattered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "FIRST_SECONDS", 0.0)
-    for engine, made in (
+    for engine, count in (
         (Scattered(), streams.DOUBTFUL),
         (Drifting(), 8),
     ):  # the eighth is the fourth with some shape not in front
         first, _ = streams.first_calls([engine], SHAPES)
-        assert sum(map(len, first["drifting"].values())) == made * (len(SHAPES) - 1), engine
+        assert sum(map(len, first["drifting"].values())) == count * (len(SHAPES) - 1), engine

@@ -78,12 +78,12 @@ def test_taggers_agree_at_every_shape(op: str, direction: str, attributes: dict[
     exe = anyshape.compile(model)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     for length, batch in ((5, 3), (1, 1), (9, 17), (30, 2)):
-        given = {
+        feed = {
             "words": RNG.integers(0, WORDS, (length, batch)),
             "lengths": RNG.integers(1, length + 1, batch).astype(np.int32),
         }
-        got, wanted = exe.run(given), session.run(None, given)
-        for a, b in zip(got, wanted, strict=True):
+        got, expected = exe.run(feed), session.run(None, feed)
+        for a, b in zip(got, expected, strict=True):
             np.testing.assert_allclose(a, b, 1e-4, 2e-5)
     assert not exe.report.still_dynamic
 
@@ -91,8 +91,8 @@ def test_taggers_agree_at_every_shape(op: str, direction: str, attributes: dict[
 def test_an_empty_sequence_keeps_the_initial_state() -> None:
     """onnxruntime crashes on a GRU with one."""
     exe = anyshape.compile(tagger("GRU"))
-    given = {"words": np.zeros((4, 2), np.int64), "lengths": np.array([0, 3], np.int32)}
-    tags, last = exe.run(given)
+    feed = {"words": np.zeros((4, 2), np.int64), "lengths": np.array([0, 3], np.int32)}
+    tags, last = exe.run(feed)
     assert (tags[:, 0] == 0).all() and (last[:, 0] == 0).all() and (last[:, 1] != 0).all()
 
 

@@ -1,4 +1,4 @@
-"""This checkout beside another one, in turns: the code of each is what is measured, and figures come out."""
+"""Measures this checkout beside another one, in turns: the code of each is what is measured, and figures come out."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def figures(other: Path, tmp_path: Path, *words: str) -> tuple[list[dict[str, An
 
 
 def test_a_checkout_beside_itself_computes_the_same(tmp_path: Path) -> None:
-    found, shown = figures(ROOT, tmp_path, CASE, "shape_heavy@5x100")
-    assert [row["name"] for row in found] == [f"{CASE} by 021", "shape_heavy 5x100"]
-    for row in found:
+    rows, shown = figures(ROOT, tmp_path, CASE, "shape_heavy@5x100")
+    assert [row["name"] for row in rows] == [f"{CASE} by 021", "shape_heavy 5x100"]
+    for row in rows:
         assert len(row["here"]) == len(row["other"]) >= 5
         assert min(*row["here"], *row["other"]) > 0
         assert row["difference"] == 0
@@ -64,16 +64,16 @@ def test_it_is_the_other_checkouts_code_that_runs_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ((".", "mlp@33"), "'33' is no shape of a model"),
         (("docs", "mlp"), "docs is no checkout of this repository: there is no runtime and no generated"),
     ],
 )
-def test_what_is_not_there_is_told(words: tuple[str, ...], told: str) -> None:
+def test_what_is_not_there_is_told(words: tuple[str, ...], message: str) -> None:
     done = turns(*words)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_a_word_that_names_nothing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

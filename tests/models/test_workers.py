@@ -24,16 +24,16 @@ def test_one_answers_while_the_others_are_stopped(tmp_path: Path) -> None:
     path = model.build(tmp_path / "model.onnx")
     shapes = model.SHAPES[:3]
     calls = {shape: [model.inputs(*shape, seed=k) for k in range(2)] for shape in shapes}
-    with workers(["anyshape", "anyshape"], path, 1, calls) as found:
-        assert [state(w) for w in found] == ["T", "T"]
-        wanted = anyshape.compile(path, threads=1).run(calls[shapes[1]][0])
-        for worker in found:
-            for a, b in zip(worker.results(calls[shapes[1]][0]), wanted, strict=True):
+    with workers(["anyshape", "anyshape"], path, 1, calls) as engines:
+        assert [state(w) for w in engines] == ["T", "T"]
+        expected = anyshape.compile(path, threads=1).run(calls[shapes[1]][0])
+        for worker in engines:
+            for a, b in zip(worker.results(calls[shapes[1]][0]), expected, strict=True):
                 np.testing.assert_array_equal(a, b)
-        assert len(found[0].stream(shapes)) == 3
-        assert all(len(p) == 2 and min(p) > 0 for p in found[1].first(shapes))
-        assert min(found[0].turn(shapes[0])) > 0
-        assert [state(w) for w in found] == ["T", "T"]
+        assert len(engines[0].stream(shapes)) == 3
+        assert all(len(p) == 2 and min(p) > 0 for p in engines[1].first(shapes))
+        assert min(engines[0].turn(shapes[0])) > 0
+        assert [state(w) for w in engines] == ["T", "T"]
         with pytest.raises(KeyError):
-            found[0].turn((0, 0))
-    assert all(w._process.returncode is not None for w in found)
+            engines[0].turn((0, 0))
+    assert all(w._process.returncode is not None for w in engines)

@@ -29,10 +29,10 @@ def agrees(path: Path, name: str, tolerance: float) -> None:
     """One compile, several shapes, then the first one again; the bits of equal calls are equal."""
     ours, theirs = anyshape.compile(path), peer(path)
     first: list[Any] = []
-    for k, made in enumerate([*calls(name), calls(name)[0]]):
-        given = {i.name: made[i.name] for i in theirs.get_inputs()}
-        results = ours.run(given)
-        for got, want in zip(results, theirs.run(None, given), strict=True):
+    for k, arrays in enumerate([*calls(name), calls(name)[0]]):
+        feed = {i.name: arrays[i.name] for i in theirs.get_inputs()}
+        results = ours.run(feed)
+        for got, want in zip(results, theirs.run(None, feed), strict=True):
             assert (got.shape, got.dtype) == (want.shape, want.dtype)
             np.testing.assert_allclose(
                 got, want, rtol=0, atol=tolerance * max(1.0, np.abs(want).max(initial=0)), err_msg=f"call {k}"

@@ -141,9 +141,9 @@ def test_examples_of_the_bounds_make_it_firm() -> None:
 
 @pytest.mark.parametrize("op", ["sub", "trilu"])
 def test_the_tests_of_an_op_kill_its_mutants(op: str, specs: Trial) -> None:
-    found = specs.run(op)
-    assert len(found.tried) > 5
-    assert {t.label for t in found.tried if t.survives} == set()
+    outcome = specs.run(op)
+    assert len(outcome.tried) > 5
+    assert {t.label for t in outcome.tried if t.survives} == set()
 
 
 def test_calls_whose_elements_the_op_refuses_are_left_out(specs: Trial) -> None:
@@ -156,8 +156,8 @@ def test_declarations_name_mutants_that_there_are(specs: Trial) -> None:
 
 
 def test_a_declaration_of_no_mutant_is_an_error(specs: Trial) -> None:
-    found = undeclared({"sub": {"kernel: a >> b": "why"}, "nothing": {"kernel: c >> d": "why"}}, specs)
-    assert found == ["sub: there is no mutant 'kernel: a >> b'", "nothing: there is no mutant 'kernel: c >> d'"]
+    errors = undeclared({"sub": {"kernel: a >> b": "why"}, "nothing": {"kernel: c >> d": "why"}}, specs)
+    assert errors == ["sub: there is no mutant 'kernel: a >> b'", "nothing: there is no mutant 'kernel: c >> d'"]
 
 
 def test_a_mutant_that_does_not_end_is_stopped() -> None:

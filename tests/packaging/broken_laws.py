@@ -76,7 +76,7 @@ BREAKS = {
     "7a": ("executors:test_every_executor_gives_the_same_bits", "widen", KERNELS, "x[*i] * 2", OTHER_EACH_TIME),
     "12": ("sequences:test_a_list_is_its_elements", "row", KERNELS, "xs[v][k]", "xs[v][k] * (1 if isinstance(v, int) else 2)"),
 }  # fmt: skip
-"""By law: the law's function, the op, the file to edit, what it says and what it is made to say"""
+"""The function of each law, the op, the file to edit, what it says and what it is made to say"""
 
 
 def generate(folder: Path) -> None:
@@ -137,7 +137,7 @@ def main(folder: Path) -> None:
     start(folder)
     for room in ("laws", "rewriting", "refusals", "executors"):
         import_module(f"anyshape_testing.{room}")
-    found = []
+    outcomes = []
     for label, (place, op, file, old, new) in BREAKS.items():
         right = {p: p.read_text() for p in folder.rglob("*") if p.suffix in (".py", ".yaml")}
         assert right[folder / file].count(old) == 1, (label, right[folder / file])
@@ -150,8 +150,8 @@ def main(folder: Path) -> None:
         for path, text in right.items():
             path.write_text(text)
         fixed = in_fork(lambda code=code: exec(code, {}), folder)
-        found.append({"law": label, "failed": failed, "script": code, "alone": alone, "fixed": fixed})
-    print(json.dumps(found))
+        outcomes.append({"law": label, "failed": failed, "script": code, "alone": alone, "fixed": fixed})
+    print(json.dumps(outcomes))
 
 
 if __name__ == "__main__":

@@ -30,12 +30,12 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 def quoted(text: str) -> Iterator[str]:
     """What stands between backticks, also over the end of a line."""
-    for found in re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
-        yield " ".join(found.split())
+    for code in re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
+        yield " ".join(code.split())
 
 
 def commands(path: Path) -> list[str]:
-    """Without variables of the shell before them; of code only what is between backticks, or a line that begins so."""
+    """Reads commands without variables of the shell before them; of code only what is between backticks, or a line that begins so."""
     text = path.read_text(encoding="utf-8")
     lines = [line.strip() for line in text.splitlines() if line.startswith("    ") or path.suffix == ".py"]
     if path.suffix == ".py":
@@ -45,18 +45,18 @@ def commands(path: Path) -> list[str]:
 
 
 def words_of(command: str) -> list[str]:
-    """Without what is said about it behind, and the brackets of what may be left out."""
+    """Splits a command without what is said about it behind, and the brackets of what may be left out."""
     plain = re.sub(r"  +.*|\s#.*|[;,] .*", "", command)
     try:
-        found = shlex.split(plain)
+        words = shlex.split(plain)
     except ValueError:
-        found = plain.split()
-    return [w.strip("[]…") for w in found if w.strip("[]….")]
+        words = plain.split()
+    return [w.strip("[]…") for w in words if w.strip("[]….")]
 
 
 @cache
 def help_of(parser: Callable[[], argparse.ArgumentParser], *command: str) -> str | None:
-    """None where it takes no such subcommand."""
+    """Returns the help of a subcommand, None where the parser takes no such subcommand."""
     shown = io.StringIO()
     with redirect_stdout(shown), redirect_stderr(io.StringIO()):
         try:
@@ -85,11 +85,11 @@ def faults(command: str) -> list[str]:
     if program == "make":
         return faults_of_make(words)
     if program == "anyshape":
-        found = []
+        missing = []
         for name in words[0].split("|"):
             shown = help_of(anyshape_arguments, name)
-            found += [f"no command {name}"] if shown is None else lacks(shown, words[1:])
-        return found
+            missing += [f"no command {name}"] if shown is None else lacks(shown, words[1:])
+        return missing
     if program == "anyshape-gen" or words[:2] == ["-m", "anyshape_gen"]:
         return lacks(help_of(generator_arguments), words)
     if words[0] == "-m":
@@ -110,8 +110,8 @@ def literals(path: Path) -> str:
 def faults_of_make(words: list[str]) -> list[str]:
     variables = [w.partition("=")[0] for w in words if "=" in w]
     targets = [w for w in words if "=" not in w]
-    found = [f"no target {t}" for t in targets if not re.search(rf"^{t}:", MAKEFILE, re.MULTILINE)]
-    return found + [
+    missing = [f"no target {t}" for t in targets if not re.search(rf"^{t}:", MAKEFILE, re.MULTILINE)]
+    return missing + [
         f"no variable {v}" for v in variables if not re.search(rf"\$\({v}\)|ifdef {v}\b|\({v}\),", MAKEFILE)
     ]
 
@@ -126,13 +126,13 @@ def repository() -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_commands_of_a_page(page: Path) -> None:
-    assert {c: found for c in commands(page) if (found := faults(c))} == {}
+    assert {c: wrong for c in commands(page) if (wrong := faults(c))} == {}
 
 
 def test_commands_of_code() -> None:
-    told = {(p, c) for p in CODE for c in commands(p) if "{" not in c}
-    assert len(told) > 30
-    assert {(p.name, c): found for p, c in told if (found := faults(c))} == {}
+    pairs = {(p, c) for p in CODE for c in commands(p) if "{" not in c}
+    assert len(pairs) > 30
+    assert {(p.name, c): wrong for p, c in pairs if (wrong := faults(c))} == {}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())

@@ -21,9 +21,9 @@ def test_what_a_failing_law_prints_repeats_it(tmp_path: Path) -> None:
         cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    found = json.loads(run.stdout)
-    assert [f["law"] for f in found] == list(BREAKS)
-    for f in found:
+    outcomes = json.loads(run.stdout)
+    assert [f["law"] for f in outcomes] == list(BREAKS)
+    for f in outcomes:
         said = f["failed"]
         assert re.search(rf"^law {f['law']} .* of (widen|turn|row), specs/mine.yaml:\d+: \S", said, re.MULTILINE), said
         assert "shapes" in said and "seed" in said and "dtypes" in said, said
@@ -34,5 +34,5 @@ def test_what_a_failing_law_prints_repeats_it(tmp_path: Path) -> None:
 
 def error(said: str) -> str:
     """The kind of error and the words that do not depend on the order of compiling."""
-    found = re.findall(r"^(\w+(?:\.\w+)*(?:Error|Exception)): (.*)$", said, re.MULTILINE)
-    return " ".join((found[-1][0], *re.findall(r"[a-z_]{3,}", found[-1][1])[:4])) if found else ""
+    errors = re.findall(r"^(\w+(?:\.\w+)*(?:Error|Exception)): (.*)$", said, re.MULTILINE)
+    return " ".join((errors[-1][0], *re.findall(r"[a-z_]{3,}", errors[-1][1])[:4])) if errors else ""

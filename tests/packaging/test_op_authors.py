@@ -19,12 +19,12 @@ NAMES = ("tried_mish", "tried_rms_norm", "tried_diag_embed")
 
 
 def entries() -> dict[str, str]:
-    found = {}
+    texts = {}
     for name, block in zip(NAMES, BLOCKS, strict=True):
         plain = name.removeprefix("tried_")
         assert block.startswith(f"  {plain}:")
-        found[name] = re.sub(r"\n    onnx: .*", "", block.replace(f"  {plain}:", f"  {name}:", 1)).rstrip() + "\n"
-    return found
+        texts[name] = re.sub(r"\n    onnx: .*", "", block.replace(f"  {plain}:", f"  {name}:", 1)).rstrip() + "\n"
+    return texts
 
 
 def python(*words: str, where: Path = ROOT, path: tuple[Path, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -40,8 +40,8 @@ def test_new_op_then_its_entry_then_its_laws(tmp_path: Path) -> None:
     for path in (ROOT / "specs").glob("*.yaml"):
         (specs / path.name).write_text(path.read_text())
     for name, entry in entries().items():
-        made = python("-m", "anyshape_gen", "new-op", name, "--file", "elementwise", "--specs", str(specs))
-        assert made.returncode == 0, made.stderr
+        done = python("-m", "anyshape_gen", "new-op", name, "--file", "elementwise", "--specs", str(specs))
+        assert done.returncode == 0, done.stderr
         file = specs / "elementwise.yaml"
         before, skeleton = file.read_text().split(f"\n  {name}:\n")
         assert "examples:" in skeleton
@@ -49,8 +49,8 @@ def test_new_op_then_its_entry_then_its_laws(tmp_path: Path) -> None:
     verdicts = "anyshape_ops/index_safety.json"  # as in a checkout, where an author's specs are the only new ones
     (out / verdicts).parent.mkdir(parents=True)
     (out / verdicts).write_bytes((ROOT / "generated" / verdicts).read_bytes())
-    made = python("-m", "anyshape_gen", "--specs", str(specs), "--out", str(out), "--docs", str(tmp_path / "docs"))
-    assert made.returncode == 0, made.stderr
+    done = python("-m", "anyshape_gen", "--specs", str(specs), "--out", str(out), "--docs", str(tmp_path / "docs"))
+    assert done.returncode == 0, done.stderr
     laws = ("tests/laws", "--op", ",".join(NAMES), "-p", "no:cacheprovider")
     run = python("-m", "pytest", *laws, "-o", f"pythonpath=runtime generator testing {out} .", path=(out,))
     assert run.returncode == 0, run.stdout
@@ -60,11 +60,11 @@ def test_new_op_then_its_entry_then_its_laws(tmp_path: Path) -> None:
 def test_a_skeleton_is_an_op(tmp_path: Path) -> None:
     specs = tmp_path / "specs"
     specs.mkdir()
-    made = python("-m", "anyshape_gen", "new-op", "as_it_is", "--file", "new", "--specs", str(specs))
-    assert made.returncode == 0, made.stderr
+    done = python("-m", "anyshape_gen", "new-op", "as_it_is", "--file", "new", "--specs", str(specs))
+    assert done.returncode == 0, done.stderr
     out = ("--package", "started", "--out", str(tmp_path))
-    made = python("-m", "anyshape_gen", "--specs", str(specs), *out)
-    assert made.returncode == 0, made.stderr
+    done = python("-m", "anyshape_gen", "--specs", str(specs), *out)
+    assert done.returncode == 0, done.stderr
     for file in ("new", "other"):
         again = python("-m", "anyshape_gen", "new-op", "as_it_is", "--file", file, "--specs", str(specs))
         assert again.returncode == 2 and "new.yaml already has an op as_it_is" in again.stderr
@@ -81,8 +81,8 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "    reference: x * np.tanh", '    onnx: {"com.example:Tried": {1: "x"}}\n    reference: x * np.tanh'
     )
     (folder / "my_specs/mine.yaml").write_text(text)
-    made = python("-m", "anyshape_gen", "--specs", "my_specs", "--package", "my_ops", "--out", ".", where=folder)
-    assert made.returncode == 0, made.stderr
+    done = python("-m", "anyshape_gen", "--specs", "my_specs", "--package", "my_ops", "--out", ".", where=folder)
+    assert done.returncode == 0, done.stderr
     project = (folder / "pyproject.toml").read_text()
     assert 'my_ops = "my_ops:OPS"' in project
     info = folder / "my_ops-0.1.0.dist-info"

@@ -84,7 +84,7 @@ def test_author_and_user(tmp_path: Path) -> None:
 
 
 def used(environment: Environment, where: Path, folder: Path) -> str:
-    """From Python, and in a model: what `import my_ops` found."""
+    """Uses an installed package from Python and in a model; returns what `import my_ops` printed."""
     environment.run("python", "-c", MODEL, where=folder)
     said = environment.run("anyshape", "run", str(folder / "turn.onnx"), "--input", "x=[[1, 2, 3]]", where=where)
     assert "[[-1. -2. -3.]]" in " ".join(said.split()).replace("[ ", "["), said

@@ -26,8 +26,8 @@ class Case:
 
     def function(self) -> Function:
         inputs = [anyshape.input("abcdefghijklmnopqrstuvwxyz"[k], t) for k, t in enumerate(self.types)]
-        made = self.build(*inputs)
-        return anyshape.function(inputs, made if isinstance(made, Value) else tuple(made))
+        results = self.build(*inputs)
+        return anyshape.function(inputs, results if isinstance(results, Value) else tuple(results))
 
     def arguments(self) -> list[np.ndarray]:
         rng = np.random.default_rng(0)
@@ -36,12 +36,12 @@ class Case:
     def check(self) -> None:
         """Runs it in both executors."""
         f, args = self.function(), self.arguments()
-        wanted = self.reference(*args)
+        expected = self.reference(*args)
         for loop in LOOPS:
-            agrees(anyshape.compile(f, loop=loop)(*args), wanted)
+            agrees(anyshape.compile(f, loop=loop)(*args), expected)
 
 
-def _argument(rng: np.random.Generator, given: Any, dtype: str) -> np.ndarray:
+def _argument(rng: np.random.Generator, array: Any, dtype: str) -> np.ndarray:
     kind = {
         "f32": np.float32,
         "f64": np.float64,
@@ -51,16 +51,16 @@ def _argument(rng: np.random.Generator, given: Any, dtype: str) -> np.ndarray:
         "bool": np.bool_,
         "i8": np.int8,
     }[dtype]
-    if isinstance(given, tuple):
-        return (rng.uniform(0, 1, given) if dtype[0] == "f" else rng.integers(0, 2, given)).astype(kind)
-    return np.asarray(given, kind)
+    if isinstance(array, tuple):
+        return (rng.uniform(0, 1, array) if dtype[0] == "f" else rng.integers(0, 2, array)).astype(kind)
+    return np.asarray(array, kind)
 
 
-def agrees(got: Any, wanted: Any) -> None:
-    if isinstance(wanted, tuple | list):
-        assert len(got) == len(wanted)
-        for g, w in zip(got, wanted):
+def agrees(got: Any, expected: Any) -> None:
+    if isinstance(expected, tuple | list):
+        assert len(got) == len(expected)
+        for g, w in zip(got, expected):
             agrees(g, w)
         return
-    assert got.shape == np.shape(wanted), f"wanted {np.shape(wanted)}, got {got.shape}"
-    np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-6)
+    assert got.shape == np.shape(expected), f"wanted {np.shape(expected)}, got {got.shape}"
+    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-6)

@@ -18,23 +18,23 @@ from anyshape.passes import dyn_to_static, optimise
 def sliced(shape: tuple[int, ...], starts: list[int], ends: list[int], steps: list[int] | None = None) -> Case:
     k = len(starts)
     cut = tuple(slice(b, e if e >= -d else None, s) for b, e, s, d in zip(starts, ends, steps or [1] * k, shape))
-    given = [starts, ends] + ([steps] if steps else [])
+    operands = [starts, ends] + ([steps] if steps else [])
     return Case(
-        [f"f32[{', '.join(map(str, shape))}]", *[f"i64[{k}]"] * len(given)],
+        [f"f32[{', '.join(map(str, shape))}]", *[f"i64[{k}]"] * len(operands)],
         lambda x, b, e, *s: ops.dyn.slice(x, b, e, np.arange(k), *s),
-        [shape, *given],
+        [shape, *operands],
         lambda x, *_: x[cut],
     )
 
 
-def reshaped(shape: tuple[int, ...], new: list[int], wanted: tuple[int, ...], op: Any = ops.dyn.reshape) -> Case:
+def reshaped(shape: tuple[int, ...], new: list[int], shape_after: tuple[int, ...], op: Any = ops.dyn.reshape) -> Case:
     types = [f"f32[{', '.join(map(str, shape))}]", f"i64[{len(new)}]"]
-    return Case(types, op, [shape, new], lambda x, _: x.reshape(wanted))
+    return Case(types, op, [shape, new], lambda x, _: x.reshape(shape_after))
 
 
-def by_all_codes(shape: tuple[int, ...], new: tuple[int, ...], wanted: tuple[int, ...]) -> Case:
+def by_all_codes(shape: tuple[int, ...], new: tuple[int, ...], shape_after: tuple[int, ...]) -> Case:
     types = [f"f32[{', '.join('?' for _ in shape)}]"]
-    return Case(types, lambda x: ops.reshape_by_all_codes(x, newshape=new), [shape], lambda x: x.reshape(wanted))
+    return Case(types, lambda x: ops.reshape_by_all_codes(x, newshape=new), [shape], lambda x: x.reshape(shape_after))
 
 
 DYN: dict[str, Case] = {
@@ -142,8 +142,8 @@ def bound(f: Any, values: dict[str, Any]) -> Any:
     """f with inputs replaced by constants."""
     from anyshape.graph.retype import rebuild
 
-    given = {p: anyshape.constant(values[p.name]) for p in f.params if p.name in values}
-    return rebuild(f, given, [p for p in f.params if p not in given], f.nodes)
+    constants = {p: anyshape.constant(values[p.name]) for p in f.params if p.name in values}
+    return rebuild(f, constants, [p for p in f.params if p not in constants], f.nodes)
 
 
 def only_static(f: Any, name: str, type: str) -> None:
@@ -212,8 +212,8 @@ def test_becomes_static(name: str) -> None:
 
 def test_zeros_and_ones_of_a_known_shape_are_constants() -> None:
     y = anyshape.input("y", "i64[2, 5]")
-    made = [op(ops.shape_of(y), dtype="f32") for op in (ops.dyn.zeros, ops.dyn.ones)]
-    done = dyn_to_static(anyshape.function([y], made))
+    results = [op(ops.shape_of(y), dtype="f32") for op in (ops.dyn.zeros, ops.dyn.ones)]
+    done = dyn_to_static(anyshape.function([y], results))
     assert not done.nodes
     agrees([v.constant for v in done.results], [np.zeros((2, 5), np.float32), np.ones((2, 5), np.float32)])
 

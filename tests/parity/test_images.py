@@ -22,7 +22,7 @@ def summed(x: Array, w: Array) -> Array:
 
 
 def spread(x: Array, w: Array) -> Array:
-    """Its transpose of stride 2."""
+    """Computes the transpose of a convolution of stride 2."""
     y = np.zeros((x.shape[0], w.shape[1], *[2 * (n - 1) + k for n, k in zip(x.shape[2:], w.shape[2:])]), x.dtype)
     for q in np.ndindex(*w.shape[2:]):
         at = tuple(slice(k, k + 2 * n - 1, 2) for k, n in zip(q, x.shape[2:]))
@@ -48,8 +48,8 @@ def upsampling(x: Value, scale_h: Value, scale_w: Value) -> Value:
     return ops.resize(x, scales=scales, axes=(2, 3), sizes=size, coordinates="asymmetric", nearest_mode="floor")
 
 
-def upsampling3d(x: Value, *given: Value) -> Value:
-    scales = ops.concat([ops.expand_dims(s, (0,)) for s in given], axis=0)
+def upsampling3d(x: Value, *factors: Value) -> Value:
+    scales = ops.concat([ops.expand_dims(s, (0,)) for s in factors], axis=0)
     size = ops.scaled_size(x, scales, axes=(2, 3, 4))
     return ops.resize(x, scales=scales, axes=(2, 3, 4), sizes=size, coordinates="asymmetric", nearest_mode="floor")
 
@@ -198,6 +198,6 @@ def test_becomes_static(name: str) -> None:
     f = dyn_to_static(optimise(anyshape.function([x], case.build(x, *map(ops.identity, operands)))))
     assert {n.op.variant for n in f.nodes} <= {"static", ""}
     assert f.results[0].type.is_static
-    given = case.arguments()
+    arguments = case.arguments()
     for loop in LOOPS:
-        agrees(anyshape.compile(f, loop=loop)(given[0]), case.reference(*given))
+        agrees(anyshape.compile(f, loop=loop)(arguments[0]), case.reference(*arguments))

@@ -68,13 +68,13 @@ def test_runs_and_becomes_static(name: str) -> None:
     assert any(n.op.variant == "dyn" for n in f.nodes)
     floats = [k for k, t in enumerate(case.types) if t.startswith("f")]
     inputs = {k: anyshape.input(f"x{k}", case.types[k]) for k in floats}
-    made = case.build(*(inputs.get(k, a) for k, a in enumerate(args)))
-    told = dyn_to_static(
-        anyshape.function(list(inputs.values()), made if isinstance(made, anyshape.Value) else [*made])
+    results = case.build(*(inputs.get(k, a) for k, a in enumerate(args)))
+    static = dyn_to_static(
+        anyshape.function(list(inputs.values()), results if isinstance(results, anyshape.Value) else [*results])
     )
-    assert not [n.op.full_name for n in told.nodes if n.op.variant == "dyn"]
+    assert not [n.op.full_name for n in static.nodes if n.op.variant == "dyn"]
     for loop in LOOPS:
-        agrees(anyshape.compile(told, loop=loop)(*(args[k] for k in floats)), case.reference(*args))
+        agrees(anyshape.compile(static, loop=loop)(*(args[k] for k in floats)), case.reference(*args))
 
 
 @pytest.mark.parametrize("name", FOUND_IN_DATA)

@@ -158,7 +158,7 @@ def test_reshapes_by_computed_shapes_do_not_nest_dims_where_a_size_may_be_0() ->
 
 
 def test_dims_that_nest_without_end_are_refused_in_words() -> None:
-    """Nothing folds the sizes of ever more slices with steps."""
+    """Sizes of ever more slices with steps are not folded."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(1000)
     y = x = anyshape.input("x", "f32[n, m]")

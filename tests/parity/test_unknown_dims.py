@@ -33,14 +33,14 @@ def overlap(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def kept_boxes(boxes: np.ndarray, scores: np.ndarray, most: float, least: float, limit: int) -> np.ndarray:
-    found = []
+    rows = []
     for u, v in np.ndindex(scores.shape[:2]):
         kept: list[int] = []
         for j in sorted(range(scores.shape[2]), key=lambda j: (-scores[u, v, j], j)):
             apart = all(overlap(boxes[u, j], boxes[u, i]) <= most for i in kept)
             kept += [j] if apart and scores[u, v, j] > least and len(kept) < limit else []
-        found += [[u, v, j] for j in kept]
-    return np.array(found, np.int64).reshape(-1, 3)
+        rows += [[u, v, j] for j in kept]
+    return np.array(rows, np.int64).reshape(-1, 3)
 
 
 CORNERS = np.random.default_rng(2).uniform(0, 1, (2, 9, 2))
@@ -357,10 +357,10 @@ def test_batch_matmul(unknown: str, turned: tuple[bool, bool], batches: tuple[in
     def built(x: Value, y: Value) -> Value:
         return ops.matmul(*(ops.transpose(v, axes=back) if t else v for v, t in zip((x, y), turned)))
 
-    def wanted(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.matmul(*(v.transpose(back) if t else v for v, t in zip((x, y), turned)))
 
-    Case(types, built, shapes, wanted).check()
+    Case(types, built, shapes, reference).check()
 
 
 def test_a_loop_that_concatenates() -> None:
@@ -371,8 +371,8 @@ def test_a_loop_that_concatenates() -> None:
         more = ops.concat([rows, ops.reshape(i, (1, 1))], axis=0)
         return [ops.less(ops.add(i, 1), 10), ops.add(i, 1), more]
 
-    made = control.loop(None, turn, [start, np.zeros((1, 1), np.int64)], cond=ops.less(start, 10))[1]
-    f = anyshape.function([start], made)
+    joined = control.loop(None, turn, [start, np.zeros((1, 1), np.int64)], cond=ops.less(start, 10))[1]
+    f = anyshape.function([start], joined)
     for loop in LOOPS:
         agrees(anyshape.compile(f, loop=loop)(np.int64(0)), np.array([0, *range(10)]).reshape(11, 1))
 
@@ -386,8 +386,8 @@ def test_a_loop_with_a_wrong_annotation() -> None:
         return [ops.less(i, 10), ops.add(i, 1), ops.match_shape(grown, "i64[1, 1]")]
 
     with pytest.raises(ShapeError, match=r"expected \[1, 1\], got \[2, 1\]"):
-        made = control.loop(None, turn, [start, np.zeros((1, 1), np.int64)], cond=ops.less(start, 10))[1]
-        anyshape.compile(anyshape.function([start], made))(np.int64(0))
+        joined = control.loop(None, turn, [start, np.zeros((1, 1), np.int64)], cond=ops.less(start, 10))[1]
+        anyshape.compile(anyshape.function([start], joined))(np.int64(0))
 
 
 def test_nested_tuples_are_inputs_and_results() -> None:
@@ -400,7 +400,7 @@ def test_nested_tuples_are_inputs_and_results() -> None:
 
 
 def test_several_inputs_and_results() -> None:
-    """In order or by name."""
+    """Inputs come in order or by name."""
     x, y, z = (anyshape.input(n, "f32[?, 4]") for n in "xyz")
     run = anyshape.compile(anyshape.function([x, y, z], {"both": ops.add(ops.mul(x, y), z), "first": ops.neg(x)}))
     a = np.full((9, 4), 2, np.float32)

@@ -109,8 +109,8 @@ def test_rows_of_few_taps_take_fewer_products(taps: int, algorithm: str, product
         x = anyshape.input("x", f"f32[b, 128, {length}]")
         return anyshape.function([x], ops.conv(x, w, pads=(taps // 2, taps // 2)))
 
-    found = [n for n in chosen(f(200), growths[algorithm]).nodes if n.op.name == "run_products"]
-    shapes = [n.inputs[0].type.shape for n in found if n.inputs[0] is not None]
+    nodes = [n for n in chosen(f(200), growths[algorithm]).nodes if n.op.name == "run_products"]
+    shapes = [n.inputs[0].type.shape for n in nodes if n.inputs[0] is not None]
     assert [shape[0] for shape in shapes if shape] == ([products] if products else [])
     exe, sums = (anyshape.compile(f("t"), growth=growth) for growth in (growths[algorithm], 0.0))
     for shape in ((1, 128, 1), (2, 128, 50), (1, 128, 333)):
@@ -132,7 +132,7 @@ def test_the_bound_of_errors_decides() -> None:
 
 
 def test_errors_are_within_the_bound() -> None:
-    """Of numbers of at most 1: the bound of the sum itself, and `growth` times that."""
+    """Errors on numbers of at most 1 are within the bound of the sum itself, and `growth` times that."""
     w = RNG.uniform(-1, 1, (8, 64, 3, 3)).astype(np.float32)
     x = RNG.uniform(-1, 1, (1, 64, 12, 12)).astype(np.float32)
     exact = anyshape.compile(
@@ -161,7 +161,7 @@ def test_no_branch_where_one_way_is_best_for_all_sizes() -> None:
 
 
 def test_a_check_of_sizes_stays_at_the_entry() -> None:
-    """Without pads a picture has at least three rows and columns, which is asked once."""
+    """A picture without pads has at least three rows and columns, which is asked once."""
     x = anyshape.input("x", "f32[b, 32, h, w]")
     f = chosen(anyshape.function([x], ops.conv(x, weights())))
     assert "tile_products" in names(f) and "tile_weights" not in names(f)

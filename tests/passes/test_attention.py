@@ -41,7 +41,7 @@ def scaled(q: Any, k: Any, v: Any, mask: Any) -> Any:
 
 
 def split_scale(q: Any, k: Any, v: Any, mask: Any) -> Any:
-    """As torch exports scaled_dot_product_attention: each factor takes the root of the scale."""
+    """Attends as torch exports scaled_dot_product_attention: each factor takes the root of the scale."""
     scores = ops.matmul(ops.mul(q, np.float32(0.5)), ops.mul(turned(k), np.float32(0.5)))
     return ops.transpose(ops.matmul(ops.softmax(ops.add(scores, mask), axis=-1), v), axes=[0, 2, 1, 3])
 
@@ -63,12 +63,12 @@ def test_one_kernel(write: Make) -> None:
     exe, slow = compile(f), compile(f, kernels="interpret", fuse=False)
     for b, s, t in ((2, 5, 7), (1, 1, 33), (1, 100, 3), (2, 0, 4)):
         shapes = ((b, 2, s, 8), (b, 2, t, 8), (b, 2, t, 8), (b, 1, s, t))
-        given = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
-        np.testing.assert_allclose(exe(*given), slow(*given), rtol=1e-4, atol=1e-5)
+        arrays = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+        np.testing.assert_allclose(exe(*arrays), slow(*arrays), rtol=1e-4, atol=1e-5)
 
 
 def test_keys_repeated_for_the_heads_of_a_group_are_read_where_they_are() -> None:
-    """As decoders are exported: keys and values of two heads, each copied for three heads of queries."""
+    """Decoders are exported like this: keys and values of two heads, each copied for three heads of queries."""
     q, mask = anyshape.input("q", "f32[b, 6, s, 8]"), anyshape.input("mask", "f32[b, 1, s, t]")
     k, v = anyshape.input("k", "f32[b, 2, t, 8]"), anyshape.input("v", "f32[b, 2, t, 8]")
 
@@ -96,7 +96,7 @@ def test_scores_that_are_results_stay() -> None:
 
 
 def test_a_softmax_over_queries_stays() -> None:
-    """It needs all rows at once."""
+    """A softmax over queries needs all rows at once."""
     params = inputs()
     q, k, v, mask = params
     soft = ops.softmax(ops.add(ops.matmul(q, turned(k)), mask), axis=-2)
@@ -104,7 +104,7 @@ def test_a_softmax_over_queries_stays() -> None:
 
 
 def test_a_product_of_scores_with_themselves_stays() -> None:
-    """Its second factor has rows of all blocks."""
+    """The second factor has rows of all blocks."""
     q = anyshape.input("q", "f32[b, 2, s, 8]")
     soft = ops.softmax(ops.matmul(q, turned(q)), axis=-1)
     assert all(names.count("matmul") < 2 for names in kernels(anyshape.function([q], ops.matmul(soft, soft))))
@@ -119,9 +119,9 @@ def test_the_operator_takes_its_heads_where_they_lie(groups: int) -> None:
     f = anyshape.function([q, k, v], ops.transpose(ops.attention(*heads), axes=[0, 2, 1, 3]))
     assert len(kernels(f)) == (2 if groups == 2 else 1)
     rng = np.random.default_rng(2)
-    given = [rng.normal(size=(2, n, h, 8)).astype(np.float32) for n, h in ((5, 4), (7, groups), (7, groups))]
+    arrays = [rng.normal(size=(2, n, h, 8)).astype(np.float32) for n, h in ((5, 4), (7, groups), (7, groups))]
     np.testing.assert_allclose(
-        compile(f)(*given), compile(f, kernels="interpret", fuse=False)(*given), rtol=1e-4, atol=1e-5
+        compile(f)(*arrays), compile(f, kernels="interpret", fuse=False)(*arrays), rtol=1e-4, atol=1e-5
     )
 
 

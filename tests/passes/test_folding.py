@@ -102,8 +102,8 @@ def test_a_call_on_the_same_constants_is_made_once() -> None:
 def test_a_large_result_of_numbers_that_are_no_data_is_folded(n: int) -> None:
     """The function that computes it has no inputs: it is the call on constants again."""
     x = anyshape.input("x", "i64[]")
-    made = ops.mul(ops.arange(np.array(0), np.array(n), np.array(1)), np.array(2))
-    exe = anyshape.compile(anyshape.function([x], ops.add(made, x)))
+    doubled = ops.mul(ops.arange(np.array(0), np.array(n), np.array(1)), np.array(2))
+    exe = anyshape.compile(anyshape.function([x], ops.add(doubled, x)))
     np.testing.assert_array_equal(exe(np.array(1)), 2 * np.arange(n) + 1)
 
 
@@ -160,7 +160,7 @@ def forest(trees: int, depth: int) -> tuple[bytes, Any]:
 
 
 def test_a_forest_compiles_in_work_that_hardly_grows() -> None:
-    """Its trees were linked by the interpreter, an action at a time: ten trees took half a minute."""
+    """Trees are folded by compiled kernels: linked by the interpreter, an action at a time, ten trees took half a minute."""
     small, large = forest(2, 4), forest(24, 6)
     anyshape.compile(small[0])
     few, many = (calls(lambda m=m: anyshape.compile(m)) for m, _ in (small, large))

@@ -34,7 +34,7 @@ def x(shape: str = "n, 8", name: str = "x") -> Any:
 
 
 def function(*results: Any) -> Function:
-    """Of all the inputs that the results need."""
+    """Makes a function of all the inputs that the results need."""
     seen: dict[Any, None] = {}
     left = list(results)
     while left:
@@ -180,8 +180,8 @@ def test_scores_that_reach_the_values_by_another_way_stay_in_memory() -> None:
     rows, columns = ops.softmax(ops.add(s, x("s, s", "mask")), axis=-1), ops.softmax(s, axis=0)
     f = function(ops.matmul(rows, columns))
     assert joined_by(f)["rows between contractions"] == 0
-    given = {"q": weights(5, 8), "k": weights(8, 5), "mask": weights(5, 5)}
-    (got,), (want,) = (compile(f, **how).run(given) for how in ({}, {"kernels": "interpret", "fuse": False}))
+    arrays = {"q": weights(5, 8), "k": weights(8, 5), "mask": weights(5, 5)}
+    (got,), (want,) = (compile(f, **how).run(arrays) for how in ({}, {"kernels": "interpret", "fuse": False}))
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 

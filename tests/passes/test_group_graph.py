@@ -26,10 +26,10 @@ from tests.counting import calls
 def drawn(seed: int, nodes: int = 14) -> tuple[GroupGraph, list[FusionGroup]]:
     """The graph of a drawn function, each node a group of its own."""
     r, x = random.Random(seed), anyshape.input("x", "f32[n]")
-    made = [x]
+    values = [x]
     for _ in range(nodes):
-        made.append(ops.add(*r.choices(made[-5:], k=2)))
-    f = anyshape.function([x], made[1:])
+        values.append(ops.add(*r.choices(values[-5:], k=2)))
+    f = anyshape.function([x], values[1:])
     graph = GroupGraph(f)
     for node in f.nodes:
         graph.begin(node, FusionGroup(nodes=[node]))
@@ -96,7 +96,7 @@ def test_what_is_between_has_to_be_inside() -> None:
 
 
 def test_groups_that_need_each_other_are_refused() -> None:
-    """Where nobody asks whether groups may become one."""
+    """Groups become one without a question whether they may."""
     q, k = anyshape.input("q", "f32[n, 8]"), anyshape.input("k", "f32[8, n]")
     scores = ops.matmul(q, k)
     f = anyshape.function([q, k], ops.add(ops.softmax(scores, axis=0), scores))
@@ -137,9 +137,9 @@ def test_work_that_grows_faster_is_found() -> None:
     """A merge that looks at all groups: nine calls for each, where a node takes a thousand."""
     plain = GroupGraph.merge
 
-    def looking_at_all(self: GroupGraph, *given: Any) -> None:
+    def looking_at_all(self: GroupGraph, *arguments: Any) -> None:
         assert sum(len(g.nodes) >= 0 for g in self.groups for _ in range(9)) >= 0
-        plain(self, *given)
+        plain(self, *arguments)
 
     with patch.object(GroupGraph, "merge", looking_at_all):
         assert exponent(*amounts(SHAPES["chain"])) > 1.2

@@ -23,7 +23,7 @@ from anyshape.passes.pipeline import optimise
 from anyshape.passes.steps import KernelStep
 
 TOLERANCE = {"f32": 1e-4, "f64": 1e-9, "f16": 4e-2, "bf16": 0.2}
-"""Of the largest result; sums of narrow floats are f32, and what is rounded between kernels differs by fusion."""
+"""Tolerances as shares of the largest result; sums of narrow floats are f32, and what is rounded between kernels differs by fusion."""
 
 
 @pytest.fixture
@@ -238,7 +238,7 @@ def test_what_follows_windows_along_channels_needs_no_transpose() -> None:
 @pytest.mark.parametrize("params", [{}, {"strides": [2, 2]}, {"strides": [3, 1]}, {"dilations": [2, 1]}], ids=str)
 @pytest.mark.parametrize("taps", [5, 7])
 def test_places_together_are_what_they_are_alone(taps: int, params: dict[str, Any], always: None) -> None:
-    """At sizes that are no multiple of eight places, and less than a window."""
+    """Results agree at sizes that are no multiple of eight places, and less than a window."""
     f = stack(taps, 1, 24, **params)
     exe, alone = anyshape.compile(f, threads=1), anyshape.compile(f, kernels="interpret")
     for shape in ((1, 24, 7, 8), (2, 24, 9, 17), (1, 24, 7, 3), (1, 24, 14, 31)):
@@ -247,7 +247,7 @@ def test_places_together_are_what_they_are_alone(taps: int, params: dict[str, An
 
 
 def test_a_wrong_tap_of_places_together_is_noticed(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a kernel of channels that no other test has, which would be given the wrong one."""
+    """The kernel has channels that no other test has, which would be given the wrong one."""
     monkeypatch.setattr(emitted_taps, "_step", lambda red, fixed, place: 2)
     f = stack(5, 1, 29)
     x = np.random.RandomState(0).randn(1, 29, 20, 20).astype(np.float32)

@@ -105,7 +105,7 @@ ONE_MORE = {
 
 @pytest.mark.parametrize("spellings", [FLAT, ONE_MORE], ids=["flat", "one more axis"])
 def test_views_of_one_shape_are_one_however_it_is_spelled(spellings):
-    """Of sizes that are at least 1: a computed 0 is the code that copies a dim."""
+    """Views are of sizes that are at least 1: a computed 0 is the code that copies a dim."""
     x = anyshape.input("x", parse_type("f32[n, m]", low=1))
     f = passes.optimise(anyshape.function([x], [ops.exp(spell(x)) for spell in spellings.values()]))
     verify(f)
@@ -119,12 +119,12 @@ def test_views_of_one_shape_are_one_however_it_is_spelled(spellings):
 def test_views_of_other_shapes_or_of_more_checks_stay():
     x, s = anyshape.input("x", parse_type("f32[n, m]", low=1)), anyshape.input("s", "i64[1]")
     k = anyshape.input("k", "i64[]")
-    made = [
+    views = [
         ops.reshape(x, (-1,)), ops.dyn.reshape(x, s), ops.reshape(x, (x.shape[1], -1)), ops.expand_dims(x, (0,)),
         ops.match_shape(x, "f32[a, a]"), ops.dyn.flatten(x, k),
     ]  # fmt: skip
-    f = passes.optimise(anyshape.function([x, s, k], [ops.exp(v) for v in made]))
-    assert len(set(f.results)) == len(made)
+    f = passes.optimise(anyshape.function([x, s, k], [ops.exp(v) for v in views]))
+    assert len(set(f.results)) == len(views)
     y = np.ones((2, 2), np.float32)
     assert [a.shape for a in anyshape.compile(f)(y, np.array([4]), np.array(1))] == [
         (4,),
@@ -238,7 +238,7 @@ def test_what_is_refused_is_refused_where_an_empty_tensor_is_looked_at(size: str
 
 
 def test_a_rewrite_drops_no_check_that_only_the_run_makes():
-    """Of the outer call and of those within it; what a check of the new call implies is one less."""
+    """Checks of the outer call and of those within it are kept; what a check of the new call implies is one less."""
     x, sizes = anyshape.input("x", "f32[n]"), anyshape.input("sizes", "i64[2]")
     two_at_once = anyshape.function([x, sizes], ops.reshape(ops.reshape(x, sizes), [-1]))
     exe = anyshape.compile(two_at_once)

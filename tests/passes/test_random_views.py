@@ -76,19 +76,19 @@ STEPS: tuple[Callable[[Any, random.Random], Any], ...] = (
 
 def program(r: random.Random) -> Any:
     x = anyshape.input("x", "f32[b, n, 24]")
-    made = [x, ops.neg(x)]
+    values = [x, ops.neg(x)]
     for _ in range(r.randrange(4, 10)):
         try:
-            made.append(r.choice(STEPS)(made[-1], r))
+            values.append(r.choice(STEPS)(values[-1], r))
         except AnyshapeError:
             continue  # a slice of nothing
-        same = [w for w in made[:-1] if w.type.shape == made[-1].type.shape and w is not made[-1]]
+        same = [w for w in values[:-1] if w.type.shape == values[-1].type.shape and w is not values[-1]]
         if same and r.random() < 0.35:
-            made.append(ops.add(made[-1], r.choice(same)))
-    return anyshape.function([x], {"y": made[-1]})
+            values.append(ops.add(values[-1], r.choice(same)))
+    return anyshape.function([x], {"y": values[-1]})
 
 
-def given(exe: Any, x: Any) -> Any:
+def outcome(exe: Any, x: Any) -> Any:
     try:
         return exe.run({"x": x})[0]
     except AnyshapeError as e:
@@ -104,7 +104,7 @@ def test_random_programs() -> None:
         fused, slow = compile(f, threads=2), compile(f, kernels="interpret", fuse=False)
         for shape in ((1, 1, 24), (3, 2, 24), (2, 0, 24)):
             x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-            got, want = given(fused, x), given(slow, x)
+            got, want = outcome(fused, x), outcome(slow, x)
             if isinstance(want, type):
                 assert got is want, (seed, shape)
             else:

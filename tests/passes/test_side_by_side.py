@@ -52,7 +52,7 @@ def agree(f: Any, *shapes: tuple[int, ...], dtype: Any = np.float32, tolerance: 
 
 
 def test_queries_keys_and_values() -> None:
-    """Of different widths, each with an epilogue of its own, one with its heads moved."""
+    """Products have different widths, each an epilogue of its own, and one has its heads moved."""
     x = tokens()
     heads = ops.transpose(ops.reshape(dense(x, 64), [0, 0, 4, 16]), axes=[0, 2, 1, 3])
     f = anyshape.function([x], {"q": heads, "k": ops.relu(dense(x, 33)), "v": dense(x, 40)})
@@ -64,8 +64,8 @@ def test_a_factor_that_is_no_constant() -> None:
     x, w = tokens(), anyshape.input("w", "f32[48, n]")
     f = anyshape.function([x, w], {"a": ops.matmul(x, w), "b": ops.matmul(x, weights(48, 20))})
     assert products(f) == [2]
-    given = {"x": weights(2, 9, 48), "w": weights(48, 70)}
-    got, want = compile(f, threads=2).run(given), compile(f, kernels="interpret", fuse=False).run(given)
+    arrays = {"x": weights(2, 9, 48), "w": weights(48, 70)}
+    got, want = compile(f, threads=2).run(arrays), compile(f, kernels="interpret", fuse=False).run(arrays)
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
@@ -103,8 +103,8 @@ def test_no_circle_through_others() -> None:
     d = ops.add(ops.matmul(x, weights(8, 12)), soft[1])
     f = anyshape.function([x, y], {"c": c, "d": d})
     assert sorted(products(f)) == [1, 1, 2]
-    given = {"x": weights(5, 8), "y": weights(5, 8)}
-    got, want = compile(f).run(given), compile(f, kernels="interpret", fuse=False).run(given)
+    arrays = {"x": weights(5, 8), "y": weights(5, 8)}
+    got, want = compile(f).run(arrays), compile(f, kernels="interpret", fuse=False).run(arrays)
     for p, q in zip(got, want, strict=True):
         np.testing.assert_allclose(p, q, rtol=1e-4, atol=1e-4)
 

@@ -79,10 +79,10 @@ def test_other_processors(form, level):
         check(compiled(form, x.shape[1], target=level)(x), z, n, form, "f32")
 
 
-@pytest.mark.parametrize(("given", "length"), [(300, 400), (500, 400), (400, 131)])
-def test_a_signal_that_is_longer_or_shorter_than_the_transform(given, length):
-    x, z = samples("complex", given)
-    check(compiled("complex", given, length=length)(x), z, length, "complex", "f32")
+@pytest.mark.parametrize(("size", "length"), [(300, 400), (500, 400), (400, 131)])
+def test_a_signal_that_is_longer_or_shorter_than_the_transform(size, length):
+    x, z = samples("complex", size)
+    check(compiled("complex", size, length=length)(x), z, length, "complex", "f32")
     n = anyshape.input("n", "i64[]")
     v = anyshape.input("x", "f32[b, m, 2]")
     exe = anyshape.compile(anyshape.function([v, n], ops.dft(v, length=n)))

@@ -72,14 +72,14 @@ def test_variables_are_split_where_they_are_indices_and_numbers() -> None:
     merged, y = Tensor("v", F32, (4 * B, N)), Tensor("y", F32, (4 * B, N))
     i, j = Var("i", 4 * B), Var("j", N)
     last = Equation(y, (i, j), read(merged, [i, j]) * read(Tensor("c", F32, (4 * B,)), [i]))
-    found = joined([moved(x, heads, (0, 2, 1)), last], [(merged, heads)])
-    assert found is not None
-    assert [str(q) for q in found.equations] == [
+    merger = joined([moved(x, heads, (0, 2, 1)), last], [(merged, heads)])
+    assert merger is not None
+    assert [str(q) for q in merger.equations] == [
         "v[i0, i1, i2] = x[i0, i2, i1]",
         "y[i_0, i_1, j] = (v[i_0, i_1, j] * c[((i_0 * 4) + i_1)])",
     ]
-    assert found.tensor(y).shape == (B, 4, N)
-    assert found.tensor(merged) is found.tensor(heads)
+    assert merger.tensor(y).shape == (B, 4, N)
+    assert merger.tensor(merged) is merger.tensor(heads)
 
 
 def test_an_index_that_is_no_variable_keeps_the_view() -> None:
@@ -107,9 +107,9 @@ def test_pieces_that_are_not_the_whole_are_not_taken_apart() -> None:
     first = Equation(t, (a,), scalar(1, F32))
     after = Equation(y, (i,), read(t, [i]))
     second = Equation(t, (scalar(N) + b,), scalar(2, F32))
-    found = by_pieces([first, second, after])
-    assert found is not None
-    assert [str(q) for q in found] == [
+    equations = by_pieces([first, second, after])
+    assert equations is not None
+    assert [str(q) for q in equations] == [
         "t_0[a] = 1", "t[a] = t_0[a]", "t_1[b] = 2", "t[(n + b)] = t_1[b]", "y[a] = t_0[a]", "y[(n + b)] = t_1[b]",
     ]  # fmt: skip
     assert by_pieces([first, Equation(t, (scalar(N + 1) + b,), scalar(2, F32)), after]) is None
@@ -153,7 +153,7 @@ def test_a_view_that_others_see_stays() -> None:
 
 
 def test_a_concat_before_rows_is_a_kernel_of_its_own() -> None:
-    """It would be computed as a whole first, by one thread."""
+    """A concat in the kernel of its rows would be computed as a whole first, by one thread."""
     x = anyshape.input("x", "f32[b, 32]")
     f = anyshape.function([x], {"y": ops.softmax(ops.concat([x, ops.neg(x)], axis=1), axis=-1)})
     assert len(kernels(f)) == 2
@@ -161,7 +161,7 @@ def test_a_concat_before_rows_is_a_kernel_of_its_own() -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_part_of_a_concat_is_not_made_of_whole_pieces(axis: int) -> None:
-    """They would end behind the part."""
+    """Whole pieces would end behind the part."""
     x = anyshape.input("x", "f32[b, 6]")
     both = ops.concat([ops.abs(x), x], axis=axis)
     for part in (ops.slice(both, [0], [-1], [axis]), ops.slice(both, [1], [4], [axis])):

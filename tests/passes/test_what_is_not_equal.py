@@ -36,10 +36,10 @@ def test_constants_of_equal_bytes_and_two_narrow_dtypes() -> None:
     """NumPy says `<V1` of each of these dtypes."""
     scale, codes = anyshape.input("scale", "f32[]"), np.uint8([2, 7])
     kinds = (ml_dtypes.float8_e4m3fn, ml_dtypes.int4, ml_dtypes.uint4)
-    given = [constant(codes.view(kind)) for kind in kinds]
-    f = anyshape.function([scale], [ops.dequantize_linear(x, scale) for x in given])
+    constants = [constant(codes.view(kind)) for kind in kinds]
+    f = anyshape.function([scale], [ops.dequantize_linear(x, scale) for x in constants])
     results = anyshape.compile(f).run({"scale": np.float32(1)})
     assert [r.tolist() for r in results] == [[2**-8, 7 * 2**-9], [2, 7], [2, 7]]
     again = constant(codes.view(kinds[1]))
-    twice = anyshape.function([scale], [ops.dequantize_linear(x, scale) for x in (given[1], again)])
+    twice = anyshape.function([scale], [ops.dequantize_linear(x, scale) for x in (constants[1], again)])
     assert len(optimise(twice).nodes) == 1

@@ -57,7 +57,7 @@ def test_the_same_seed_draws_the_same_calls(tmp_path: Path) -> None:
 
 
 def shapes(call: Call) -> list[tuple[int, ...]]:
-    return [a.shape for inputs in (call.inputs, *call.others) for a in inputs.values()]
+    return [a.shape for inputs in (call.inputs, *call.following) for a in inputs.values()]
 
 
 def test_a_policy_is_surely_faster_or_slower_where_both_quartiles_say_so() -> None:

@@ -374,13 +374,13 @@ def _sdpa(r: Draw) -> Call:
     b, h, s, t, e, f = (r.randint(1, 4) for _ in range(6))
     lead = r.choice([[b, h], [b]])
     mask, causal = r.choice([(None, False), (None, True), ("bool", False), ("float", False)])
-    given = None if mask is None else tensor(r, r.choice([[s, t], [*lead, s, t]]))
+    masked = None if mask is None else tensor(r, r.choice([[s, t], [*lead, s, t]]))
     if mask == "bool":
-        assert given is not None
-        given = given > -2.0  # a query that sees no key has no answer
-        given[..., 0] = True
+        assert masked is not None
+        masked = masked > -2.0  # a query that sees no key has no answer
+        masked[..., 0] = True
     qkv = tensor(r, [*lead, s, e]), tensor(r, [*lead, t, e]), tensor(r, [*lead, t, f])
-    return (*qkv, given, 0.0, causal), {"scale": r.choice([None, 0.3])}
+    return (*qkv, masked, 0.0, causal), {"scale": r.choice([None, 0.3])}
 
 
 def _recurrent(gates: int, states: int) -> Callable[[Draw], Call]:
@@ -588,7 +588,7 @@ def drawn(name: str, r: Draw) -> tuple[Call, Any]:
 
 
 def ours(name: str, call: Call, answer: Any) -> list[Any]:
-    """The same call through our mapping, compiled for dims that are open where they are not 1."""
+    """Makes the call through our mapping, compiled for dims that are open where they are not 1."""
     graph = torch.fx.Graph()
     leaves: list[torch.Tensor] = []
     of = GraphImport(name)

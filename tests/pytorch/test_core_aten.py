@@ -8,7 +8,7 @@ import pytest
 
 from anyshape.frontends.torch.program import core_operators
 from anyshape_ops.aten import ATEN, REFUSED
-from tests.pytorch.core_aten import status, table
+from tests.pytorch.core_aten import TABLES, between, status
 
 PAGE = Path(__file__).parents[2] / "docs/torch.md"
 
@@ -32,5 +32,6 @@ def test_every_refusal_and_mapping_is_of_an_operator_of_torch() -> None:
             assert overload(name) is not None
 
 
-def test_the_page_has_the_table_of_this_torch() -> None:
-    assert table() in PAGE.read_text(), "run `make torch-page`"
+def test_the_page_has_the_tables_of_this_torch() -> None:
+    for name, of in TABLES.items():
+        assert between(name, of()) in PAGE.read_text(), "run `make torch-page`"

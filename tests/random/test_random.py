@@ -28,7 +28,7 @@ def drawn(make, *arrays, **options):
 
 
 def test_known_answers():
-    """Those that the authors of Philox publish with their code."""
+    """The answers are those that the authors of Philox publish with their code."""
     full = 0xFFFFFFFF
     cases = {
         ((0, 0), (0, 0, 0, 0)): (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8),

@@ -22,7 +22,7 @@ from typing import Any
 from anyshape.cli.main import main
 from anyshape.errors import AnyshapeError
 from tests.frontends.isolated import run_from_command_line, run_isolated
-from tests.robust.test_api_arguments import CALLED, FOREVER, FUNCTION, PUBLIC, VALUES, given
+from tests.robust.test_api_arguments import CALLED, FOREVER, FUNCTION, PUBLIC, VALUES, valid_call
 from tests.robust.test_files import exp_model
 
 WORDS = (
@@ -42,7 +42,7 @@ COMMANDS = ("run", "compile", "explain", "simplify", "show", "diff", "export", "
 def call(pick: random.Random) -> str:
     """A public function with arguments of which some are drawn from the table of wrong ones."""
     name = pick.choice(sorted(PUBLIC.keys() - FOREVER))
-    signature, right = given(name)
+    signature, right = valid_call(name)
     words: list[Any] = []
     for parameter, p in signature.parameters.items():
         if pick.random() < 0.5:

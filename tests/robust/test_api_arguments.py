@@ -88,15 +88,15 @@ RIGHT_OF: dict[str, dict[str, Any]] = {
 def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
     """What people call: functions, classes that they make, methods of what they get."""
     for name in anyshape.__all__:
-        found = getattr(anyshape, name)
-        if isinstance(found, types.ModuleType):
+        value = getattr(anyshape, name)
+        if isinstance(value, types.ModuleType):
             if name not in ("errors", "ops", "passes"):
-                yield from ((f"{name}.{n}", f) for n, f in vars(found).items() if _is_public(n, f, found))
-        elif inspect.isclass(found):
+                yield from ((f"{name}.{n}", f) for n, f in vars(value).items() if _is_public(n, f, value))
+        elif inspect.isclass(value):
             if name not in ("AnyshapeError", "Executable"):
-                yield name, found
+                yield name, value
         else:
-            yield name, found
+            yield name, value
     for what, instance in (
         ("Executable", EXE),
         ("InferenceSession", SESSION),
@@ -130,7 +130,7 @@ REFUSED = {
 CALLED = {"body", "then", "otherwise", "callback"}
 """What callers give to be called: what that raises comes out as it is."""
 OFTEN = {"TensorType", "Value", "Function", "Executable.run", "InferenceSession.run"}
-"""Made or called so often that nothing stands before them: Python says itself, as a TypeError, that there are too many arguments."""
+"""Names made or called so often that nothing stands before them: Python says itself, as a TypeError, that there are too many arguments."""
 
 
 def test_the_walk_finds_what_there_is() -> None:
@@ -164,7 +164,7 @@ def outcome(call: Callable[[], object]) -> None:
         assert len(text) <= LONGEST + 50 and max(map(len, text.split("\n"))) <= LONGEST_LINE + 3
 
 
-def given(name: str) -> tuple[inspect.Signature, dict[str, Any]]:
+def valid_call(name: str) -> tuple[inspect.Signature, dict[str, Any]]:
     """The signature of a public function, and valid arguments for all its parameters without a default."""
     signature = inspect.signature(PUBLIC[name])
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -176,7 +176,7 @@ def given(name: str) -> tuple[inspect.Signature, dict[str, Any]]:
 def test_valid_arguments_are_accepted(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Otherwise the next test would see one error, of an argument that it does not mean."""
     monkeypatch.chdir(tmp_path)
-    signature, valid = given(name)
+    signature, valid = valid_call(name)
     variadic = [n for n, p in signature.parameters.items() if p.kind is p.VAR_POSITIONAL and n in RIGHT]
     PUBLIC[name](*valid.values(), X) if variadic == ["operands"] else PUBLIC[name](**valid)
 
@@ -187,7 +187,7 @@ def test_values_of_wrong_kinds(name: str, monkeypatch: pytest.MonkeyPatch, tmp_p
         return
     monkeypatch.chdir(tmp_path)  # a name of one letter is a file that can be written
     f = PUBLIC[name]
-    signature, right = given(name)
+    signature, right = valid_call(name)
     for parameter, p in signature.parameters.items():
         for value in VALUES:
             if callable(value) and parameter in CALLED:

@@ -107,7 +107,7 @@ COMMANDS = {
 def test_every_command_refuses_external_data_that_is_no_plain_file(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also where another library would read it."""
+    """A command refuses such data also where another library would read it."""
     pytest.importorskip("onnxruntime")
     places = {what: path for what, path in special(tmp_path).items() if path.parent == tmp_path}
     words = [w.format(folder=tmp_path) for w in COMMANDS[command]]
@@ -122,7 +122,7 @@ def test_every_command_refuses_external_data_that_is_no_plain_file(
 
 
 def test_all_data_of_a_model_is_put_into_it(tmp_path: Path) -> None:
-    """That of graphs and tensors in nodes too, and elements that share bytes."""
+    """Data of graphs and tensors in nodes is put in too, and elements that share bytes."""
     (tmp_path / "w").write_bytes(np.float32([1, 2, 3]).tobytes() + bytes([0x21, 0x43]))
     model = onnx.load(add("w", tmp_path), load_external_data=False)
     packed = model.graph.initializer.add(name="u", data_type=onnx.TensorProto.UINT4, dims=[3], data_location=1)
@@ -211,7 +211,7 @@ def test_a_file_that_fails_midway_leaves_the_old_one(tmp_path: Path) -> None:
 
 
 def test_files_are_opened_in_one_place() -> None:
-    """By rule: no call that opens, reads or writes a file by its path but in `anyshape.files`, and in what reads the system's own files."""
+    """No call opens, reads or writes a file by its path but in `anyshape.files`, and in what reads the system's own files."""
     calls = {
         "open",
         "read_text",

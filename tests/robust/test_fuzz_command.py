@@ -29,9 +29,9 @@ def test_what_is_found_is_told_kept_and_repeated(
     monkeypatch.setattr(fuzz, "STATE", tmp_path / "build" / "fuzz.json")
     monkeypatch.setattr(fuzz, "TARGETS", {"broken": Broken("", "", 0, 7)})
     assert fuzz.fuzz(["broken"], 0.05) > 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     seed = next(s for s in range(fuzz.FIRST, fuzz.FIRST + 3) if s % 3 == 1)
-    assert f"--again broken:{seed}" in told and str(seed) in fuzz.state()["broken"]["finds"]
+    assert f"--again broken:{seed}" in printed and str(seed) in fuzz.state()["broken"]["finds"]
     went_to = fuzz.state()["broken"]["next"]
     assert went_to > fuzz.FIRST and fuzz.again(f"broken:{seed}") == 1
     broken["now"] = False

@@ -29,12 +29,12 @@ def test_a_signed_model_is_read_by_its_key(tmp_path: Path, monkeypatch: pytest.M
     x = np.ones((2, 4), np.float32)
     monkeypatch.setenv(VARIABLE, KEYS[0])
     signed = saved(tmp_path / "signed")
-    wanted = anyshape.load(signed, verify=True)(x)
+    expected = anyshape.load(signed, verify=True)(x)
     monkeypatch.setenv(VARIABLE, KEYS[1])
     with pytest.raises(SavedFileError, match="signed by another key"):
         anyshape.load(signed)
     monkeypatch.delenv(VARIABLE)
-    np.testing.assert_array_equal(anyshape.load(signed, verify=True)(x), wanted)  # who has no key asks for none
+    np.testing.assert_array_equal(anyshape.load(signed, verify=True)(x), expected)  # who has no key asks for none
     plain = saved(tmp_path / "plain")
     monkeypatch.setenv(VARIABLE, KEYS[0])
     with pytest.raises(SavedFileError, match="not signed"):

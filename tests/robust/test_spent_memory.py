@@ -79,9 +79,9 @@ def test_what_python_says_of_spent_memory_is_told_as_such(raised: BaseException)
     def call() -> None:
         raise raised
 
-    with pytest.raises(AnyshapeError, match="not enough memory") as told:
+    with pytest.raises(AnyshapeError, match="not enough memory") as caught:
         call()
-    assert told.value.__cause__ is not None
+    assert caught.value.__cause__ is not None
 
 
 IMPORTS = """
@@ -120,14 +120,14 @@ def test_what_cannot_be_imported_is_told_and_imported_later(what: str, tmp_path:
     x = anyshape.input("x", "f32[n]")
     anyshape.compile(anyshape.function([x], ops.exp(x))).save(tmp_path / "load")
     (tmp_path / "compile").write_bytes(exp_model().SerializeToString())
-    told = {}
+    printed = {}
     for room in (4, 12, 17, 60, 2000):
         words = [sys.executable, "-c", IMPORTS, what, str(tmp_path / what), str(room)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, f"{what} with {room} MB ended with {done.returncode}: {done.stderr[-800:]}"
-        told[room] = done.stdout.strip()
-    assert told[2000] == "made"
-    assert "LLVM, which makes machine code, cannot be loaded" in told[60] and "RLIMIT_AS" in told[60]
+        printed[room] = done.stdout.strip()
+    assert printed[2000] == "made"
+    assert "LLVM, which makes machine code, cannot be loaded" in printed[60] and "RLIMIT_AS" in printed[60]
 
 
 def test_an_import_error_that_is_no_matter_of_memory_stays() -> None:

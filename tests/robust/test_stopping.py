@@ -77,7 +77,7 @@ def broadcast() -> Case:
 
 
 def broadcast_product() -> Case:
-    """The same below two loops."""
+    """Makes a product that is long below two loops."""
     x, y, k = (anyshape.input(name, t) for name, t in (("x", "f32[m, 1]"), ("y", "f32[1, n]"), ("k", "i64[1]")))
     left = ops.broadcast_to(x, ops.concat([np.array([1]), k], axis=0))
     right = ops.broadcast_to(y, ops.concat([k, np.array([1])], axis=0))
@@ -118,7 +118,7 @@ def after(seconds: float, act: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def cancelling(exe: Any) -> Iterator[None]:
-    """Again and again: who cancels once may be there before the call has begun, which then never ends."""
+    """Cancels again and again: who cancels once may be there before the call has begun, which then never ends."""
     over = threading.Event()
 
     def cancel() -> None:
@@ -143,27 +143,27 @@ def stopped(call: Callable[[], object], error: type[BaseException]) -> None:
 
 def test_a_deadline_ends_a_call(case: Case) -> None:
     exe, large, small = case
-    wanted = exe(*small)
+    expected = exe(*small)
     stopped(lambda: exe.run(dict(zip(exe.input_names, large)), deadline=SOON), DeadlineExceeded)
-    np.testing.assert_array_equal(exe(*small), wanted)
-    np.testing.assert_array_equal(exe.run(dict(zip(exe.input_names, small)), deadline=HANGS)[0], wanted)
+    np.testing.assert_array_equal(exe(*small), expected)
+    np.testing.assert_array_equal(exe.run(dict(zip(exe.input_names, small)), deadline=HANGS)[0], expected)
 
 
 def test_another_thread_cancels(case: Case) -> None:
     exe, large, small = case
-    wanted = exe(*small)
+    expected = exe(*small)
     with cancelling(exe):
         stopped(lambda: exe(*large), Cancelled)
     exe.cancel()  # nobody is there
-    np.testing.assert_array_equal(exe(*small), wanted)
+    np.testing.assert_array_equal(exe(*small), expected)
 
 
 def test_ctrl_c(case: Case) -> None:
     exe, large, small = case
-    wanted = exe(*small)
+    expected = exe(*small)
     with after(SOON, lambda: os.kill(os.getpid(), signal.SIGINT)):
         stopped(lambda: exe(*large), KeyboardInterrupt)
-    np.testing.assert_array_equal(exe(*small), wanted)
+    np.testing.assert_array_equal(exe(*small), expected)
 
 
 def test_a_users_handler_runs_while_the_call_goes_on_and_may_raise() -> None:
@@ -210,7 +210,7 @@ def test_a_call_in_another_thread_leaves_signals_to_the_main_one() -> None:
 
 
 def test_only_the_executable_that_is_told_stops() -> None:
-    """Of two calls of it in two threads both do; another executable goes on."""
+    """The two calls of it in two threads both end; another executable goes on."""
     exe, large, _ = looping()
     other = turns()
     ended: list[type[BaseException]] = []
@@ -271,17 +271,17 @@ def test_slices_compute_what_the_whole_does(monkeypatch: pytest.MonkeyPatch) -> 
     rng = np.random.default_rng(0)
     x = rng.standard_normal((301, 257)).astype(np.float32)
     v = anyshape.input("x", "f32[n, m]")
-    made = [
+    results = [
         ops.softmax(v),
         ops.sum(v, axes=(0,)),
         ops.transpose(ops.exp(v), axes=(1, 0)),
         ops.sum(ops.exp(v), axes=(1,)),
     ]
-    wanted = [anyshape.compile(anyshape.function([v], m), threads=1)(x) for m in made]
+    expected = [anyshape.compile(anyshape.function([v], m), threads=1)(x) for m in results]
     for cycles in (50, 1000, 20_000):
         monkeypatch.setattr(kernels, "CYCLES_PER_SLICE", cycles)
         for threads in (1, 2):
-            for m, w in zip(made, wanted):
+            for m, w in zip(results, expected):
                 exe = anyshape.compile(anyshape.function([v], m), threads=threads)
                 np.testing.assert_array_equal(exe(x), w)
                 assert "slices" in exe.disassemble()

@@ -33,9 +33,9 @@ def numpy_says(d: list[int], newshape: list[int], allowzero: bool) -> tuple[int,
     is asked."""
     if any(n < -1 for n in newshape) or (not allowzero and any(n == 0 for n in newshape[len(d) :])):
         return None
-    wanted = [d[k] if n == 0 and not allowzero else n for k, n in enumerate(newshape)]
+    expected = [d[k] if n == 0 and not allowzero else n for k, n in enumerate(newshape)]
     try:
-        return np.reshape(np.zeros(d, np.int8), wanted).shape
+        return np.reshape(np.zeros(d, np.int8), expected).shape
     except ValueError:
         return None
 
@@ -70,14 +70,14 @@ def test_integers_agree_with_numpy(allowzero: bool, how: str, empty: bool) -> No
     shapes = failures = 0
     for _ in range(400):
         d, newshape = draw(rng, *lengths(how, rng), empty)
-        wanted = numpy_says(d, newshape, allowzero)
+        expected = numpy_says(d, newshape, allowzero)
         got = on_numbers("reshape", lambda r: reshape(r, Vec(d), Vec(newshape), allowzero))
-        if wanted is None:
+        if expected is None:
             failures += 1
             assert isinstance(got, str) and got.startswith("reshape: "), (d, newshape, got)
         else:
             shapes += 1
-            assert got == {"y": wanted}, (d, newshape)
+            assert got == {"y": expected}, (d, newshape)
     assert shapes > 20 and failures > 20
 
 
@@ -101,13 +101,13 @@ def test_symbols_with_numbers_put_in_agree_with_integers(known: str, allowzero: 
             d3 = [n if isinstance(s, int) else m for s, n, m in zip(sd, d, d2)]
             n3 = [n if isinstance(s, int) else m for s, n, m in zip(sn, newshape, n2)]
             values: dict[Dim, int] = {s: v for s, v in zip(sd + sn, d3 + n3) if isinstance(s, Dim)}
-            wanted = on_numbers("reshape", lambda r: reshape(r, Vec(d3), Vec(n3), allowzero))
+            expected = on_numbers("reshape", lambda r: reshape(r, Vec(d3), Vec(n3), allowzero))
             got = symbolic.at(values)
-            fitting += isinstance(wanted, dict)
+            fitting += isinstance(expected, dict)
             if symbolic.error:
-                assert isinstance(wanted, str), (sd, sn, d3, n3, symbolic.error)
+                assert isinstance(expected, str), (sd, sn, d3, n3, symbolic.error)
             else:
-                assert got == wanted, (sd, sn, d3, n3, symbolic.outputs, list(map(str, symbolic.rule.checks)))
+                assert got == expected, (sd, sn, d3, n3, symbolic.outputs, list(map(str, symbolic.rule.checks)))
     assert fitting > 10
 
 
@@ -124,8 +124,8 @@ def test_entries_made_of_the_dims_agree(empty: bool) -> None:
         for _ in range(8):
             values = {x: rng.choice(EMPTY_SIZES if empty else SIZES) for x in (b, s, h)}
             d3, n3 = Vec(dims.evaluate(x, values) for x in d), Vec(dims.evaluate(x, values) for x in newshape)
-            wanted, got = on_numbers("reshape", lambda r: reshape(r, d3, n3)), symbolic.at(values)
-            assert got == wanted or (isinstance(wanted, str) and symbolic.error), (d, newshape, values)
+            expected, got = on_numbers("reshape", lambda r: reshape(r, d3, n3)), symbolic.at(values)
+            assert got == expected or (isinstance(expected, str) and symbolic.error), (d, newshape, values)
 
 
 PLAIN = [
@@ -142,9 +142,9 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize(("x", "newshape", "wanted"), PLAIN)
+@pytest.mark.parametrize(("x", "newshape", "expected"), PLAIN)
 def test_dims_of_at_least_one_infer_plainly(
-    x: tuple[Any, ...], newshape: tuple[Any, ...], wanted: tuple[Any, ...]
+    x: tuple[Any, ...], newshape: tuple[Any, ...], expected: tuple[Any, ...]
 ) -> None:
     scope = {"b": symbol("b", 1), "s": symbol("s", 1)}
 
@@ -153,7 +153,7 @@ def test_dims_of_at_least_one_infer_plainly(
 
     rule = Rule("reshape")
     shape = reshape(rule, read(x), read(newshape)).outputs["y"]
-    assert shape == read(wanted)
+    assert shape == read(expected)
     assert kinds_of(shape) <= {"symbol"}
     assert rule.checks == []
 

@@ -34,8 +34,8 @@ def _code() -> Loaded:
             status = f.call(name, result, list(f.args))
             f.ret(status if result == I32 else None)
     library = ctypes.CDLL(None)
-    others = (n for n in module.imports if n != polling.SYMBOL)
-    imports = {n: ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in others}
+    names = (n for n in module.imports if n != polling.SYMBOL)
+    imports = {n: ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in names}
     return compile_module(module, {**imports, polling.SYMBOL: polling.ADDRESS})
 
 
@@ -61,7 +61,7 @@ def share(pool: int, kernel: Any, parts: int) -> int:
 
 @contextmanager
 def working_pool() -> Iterator[Pool]:
-    """Its first worker takes parts; all others sleep."""
+    """Runs a pool whose first worker takes parts; all others sleep."""
     end = threading.Event()
     work = native("anyshape_work", None, ctypes.c_int64, ctypes.c_int64)
 

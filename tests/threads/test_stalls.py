@@ -68,7 +68,7 @@ def test_who_holds_a_part_and_did_not_run_since_the_last_look_is_moved(holds: bo
 
 
 def test_a_thread_that_is_gone_is_let_be() -> None:
-    """Its clock cannot be read."""
+    """The clock of a thread that is gone cannot be read."""
     pool = words()
     pool[PoolWord.WORKERS], pool[place(0, Line.ID)], pool[place(0, Line.HOLDS)] = 1, (1 << 22) + 1, 1
     native("pool_look", None, ctypes.c_int64)(pool.ctypes.data)
@@ -77,7 +77,7 @@ def test_a_thread_that_is_gone_is_let_be() -> None:
 
 @needs_two
 def test_a_worker_that_stands_still_in_its_part_may_go_on_where_its_caller_is() -> None:
-    """It keeps off its caller's processor, or would if it were not the only other one, and sleeps in its part."""
+    """A worker keeps off its caller's processor, or would if it were not the only other one, and sleeps in its part."""
     pool, places, helped = words(), [], threading.Event()
     address, caller = pool.ctypes.data, threading.get_ident()
 
@@ -111,7 +111,7 @@ def test_a_worker_that_stands_still_in_its_part_may_go_on_where_its_caller_is() 
 
 
 def places_of(pool: Pool) -> list[set[int]]:
-    """Where each worker may run."""
+    """Returns the processors on which each worker may run."""
     return [os.sched_getaffinity(thread.native_id or 0) for thread in pool._threads]
 
 

@@ -209,13 +209,13 @@ def test_a_worker_that_ends_late_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_threads_that_are_first_together_make_one() -> None:
     """What a process has one of: workers live in code that would be unloaded with the one that is not kept."""
-    made: list[object] = []
+    objects: list[object] = []
 
     @once
     def inner() -> object:
         time.sleep(0.01)
-        made.append(object())
-        return made[-1]
+        objects.append(object())
+        return objects[-1]
 
     @once
     def outer() -> tuple[object, object]:
@@ -224,7 +224,7 @@ def test_threads_that_are_first_together_make_one() -> None:
     got: list[Any] = []
     in_threads(lambda make: got.append(make()), [inner, outer] * 4)
     pairs = [g for g in got if isinstance(g, tuple)]
-    assert len(made) == 1 and {*got, *(first for first, _ in pairs)} == {made[0], *pairs} and len({*pairs}) == 1
+    assert len(objects) == 1 and {*got, *(first for first, _ in pairs)} == {objects[0], *pairs} and len({*pairs}) == 1
     failing = iter((ValueError("no memory"), None))
 
     @once
@@ -241,18 +241,18 @@ def test_threads_that_are_first_together_make_one() -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("parts", [-(2**63), -1, 0, 1, 2, 3, 64, 2**62])
 def test_a_kernel_is_never_told_of_no_parts(parts: int, workers: int) -> None:
-    """It divides by their number. Nobody comes to help here, so the caller runs all of them."""
-    told: list[tuple[int, int]] = []
+    """A kernel divides by the number of parts. Nobody comes to help here, so the caller runs all of them."""
+    parts_run: list[tuple[int, int]] = []
 
     def run(scalars: int, buffers: int, scratch: int, part: int, count: int) -> int:
-        told.append((part, count))
+        parts_run.append((part, count))
         return 0
 
     pool = words()
     pool[PoolWord.WORKERS] = workers
     assert share(pool.ctypes.data, KERNEL(run), parts) == 0
     count = min(max(parts, 1), workers + 1)
-    assert sorted(told) == [(part, count) for part in range(count)]
+    assert sorted(parts_run) == [(part, count) for part in range(count)]
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -293,7 +293,7 @@ def test_as_many_threads_as_the_container_grants(monkeypatch: pytest.MonkeyPatch
 
 
 def test_no_more_threads_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They would take turns: eight threads on two processors took three times as long as one (`benchmarks.oversubscribed`)."""
+    """More threads would take turns: eight on two processors took three times as long as one (`benchmarks.oversubscribed`)."""
     monkeypatch.setattr(pool_module, "usable_threads", lambda: 2)
     f = anyshape.compile(model(), threads=7)
     assert f.options.threads == 7 and bits(f, (257, 96)) == bits(anyshape.compile(model(), threads=1), (257, 96))
@@ -329,12 +329,12 @@ def test_beside_pools_of_others() -> None:
     stop, products = threading.Event(), []
     a = RNG.standard_normal((300, 300))
 
-    def others() -> None:
+    def spin() -> None:
         products.append(float((a @ a)[0, 0]))
         while not stop.is_set():
             products.append(float((a @ a)[0, 0]))
 
-    pool = [threading.Thread(target=others) for _ in range(3)]
+    pool = [threading.Thread(target=spin) for _ in range(3)]
     for t in pool:
         t.start()
     try:

@@ -26,12 +26,12 @@ class ResultAllocator:
 
     def blocks(self) -> list[tuple[int, bool]]:
         """Bytes and whether they are allocated, from the low end on; the heads and the ring say the same."""
-        found, at, before = [], self.start, 0
+        blocks, at, before = [], self.start, 0
         free = set()
         while at <= self.end:
             size = word(at, SIZE)
             assert word(at, BEFORE) == before
-            found.append((size & ~IN_USE, bool(size & IN_USE)))
+            blocks.append((size & ~IN_USE, bool(size & IN_USE)))
             if not size & IN_USE:
                 free.add(at)
             before = size & ~IN_USE
@@ -42,8 +42,8 @@ class ResultAllocator:
             ring.add(at)
             at = word(at, NEXT)
         assert ring == free
-        assert all(one[1] or other[1] for one, other in pairwise(found)), "free neighbours are joined"
-        return found[1:-1]
+        assert all(one[1] or other[1] for one, other in pairwise(blocks)), "free neighbours are joined"
+        return blocks[1:-1]
 
     def out(self) -> int:
         """Bytes that are allocated, as its words say."""

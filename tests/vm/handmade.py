@@ -65,8 +65,8 @@ def _sum_relation(r: Rule, *, x: Vec, axes: Vec) -> Bound:
 def _reshape_relation(r: Rule, *, x: Vec, newshape: Vec) -> Bound:
     from anyshape.rules import prod
 
-    wanted = prod(newshape)
-    r.require(_equal(prod(x), wanted), lambda: f"cannot view {prod(x)} elements as {newshape}")
+    elements = prod(newshape)
+    r.require(_equal(prod(x), elements), lambda: f"cannot view {prod(x)} elements as {newshape}")
     return r.bind(outputs={"y": newshape})
 
 

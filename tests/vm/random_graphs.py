@@ -102,11 +102,11 @@ def random_function(seed: int, nodes: int) -> anyshape.Function:
     values = [*params, anyshape.constant(weights)]
     for _ in range(nodes):
         try:
-            made = rng.choice(STEPS)(rng, values)
+            value = rng.choice(STEPS)(rng, values)
         except AnyshapeError:
             continue
-        if made.type.rank is not None and made.type.rank <= 4:
-            values.append(made)
+        if value.type.rank is not None and value.type.rank <= 4:
+            values.append(value)
     results = [v for v in values if v.node is not None][-3:] or [ops.identity(params[0])]
     return anyshape.function(params, {f"r{k}": v for k, v in enumerate(results)})
 

@@ -21,7 +21,7 @@ HUGE = [
     (1 << 62, 1),
     ((1 << 63) - 1, 2),
 ]
-MADE: dict[str, Callable[[Any], Any]] = {
+FORMS: dict[str, Callable[[Any], Any]] = {
     "an output": lambda r: ops.zeros(r),
     "a fused kernel": lambda r: ops.exp(ops.full(np.float32(1), r)),
     "a temporary": lambda r: ops.sum(ops.sort(ops.zeros(r), axis=0), axes=(0,)),
@@ -31,10 +31,10 @@ MADE: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("loop", ["native", "python"])
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", FORMS)
 def test_more_elements_than_there_is_memory(name: str, loop: str) -> None:
     r = anyshape.input("r", "i64[2]")
-    exe = anyshape.compile(anyshape.function([r], MADE[name](r)), loop=loop)
+    exe = anyshape.compile(anyshape.function([r], FORMS[name](r)), loop=loop)
     exe(np.array([1, 2]))
     for sizes in HUGE:
         with pytest.raises(AnyshapeError):

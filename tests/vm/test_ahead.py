@@ -32,11 +32,11 @@ def touched(store: ResultAllocator) -> int:
     return store.waiting() + store.out()
 
 
-def expect(wanted: int) -> bool:
+def expect(size: int) -> bool:
     """Whether a thread was needed, once it is done."""
-    found = executor._ahead()
-    assert found is not None
-    thread = found.expect(wanted)
+    ahead = executor._ahead()
+    assert ahead is not None
+    thread = ahead.expect(size)
     if thread is not None:
         thread.join()
     return thread is not None
@@ -90,7 +90,7 @@ def test_little_memory_is_left_alone(store: ResultAllocator, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("f32[4, 8]", 0),
         ("f32[n]", 0),
@@ -101,9 +101,9 @@ def test_little_memory_is_left_alone(store: ResultAllocator, monkeypatch: pytest
         ("f32[n, 10000]", 512 * 40000),
     ],
 )
-def test_of_typical_results(text: str, wanted: int) -> None:
+def test_of_typical_results(text: str, expected: int) -> None:
     type_ = parse_type(text)
-    assert typical_bytes([type_]) == wanted
+    assert typical_bytes([type_]) == expected
 
 
 def test_of_no_results_and_of_several() -> None:
@@ -116,9 +116,9 @@ def test_of_no_results_and_of_several() -> None:
 @LINUX
 def test_a_model_that_is_compiled_is_told_of(store: ResultAllocator, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    found = executor._ahead()
-    assert found is not None
-    monkeypatch.setattr(type(found), "expect", lambda self, wanted: asked.append(wanted))
+    ahead = executor._ahead()
+    assert ahead is not None
+    monkeypatch.setattr(type(ahead), "expect", lambda self, size: asked.append(size))
     x = anyshape.input("x", "f32[n, 10000]")
     exe = compile(anyshape.function([x], ops.add(x, x)), threads=1)
     assert asked and set(asked) == {512 * 40000}

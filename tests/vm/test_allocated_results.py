@@ -31,7 +31,7 @@ def store(new_allocators: int) -> ResultAllocator:
 
 
 def keep(store: ResultAllocator, size: int) -> None:
-    """At most so many bytes wait to be allocated again."""
+    """Sets how many bytes may wait to be allocated again."""
     ctypes.c_int64.from_address(store.address + 8 * KEEP).value = size
 
 
@@ -56,15 +56,15 @@ def test_memory_is_lent_again_when_the_last_array_over_it_is_gone(store: ResultA
 
 @native
 def test_results_are_ordinary_arrays(store: ResultAllocator) -> None:
-    found = doubling()(ones(N))
-    assert type(found) is np.ndarray and found.base is None and found.flags.owndata
-    assert found.flags.carray
-    assert found.ctypes.data % 64 == 0
-    found += 1
-    assert (found == 3).all()
-    found.resize(2 * N, refcheck=False)
-    assert not store.has(found) and store.is_whole()
-    assert (found[:N] == 3).all()
+    result = doubling()(ones(N))
+    assert type(result) is np.ndarray and result.base is None and result.flags.owndata
+    assert result.flags.carray
+    assert result.ctypes.data % 64 == 0
+    result += 1
+    assert (result == 3).all()
+    result.resize(2 * N, refcheck=False)
+    assert not store.has(result) and store.is_whole()
+    assert (result[:N] == 3).all()
 
 
 @native
@@ -83,9 +83,9 @@ def test_smaller_results_lie_where_a_larger_one_was(store: ResultAllocator) -> N
 def test_what_waits_beyond_the_limit_is_given_back_from_the_end(store: ResultAllocator) -> None:
     exe = doubling()
     keep(store, 2 * LARGE)
-    found = exe(ones(8 * N))
-    begin, end = found.ctypes.data, found.ctypes.data + found.nbytes
-    del found
+    result = exe(ones(8 * N))
+    begin, end = result.ctypes.data, result.ctypes.data + result.nbytes
+    del result
     assert store.waiting() <= 2 * LARGE + GRAIN
     assert first_of(begin) == 2.0, "what is below the limit keeps its memory"
     assert first_of(end - 4) in (0.0, 2.0) and first_of(end - 2 * GRAIN) == 0.0, "memory that the system gave anew"
@@ -141,8 +141,8 @@ def test_without_so_many_addresses_numpy_allocates(few: str, monkeypatch: pytest
     monkeypatch.setattr(methods, "allocator", new_allocator(entry.address))
     store = ResultAllocator(store_of(methods.allocator))
     assert store.start == store.end == 0
-    found = doubling()(ones(N))
-    assert (found == 2).all() and not ResultAllocator(methods.allocator).has(found)
+    result = doubling()(ones(N))
+    assert (result == 2).all() and not ResultAllocator(methods.allocator).has(result)
 
 
 @native
@@ -163,8 +163,8 @@ def test_threads_never_get_the_same_memory(store: ResultAllocator) -> None:
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 1 << 40), (LARGE,), (LARGE // 8, 3)])
 def test_shape_and_dtype(shape: tuple[int, ...]) -> None:
-    made = new_result(shape, np.dtype(np.float64))
-    assert (made.shape, made.dtype) == (shape, np.float64)
+    result = new_result(shape, np.dtype(np.float64))
+    assert (result.shape, result.dtype) == (shape, np.float64)
 
 
 @pytest.mark.parametrize("shape", [(-LARGE, -8), (1 << 62,), (1 << 40, 1 << 40)])
@@ -185,8 +185,8 @@ def test_addresses_without_memory_keep_no_process_from_forking(store: ResultAllo
     flags: list[str] = []
     inside = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
-        if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
-            inside = int(found[1], 16) <= store.start < int(found[2], 16)
+        if match := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(match[1], 16) <= store.start < int(match[2], 16)
         elif inside and line.startswith("VmFlags:"):
             flags = line.split()[1:]
     assert "nr" in flags and "ac" not in flags

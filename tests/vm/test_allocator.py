@@ -60,27 +60,27 @@ def test_one_place_serves_all_sizes_in_turn(allocator: ResultAllocator) -> None:
 
 
 def test_results_are_arrays_that_own_their_memory(allocator: ResultAllocator) -> None:
-    found = doubling()(ones(5))
-    assert allocator.has(found)
-    assert type(found) is np.ndarray and found.base is None
-    assert found.flags.owndata and found.flags.carray and found.flags.f_contiguous
-    found += 1
-    assert found.tolist() == [3] * 5
+    result = doubling()(ones(5))
+    assert allocator.has(result)
+    assert type(result) is np.ndarray and result.base is None
+    assert result.flags.owndata and result.flags.carray and result.flags.f_contiguous
+    result += 1
+    assert result.tolist() == [3] * 5
 
 
 @pytest.mark.parametrize("n", [0, LARGE // 4])
 def test_nothing_and_much_lie_elsewhere(allocator: ResultAllocator, n: int) -> None:
-    found = doubling()(ones(n))
-    assert found.shape == (n,) and not allocator.has(found)
+    result = doubling()(ones(n))
+    assert result.shape == (n,) and not allocator.has(result)
 
 
 def test_a_view_keeps_the_memory(allocator: ResultAllocator) -> None:
     exe = doubling()
     part = exe(ones(100))[10:20:3].reshape(2, 2)
-    others = [exe(ones(100) * 5) for _ in range(3)]
-    assert not any(np.shares_memory(part, o) for o in others)
+    later = [exe(ones(100) * 5) for _ in range(3)]
+    assert not any(np.shares_memory(part, o) for o in later)
     assert part.tolist() == [[2, 2], [2, 2]]
-    del part, others
+    del part, later
     assert allocator.is_whole()
 
 
@@ -101,12 +101,12 @@ def test_what_finds_no_room_is_stored_or_allocated(allocator: ResultAllocator, s
 
 @pytest.mark.parametrize("n", [1, 40, 60, 3000])
 def test_resized_in_place_a_result_leaves(allocator: ResultAllocator, n: int) -> None:
-    found = doubling()(ones(50))
-    found.resize(n, refcheck=False)
-    assert not allocator.has(found) and allocator.is_whole()
-    assert found.tolist() == [2] * min(n, 50) + [0] * (n - 50)
-    found.resize(2 * n, refcheck=False)
-    assert found[:n].tolist() == [2] * min(n, 50) + [0] * (n - 50)
+    result = doubling()(ones(50))
+    result.resize(n, refcheck=False)
+    assert not allocator.has(result) and allocator.is_whole()
+    assert result.tolist() == [2] * min(n, 50) + [0] * (n - 50)
+    result.resize(2 * n, refcheck=False)
+    assert result[:n].tolist() == [2] * min(n, 50) + [0] * (n - 50)
 
 
 def test_results_that_are_kept_and_dropped_in_any_order(allocator: ResultAllocator) -> None:
@@ -155,9 +155,9 @@ def test_what_is_lent_is_traced(allocator: ResultAllocator) -> None:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        found = exe(x)
-        assert allocator.has(found) and tracemalloc.get_traced_memory()[0] - before >= 40000
-        del found
+        result = exe(x)
+        assert allocator.has(result) and tracemalloc.get_traced_memory()[0] - before >= 40000
+        del result
         assert tracemalloc.get_traced_memory()[0] - before < 10000
     finally:
         tracemalloc.stop()

@@ -31,7 +31,7 @@ from tests.vm.poisoning import poison
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here the generated ops are meant."""
+    """Replaces the fixture of that name: here the generated ops are meant."""
 
 
 def elementwise(draw: Any) -> anyshape.Function:
@@ -76,23 +76,23 @@ def test_in_place_maps_agree_with_the_interpreter(data: Any) -> None:
     for exe in (compile(f, kernels="native", fuse=False), compile(f, kernels="native")):
         for n, m in ((3, 37), (1, 1), (0, 4), (2, 0), (4, 4)):
             rng = np.random.default_rng(n)
-            given_ = [rng.integers(-9, 9, s).astype(np.float32) for s in ((n, m), (m,))]
-            kept = [a.copy() for a in given_]
-            wanted = outcome(slow, given_)
+            arrays = [rng.integers(-9, 9, s).astype(np.float32) for s in ((n, m), (m,))]
+            kept = [a.copy() for a in arrays]
+            expected = outcome(slow, arrays)
             for _ in range(2):
-                got = outcome(exe, given_)
+                got = outcome(exe, arrays)
                 poison(exe)
-                assert (got is None) == (wanted is None)
-                for g, w in zip(got or (), wanted or (), strict=True):
+                assert (got is None) == (expected is None)
+                for g, w in zip(got or (), expected or (), strict=True):
                     np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-3, err_msg=memory_text(exe))
-            for a, b in zip(given_, kept):
+            for a, b in zip(arrays, kept):
                 np.testing.assert_array_equal(a, b, err_msg="an argument was written to")
 
 
-def outcome(exe: Executable, given_: list[Any]) -> list[Any] | None:
+def outcome(exe: Executable, arrays: list[Any]) -> list[Any] | None:
     """The results, or None for a shape that the function refuses."""
     try:
-        return exe.run(dict(zip(exe.input_names, given_)))
+        return exe.run(dict(zip(exe.input_names, arrays)))
     except ShapeError:
         return None
 
@@ -118,8 +118,8 @@ def test_a_value_that_is_read_again_is_kept() -> None:
     a = ops.tanh(x)
     b = ops.neg(a)
     exe = compile(anyshape.function([x], ops.mul(ops.abs(b), a)), kernels="native", fuse=False)
-    given_ = np.linspace(-2, 2, 33, dtype=np.float32)
-    np.testing.assert_allclose(exe(given_), np.abs(np.tanh(given_)) * np.tanh(given_), atol=1e-6)
+    array = np.linspace(-2, 2, 33, dtype=np.float32)
+    np.testing.assert_allclose(exe(array), np.abs(np.tanh(array)) * np.tanh(array), atol=1e-6)
 
 
 def test_an_operand_that_the_step_sees_twice_is_kept() -> None:
@@ -128,9 +128,9 @@ def test_an_operand_that_the_step_sees_twice_is_kept() -> None:
     seen = ops.slice(ops.reshape(a, (-1, 1)), [-1], [-99], axes=[0], steps=[-1])
     b = ops.add(a, ops.sum(seen, axes=[1]))
     f = anyshape.function([x], ops.matmul(b, b))
-    given_ = np.linspace(-2, 2, 77, dtype=np.float32)
+    array = np.linspace(-2, 2, 77, dtype=np.float32)
     np.testing.assert_allclose(
-        compile(f, kernels="native")(given_), compile(f, kernels="interpret", fuse=False)(given_), rtol=1e-4
+        compile(f, kernels="native")(array), compile(f, kernels="interpret", fuse=False)(array), rtol=1e-4
     )
 
 
@@ -149,11 +149,11 @@ def test_two_results_do_not_take_over_one_operand(monkeypatch: pytest.MonkeyPatc
     y = ops.tanh(a)
     z = ops.add(y, a)
     f = anyshape.function([x], ops.matmul(like(y, x), like(z, x)))
-    given_ = np.linspace(-1, 1, 25, dtype=np.float32).reshape(5, 5)
-    wanted = compile(f, kernels="interpret", fuse=False)(given_)
+    array = np.linspace(-1, 1, 25, dtype=np.float32).reshape(5, 5)
+    expected = compile(f, kernels="interpret", fuse=False)(array)
     monkeypatch.setattr(plans, "kernel_maker", lambda options, report: Generous())
     exe = compile(f, kernels="interpret")
-    np.testing.assert_allclose(exe(given_), wanted, rtol=1e-4)
+    np.testing.assert_allclose(exe(array), expected, rtol=1e-4)
     assert "over it in turn" in memory_text(exe)
 
 
@@ -164,19 +164,19 @@ def test_a_base_is_kept_while_a_view_of_it_is_read() -> None:
     b = ops.neg(a)
     f = anyshape.function([x], ops.sub(ops.sum(ops.abs(b), axes=[0, 1]), ops.sum(flat, axes=[0])))
     exe = compile(f, kernels="native", fuse=False)
-    given_ = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
-    t = np.tanh(given_)
-    np.testing.assert_allclose(exe(given_), np.abs(t).sum() - t.sum(), rtol=1e-4)
+    array = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
+    t = np.tanh(array)
+    np.testing.assert_allclose(exe(array), np.abs(t).sum() - t.sum(), rtol=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_nothing_is_left_over_from_the_call_before(seed: int) -> None:
     exe = compile(random_function(seed, 14), kernels="native", fuse=bool(seed % 2))
     for shape in ((3, 3), (5, 4), (1, 1), (17, 19), (2, 3)):
-        given_ = arguments(*shape)
-        first = outcome(exe, given_)
+        arrays = arguments(*shape)
+        first = outcome(exe, arrays)
         poison(exe)
-        second = outcome(exe, given_)
+        second = outcome(exe, arrays)
         assert (first is None) == (second is None)
         for a, b in zip(first or (), second or (), strict=True):
             np.testing.assert_array_equal(a, b)
@@ -185,7 +185,7 @@ def test_nothing_is_left_over_from_the_call_before(seed: int) -> None:
 def test_threads_have_contexts_of_their_own() -> None:
     exe = compile(random_function(5, 14), kernels="native", fuse=False)
     cases = [arguments(n, m, seed=n) for n, m in ((3, 3), (5, 5), (40, 40), (1, 1))]
-    wanted = [outcome(exe, c) for c in cases]
+    expected = [outcome(exe, c) for c in cases]
     wrong: list[int] = []
 
     def work(seed: int) -> None:
@@ -193,7 +193,7 @@ def test_threads_have_contexts_of_their_own() -> None:
         for _ in range(60):
             k = rng.randrange(len(cases))
             got = outcome(exe, cases[k])
-            if any(a.tobytes() != b.tobytes() for a, b in zip(got or (), wanted[k] or (), strict=True)):
+            if any(a.tobytes() != b.tobytes() for a, b in zip(got or (), expected[k] or (), strict=True)):
                 wrong.append(k)
 
     in_threads(work, range(8))
@@ -243,8 +243,8 @@ def test_sizes_that_data_decide_have_a_region_that_is_used_in_turns() -> None:
     late = [area for area in program.memory.areas if area.region > 0]
     assert len(late) == 2 and program.regions == 2, memory_text(exe)
     for n, k in ((4, 3), (2, 1), (1, 1), (300, 299), (7, 5), (3, 0)):
-        given_ = np.where(np.arange(n) < k, 1, -1).astype(np.float32)
-        np.testing.assert_allclose(exe(given_), slow(given_), rtol=1e-4)
+        array = np.where(np.arange(n) < k, 1, -1).astype(np.float32)
+        np.testing.assert_allclose(exe(array), slow(array), rtol=1e-4)
         poison(exe)
 
 

@@ -35,14 +35,14 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[np.ndarr
 
 def refused_or_right(data: bytes, good: tuple[bytes, list[np.ndarray[Any, Any]], Path]) -> str:
     """The message, or nothing if it runs, and then right."""
-    _, wanted, path = good
+    _, expected, path = good
     path.unlink(missing_ok=True)
     path.write_bytes(data)
     try:
         got = load(path, rebuild=False).run({"x": X})
     except AnyshapeError as e:
         return str(e)
-    for g, w in zip(got, wanted, strict=True):
+    for g, w in zip(got, expected, strict=True):
         np.testing.assert_array_equal(g, w)
     return ""
 

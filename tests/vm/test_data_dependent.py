@@ -19,13 +19,13 @@ DENSITIES = (0.0, 0.3, 1.0)
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here the generated ops are meant."""
+    """Replaces the fixture of that name: here the generated ops are meant."""
 
 
 @pytest.fixture(params=EXECUTORS, ids=["default", "walk", "interpret", "unfused"])
 def options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    found: dict[str, Any] = request.param
-    return found
+    chosen: dict[str, Any] = request.param
+    return chosen
 
 
 def compiled(params: list[Value], results: Any, options: dict[str, Any]) -> Any:
@@ -38,8 +38,8 @@ def sparse(n: int, density: float) -> Any:
 
 def test_what_is_found_goes_through_a_chain(options: dict[str, Any]) -> None:
     x = anyshape.input("x", "f32[n]")
-    found = ops.exp(ops.cast(ops.gather(x, ops.nonzero(x)), to="f64"))
-    f = compiled([x], ops.sum(found), options)
+    elements = ops.exp(ops.cast(ops.gather(x, ops.nonzero(x)), to="f64"))
+    f = compiled([x], ops.sum(elements), options)
     for n in (0, 1, 2, 17, 300):
         for density in DENSITIES:
             a = sparse(n, density)
@@ -101,12 +101,12 @@ def sizes_of(*values: Value) -> set[Any]:
 
 def test_equal_counts_are_one_size_however_they_are_made() -> None:
     x, y = anyshape.input("x", "f32[n, m]"), anyshape.input("y", "f32[n, m]")
-    made = [
+    results = [
         x[x > y], y[x > y], ops.select(x, x > y), ops.nonzero(x > y), ops.argwhere(x > y),
         ops.compress(x.reshape(-1), (x > y).reshape(-1)),
         ops.gather(y.reshape(-1), ops.nonzero((x > y).reshape(-1))),
     ]  # fmt: skip
-    assert len(sizes_of(*made)) == 1
+    assert len(sizes_of(*results)) == 1
     i = anyshape.input("i", "i64[n]")
     assert len(sizes_of(ops.unique(i)[0], ops.unique(i)[1])) == 1
     filled = [ops.sparse_fill_empty_rows(i[:, None], i, shape=[4]) for _ in range(2)]
@@ -132,9 +132,9 @@ def test_unequal_counts_are_sizes_of_their_own() -> None:
 def test_a_mask_from_outside_has_one_size_in_a_loop_and_a_mask_of_an_iteration_its_own(options: dict[str, Any]) -> None:
     x, y, mask = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[n]"), anyshape.input("mask", "bool[n]")
     trip = anyshape.input("trip", "i64[]")
-    found = x[mask]
-    (total,) = anyshape.control.loop(trip, lambda i, acc: [acc + y[mask] * found], [found * 0.0])
-    assert total.type.shape == found.type.shape
+    selected = x[mask]
+    (total,) = anyshape.control.loop(trip, lambda i, acc: [acc + y[mask] * selected], [selected * 0.0])
+    assert total.type.shape == selected.type.shape
     f = compiled([x, y, mask, trip], [total, y[mask]], options)
     a, b, m = RNG.normal(size=7).astype(np.float32), np.ones(7, np.float32), RNG.random(7) < 0.5
     summed, ones = f(a, b, m, np.array(3))
@@ -156,9 +156,9 @@ def test_a_mask_from_outside_has_one_size_in_a_loop_and_a_mask_of_an_iteration_i
 def test_a_branch_counts_a_mask_from_outside_once_more_or_not(options: dict[str, Any]) -> None:
     x, y, mask = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[n]"), anyshape.input("mask", "bool[n]")
     c = anyshape.input("c", "bool[]")
-    found = x[mask]
-    (chosen,) = anyshape.control.if_(c, lambda: found + y[mask], lambda: y[mask] - found)
-    assert chosen.type.shape == found.type.shape
+    selected = x[mask]
+    (chosen,) = anyshape.control.if_(c, lambda: selected + y[mask], lambda: y[mask] - selected)
+    assert chosen.type.shape == selected.type.shape
     f = compiled([x, y, mask, c], chosen, options)
     a, b, m = RNG.normal(size=7).astype(np.float32), RNG.normal(size=7).astype(np.float32), RNG.random(7) < 0.5
     np.testing.assert_array_equal(f(a, b, m, np.array(True)), a[m] + b[m])
@@ -227,8 +227,8 @@ def test_unique_and_its_inverse(options: dict[str, Any]) -> None:
     f = compiled([x], [y, first, inverse, counts, ops.gather(y, inverse)], options)
     for n in (0, 1, 7, 200):
         a = RNG.integers(-5, 5, n)
-        *found, again = f(a)
-        for got, want in zip(found, np.unique(a, return_index=True, return_inverse=True, return_counts=True)):
+        *results, again = f(a)
+        for got, want in zip(results, np.unique(a, return_index=True, return_inverse=True, return_counts=True)):
             np.testing.assert_array_equal(got, want)
         np.testing.assert_array_equal(again, a)
 
@@ -255,8 +255,8 @@ def test_the_same_search_is_made_once() -> None:
     x = anyshape.input("x", "f32[n]")
     f = compiled([x], [ops.nonzero(x), ops.exp(ops.gather(x, ops.nonzero(x)))], {})
     assert f.disassemble().count("invoke nonzero") == 2  # a count and a compaction
-    found, e = f(np.array([0, 1, 2], np.float32))
-    np.testing.assert_array_equal(found, [[1, 2]])
+    places, e = f(np.array([0, 1, 2], np.float32))
+    np.testing.assert_array_equal(places, [[1, 2]])
     np.testing.assert_allclose(e, np.exp([[1.0, 2.0]]), rtol=1e-6)
 
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.parametrize("handmade_ops", ["native"], indirect=True)
 
 @pytest.fixture(params=["direct", "turns"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With the direct entry, and as where Python's objects are laid out otherwise."""
+    """Runs a test with the direct entry, and as where Python's objects are laid out otherwise."""
     if request.param == "turns":
         monkeypatch.setattr(executor, "_methods", lambda: None)
     return str(request.param)
@@ -61,9 +61,9 @@ def test_arrays_with_a_dtype_object_of_their_own_go_the_same_way() -> None:
     exe(x, x)
     plan = exe.plan
     assert isinstance(plan, Straight) and plan.direct is not None
-    found = plan.direct((x, x))
-    assert found is not None
-    np.testing.assert_array_equal(found[0], [2, 2, 2])
+    results = plan.direct((x, x))
+    assert results is not None
+    np.testing.assert_array_equal(results[0], [2, 2, 2])
 
 
 @pytest.mark.parametrize(
@@ -247,13 +247,13 @@ def network() -> Executable:
 def test_sixteen_threads_give_the_serial_results(way: str) -> None:
     exe = network()
     calls = [np.random.default_rng(n).standard_normal((n % 13, 16)).astype(np.float32) for n in range(40)]
-    wanted = [exe(x) for x in calls]
+    expected = [exe(x) for x in calls]
     wrong: list[int] = []
 
     def work(seed: int) -> None:
         order = np.random.default_rng(seed).permutation(len(calls))
         for k in order:
-            if not all(np.array_equal(g, w) for g, w in zip(exe(calls[k]), wanted[k], strict=True)):
+            if not all(np.array_equal(g, w) for g, w in zip(exe(calls[k]), expected[k], strict=True)):
                 wrong.append(int(k))
 
     in_threads(work, range(16))
@@ -261,7 +261,7 @@ def test_sixteen_threads_give_the_serial_results(way: str) -> None:
 
 
 def test_kernels_run_without_the_lock() -> None:
-    """Another thread gets on while a long kernel runs."""
+    """A second thread gets on while a long kernel runs."""
     x = anyshape.input("x", "f32[n, 64]")
     w = anyshape.constant(np.ones((64, 64), np.float32))
     h = x
@@ -297,7 +297,7 @@ def test_without_types_there_is_no_direct_entry() -> None:
 
 
 def growing_squares() -> Executable:
-    """Its arena is as large as an argument."""
+    """Compiles a sum of squares whose arena is as large as an argument."""
     x = anyshape.input("x", "f32[n]")
     return compile(anyshape.function([x], call(STATIC_SUM, call(MUL, x, x), axes=(0,))), fuse=False, threads=1)
 
@@ -307,8 +307,8 @@ def test_memory_grows_without_leaving_the_entry() -> None:
     plan = exe.plan
     assert isinstance(plan, Straight) and plan.direct is not None
     for n in (3, 1 << 20, 5, 1 << 21, 1 << 10):
-        found = plan.direct((ones(n),))
-        assert found is not None and found[0] == n
+        results = plan.direct((ones(n),))
+        assert results is not None and results[0] == n
     assert exe.memory == 4 << 21
 
 

@@ -28,7 +28,7 @@ def model(**options: Any) -> Executable:
     return compile(anyshape.function([x, y, s], results), **options)
 
 
-def wanted(x: Any, y: Any, s: Any) -> list[Any]:
+def reference(x: Any, y: Any, s: Any) -> list[Any]:
     b = (x + y) * 2
     return [b.reshape(s), b.sum(1), np.asarray(s), x + y, x, b.reshape(s)]
 
@@ -41,7 +41,7 @@ def test_many_shapes_of_one_compile(loop: str, fuse: bool) -> None:
     for n in (1, 2, 7, 64, 3):
         x = np.random.default_rng(n).random((n, 4), np.float32)
         got = exe(x, y, np.array([2 * n, 2]))
-        for g, w in zip(got, wanted(x, y, (2 * n, 2)), strict=True):
+        for g, w in zip(got, reference(x, y, (2 * n, 2)), strict=True):
             np.testing.assert_allclose(g, w, rtol=1e-6)
     assert exe.compiled_after_first_call == 0
 
@@ -134,9 +134,9 @@ def test_dims_given_to_compile() -> None:
 def test_arguments_of_every_kind() -> None:
     exe = model()
     x = np.random.default_rng(0).random((3, 8), np.float32)
-    expected = wanted(x[:, ::2], Y, (6, 2))[0]
-    for given in (x[:, ::2], x[:, ::2].astype(">f4"), np.asfortranarray(x[:, ::2]), x[:, ::2].tolist()):
-        np.testing.assert_allclose(exe(given, y=[0, 0, 0, 0], s=(6, 2))[0], expected, rtol=1e-6)
+    expected = reference(x[:, ::2], Y, (6, 2))[0]
+    for argument in (x[:, ::2], x[:, ::2].astype(">f4"), np.asfortranarray(x[:, ::2]), x[:, ::2].tolist()):
+        np.testing.assert_allclose(exe(argument, y=[0, 0, 0, 0], s=(6, 2))[0], expected, rtol=1e-6)
 
     class Foreign:
         """Something that speaks only DLPack."""
@@ -328,7 +328,7 @@ def test_compiles_go_without_the_garbage_collector_and_leave_it_as_it_was() -> N
 
 
 def test_a_call_waits_for_large_constants() -> None:
-    """They are laid out beside what follows a compile; a call, a copy of the executable and a forked child find them ready."""
+    """Large constants are laid out beside what follows a compile; a call, a copy of the executable and a forked child find them ready."""
     w = np.random.default_rng(4).normal(size=(600, 700)).astype(np.float32)
     x, a = anyshape.input("x", "f32[n, 600]"), np.ones((3, 600), np.float32)
     f = anyshape.function([x], anyshape.ops.matmul(x, anyshape.constant(w)))

@@ -42,7 +42,7 @@ Array = Any
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here the generated ops are meant."""
+    """Replaces the fixture of that name: here the generated ops are meant."""
 
 
 def variant(op: OpAnalysis, way: str) -> OpDef | None:
@@ -116,11 +116,11 @@ class Case:
         self.way, self.definition = way, definition
         self.params: list[Value] = []
         self.arrays: list[Array] = []
-        given = dict(example.arguments)
+        values = dict(example.arguments)
         inputs: list[Any] = []
         for k, i in enumerate(definition.inputs):
-            inputs.append(self.data(i.name, given.pop(i.name), i.dtype, k, i.variadic) if i.name in given else None)
-        self.settings = {p.name: self.parameter(p, given[p.name]) for p in definition.params if p.name in given}
+            inputs.append(self.data(i.name, values.pop(i.name), i.dtype, k, i.variadic) if i.name in values else None)
+        self.settings = {p.name: self.parameter(p, values[p.name]) for p in definition.params if p.name in values}
         self.inputs = inputs
 
     def data(self, name: str, value: ExampleValue, dtype: str, seed: int, variadic: bool) -> Any:
@@ -162,7 +162,7 @@ class Case:
 
 
 @lru_cache(maxsize=1)  # the ways of an example come one after the other
-def wanted(op: OpAnalysis, example: Example) -> list[Array]:
+def interpreted(op: OpAnalysis, example: Example) -> list[Array]:
     """What the static types give, by the interpreter of equations."""
     plain = variant(op, "static")
     assert plain is not None
@@ -183,8 +183,8 @@ def saved_and_loaded(exe: Executable, folder: Path) -> Executable:
     return anyshape.load(path, rebuild=False)
 
 
-def assert_same(results: list[Array], others: list[Array]) -> None:
-    for a, b in zip(results, others, strict=True):
+def assert_same(results: list[Array], expected: list[Array]) -> None:
+    for a, b in zip(results, expected, strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape
         np.testing.assert_array_equal(plain_floats(a), plain_floats(b))
 
@@ -216,7 +216,7 @@ def test_the_largest_number_is_no_infinity() -> None:
 
 
 def plain_floats(a: Array) -> Array:
-    """Of a dtype that NumPy knows: of others it does not see that NaN is no number."""
+    """Converts floats to a dtype that NumPy knows: of others it does not see that NaN is no number."""
     return a if a.dtype.kind in "UO" or not from_numpy(a.dtype).is_narrow_float else a.astype(np.float32)
 
 
@@ -229,7 +229,7 @@ def test_every_way_gives_what_static_types_give(op: OpAnalysis, example: Example
             case = Case(op, example, definition, way)
             case.run(case.compiled("native"))
         return
-    want = wanted(op, example)
+    want = interpreted(op, example)
     try:
         case = Case(op, example, definition, way)
         native = case.compiled("native")

@@ -13,7 +13,7 @@ BIG = (1 << 63) - 1
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here the generated ops are meant."""
+    """Replaces the fixture of that name: here the generated ops are meant."""
 
 
 @pytest.mark.parametrize("loop", ["native", "python"])

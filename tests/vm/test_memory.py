@@ -28,11 +28,11 @@ VALUES = st.integers(0, 9)
 
 @st.composite
 def tenants(draw: st.DrawFn) -> list[Tenant]:
-    made = []
+    drawn = []
     for k in range(draw(st.integers(0, 25))):
         start = k // 2
-        made.append(Tenant(draw(st.sampled_from(SIZES)), start, start + draw(st.integers(0, 6))))
-    return draw(st.permutations(made))
+        drawn.append(Tenant(draw(st.sampled_from(SIZES)), start, start + draw(st.integers(0, 6))))
+    return draw(st.permutations(drawn))
 
 
 def numbers(listed: list[Tenant], layout: Layout, n: int, m: int) -> tuple[list[int], list[int], int]:
@@ -127,7 +127,7 @@ def test_typical_points_are_distinct() -> None:
 
 
 def test_a_size_that_overflows_at_a_typical_point_is_only_large() -> None:
-    """Which point has which numbers depends on the order in which symbols were made: none may fail a compilation."""
+    """The numbers of a point depend on the order in which symbols were made: none may fail a compilation."""
     product: Size = 1
     for k in range(6):
         n = symbol(f"large{k}")
@@ -146,14 +146,14 @@ def test_regions_are_aligned_and_grow() -> None:
 
 
 def test_a_region_whose_size_varies_is_mapped_at_once() -> None:
-    """So that a call at a larger shape finds memory that was touched before; one whose size is a number is as large as it must be."""
+    """A call at a larger shape finds memory that was touched before; a region whose size is a number is as large as it must be."""
     varies, fixed = (anyshape.input("x", f"f32[{n}, 64]") for n in ("n", 64))
-    found = []
+    memory = []
     for x in (varies, fixed):
         f = anyshape.function([x], ops.matmul(ops.softmax(x), ops.transpose(x, [1, 0])))
         exe = anyshape.compile(f, kernels="native", loop="native", fuse=False)
         for n in (64, 100) if x is varies else (64, 64):
             exe(np.ones((n, 64), np.float32))
-            found.append(exe.memory)
-    assert found[:2] == [MAPPED, MAPPED]
-    assert 1 << 14 <= found[2] == found[3] < MAPPED
+            memory.append(exe.memory)
+    assert memory[:2] == [MAPPED, MAPPED]
+    assert 1 << 14 <= memory[2] == memory[3] < MAPPED

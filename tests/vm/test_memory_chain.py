@@ -35,12 +35,14 @@ def bound(f: Function, n: int) -> int:
     last = {v: k for k, node in enumerate(f.nodes) for v in node.inputs if v in lines}
     most = 0
     for k, node in enumerate(f.nodes):
-        (made,) = node.outputs
+        (result,) = node.outputs
         alive = {v for v in last if f.nodes.index(v.node) < k <= last[v]}
         dying = [
-            v for v in node.inputs if v in alive and last[v] == k and lines[v] == lines[made] and node.op.name != "sum"
+            v
+            for v in node.inputs
+            if v in alive and last[v] == k and lines[v] == lines[result] and node.op.name != "sum"
         ]
-        mine = 0 if dying or made in f.results else lines[made]
+        mine = 0 if dying or result in f.results else lines[result]
         most = max(most, sum(lines[v] for v in alive) + mine)
     return most
 
@@ -52,6 +54,6 @@ def test_the_plan_is_as_small_as_live_ranges_allow(n: int) -> None:
     exe(np.zeros((n, 33), np.float32))
     text = memory_text(exe, {"n": n})
     print(text)
-    told = re.search(r"in .* = ([\d,]+) bytes", text)
-    assert told is not None
-    assert int(told.group(1).replace(",", "")) == bound(f, n)
+    match = re.search(r"in .* = ([\d,]+) bytes", text)
+    assert match is not None
+    assert int(match.group(1).replace(",", "")) == bound(f, n)

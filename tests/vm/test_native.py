@@ -1,4 +1,4 @@
-"""The same programs with machine code: results and errors equal those of interpreted kernels, and constants are laid out once."""
+"""Programs with machine code: results and errors equal those of interpreted kernels, and constants are laid out once."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_native_equals_interpreted(fuse: bool, loop: str) -> None:
     slow = compile(f, kernels="interpret")
     for n in (1, 3, 0, 17, 64):
         x = np.random.default_rng(n).standard_normal((n, 24)).astype(np.float32)
-        for got, wanted in zip(native(x), slow(x), strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
+        for got, expected in zip(native(x), slow(x), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-3)
 
 
 def test_equal_kernels_are_one() -> None:
@@ -65,7 +65,7 @@ def test_nothing_is_read_that_was_not_written() -> None:
     """Memory of earlier calls is overwritten with NaN patterns between calls."""
     exe = compile(network(), kernels="native", fuse=False)
     x = np.random.default_rng(5).standard_normal((33, 24)).astype(np.float32)
-    wanted = exe(x)
+    expected = exe(x)
     plan = exe.plan
     assert isinstance(plan, Straight)
     for byte in (0xFF, 0x7F):
@@ -73,7 +73,7 @@ def test_nothing_is_read_that_was_not_written() -> None:
             for region in context.regions:
                 assert region.capacity > 0
                 ctypes.memset(region.address, byte, region.capacity)
-        for got, want in zip(exe(x), wanted, strict=True):
+        for got, want in zip(exe(x), expected, strict=True):
             np.testing.assert_array_equal(got, want)
 
 

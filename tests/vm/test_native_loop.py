@@ -24,7 +24,7 @@ from anyshape.vm.run.arena import Context
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here no op is compiled."""
+    """Replaces the fixture of that name: here no op is compiled."""
 
 
 SIGNATURE = ctypes.CFUNCTYPE(
@@ -120,9 +120,9 @@ def scalar_programs(draw: st.DrawFn) -> tuple[list[int], int]:
 
 @given(scalar_programs())
 @settings(max_examples=300, deadline=None)
-def test_scalar_instructions_agree(made: tuple[list[int], int]) -> None:
-    first, *others = all_outcomes(program(*made), [np.zeros(1)])
-    assert all(o == first for o in others)
+def test_scalar_instructions_agree(code: tuple[list[int], int]) -> None:
+    first, *rest = all_outcomes(program(*code), [np.zeros(1)])
+    assert all(o == first for o in rest)
 
 
 BINARY = [op for op in SCALAR if op not in (Op.NOT, Op.SELECT)]
@@ -134,8 +134,8 @@ def test_every_pair_of_edges(op: Op) -> None:
         for b in EDGES:
             words = encode(Op.CONST, 0, a) + encode(Op.CONST, 1, b) + encode(op, 2, 0, 1) + encode(Op.CONST, 3, 1)
             words += encode(Op.OUTPUT, 4, 0, (3,)) + encode(Op.STORE, 4, 0, 2, 0) + encode(Op.RETURN)
-            first, *others = all_outcomes(program(words, 5), [np.zeros(1)])
-            assert all(o == first for o in others), (a, b)
+            first, *rest = all_outcomes(program(words, 5), [np.zeros(1)])
+            assert all(o == first for o in rest), (a, b)
 
 
 def stored(*middle: list[int]) -> Program:
@@ -147,7 +147,7 @@ def stored(*middle: list[int]) -> Program:
 
 
 @pytest.mark.parametrize(
-    ("middle", "wanted"),
+    ("middle", "expected"),
     [
         (encode(Op.SELECT, 9, 1, 3, 2), INT64_MAX),
         (encode(Op.SELECT, 9, 0, 3, 2), None),
@@ -163,13 +163,13 @@ def stored(*middle: list[int]) -> Program:
         (encode(Op.SUB, 3, 2, 0) + encode(Op.ADD, 9, 3, 0), INT64_MAX),
     ],
 )
-def test_overflow_matters_only_where_it_is_needed(middle: list[int], wanted: int | None) -> None:
-    first, *others = all_outcomes(stored(middle), [np.zeros(1)])
-    assert all(o == first for o in others)
-    if wanted is None:
+def test_overflow_matters_only_where_it_is_needed(middle: list[int], expected: int | None) -> None:
+    first, *rest = all_outcomes(stored(middle), [np.zeros(1)])
+    assert all(o == first for o in rest)
+    if expected is None:
         assert first[0] is OverflowedError
     else:
-        assert first[0][2] == [wanted]
+        assert first[0][2] == [expected]
 
 
 def test_what_is_lost_in_one_call_is_a_number_in_the_next() -> None:
@@ -185,9 +185,9 @@ def test_what_is_lost_in_one_call_is_a_number_in_the_next() -> None:
 
 def test_a_check_that_fails_may_tell_of_a_number_that_was_lost() -> None:
     n = symbol("n")
-    told = CheckRecord(("n is ", n), (n,), (3,), "n")
-    first, *others = all_outcomes(replace(stored(encode(Op.CHECK, 1, 0)), checks=(told,)), [np.zeros(1)])
-    assert first == (ShapeError, "n is 0") and all(o == first for o in others)
+    record = CheckRecord(("n is ", n), (n,), (3,), "n")
+    first, *rest = all_outcomes(replace(stored(encode(Op.CHECK, 1, 0)), checks=(record,)), [np.zeros(1)])
+    assert first == (ShapeError, "n is 0") and all(o == first for o in rest)
 
 
 @pytest.mark.parametrize("name", list(ELEMENT_CODE))
@@ -199,15 +199,15 @@ def test_loads_and_stores_of_every_type(name: str) -> None:
         if INT64_MIN <= value <= INT64_MAX:
             words = encode(Op.CONST, 0, value) + encode(Op.CONST, 1, 4) + encode(Op.OUTPUT, 2, 0, (1,))
             words += encode(Op.STORE, 2, 0, 0, 0) + encode(Op.STORE, 2, 1, 0, code) + encode(Op.RETURN)
-            first, *others = all_outcomes(program(words, 3), [np.zeros(1)])
-            assert [w[0] if isinstance(w, tuple) else w[0][2][:1] for w in others] == [
+            first, *rest = all_outcomes(program(words, 3), [np.zeros(1)])
+            assert [w[0] if isinstance(w, tuple) else w[0][2][:1] for w in rest] == [
                 first[0] if isinstance(first, tuple) else first[0][2][:1]
-            ] * len(others)
+            ] * len(rest)
         array = np.array([value % (1 << bits)], f"u{bits // 8}").view(dtype if name != "bool" else np.uint8)
         words = encode(Op.ARGUMENT, 0, 0) + encode(Op.LOAD, 1, 0, 0, code) + encode(Op.CONST, 2, 1)
         words += encode(Op.OUTPUT, 3, 0, (2,)) + encode(Op.STORE, 3, 0, 1, 0) + encode(Op.RETURN)
-        first, *others = all_outcomes(program(words, 4), [array])
-        assert all(o == first for o in others)
+        first, *rest = all_outcomes(program(words, 4), [array])
+        assert all(o == first for o in rest)
 
 
 @given(st.integers(-30, 30), st.integers(-3, 9), st.booleans())
@@ -227,14 +227,14 @@ def test_a_loop_with_a_kernel_and_a_region_in_it(start: int, turns: int, wild: b
     words += test + encode(Op.UNLESS, 5, end) + body + encode(Op.JUMP, top)
     words += encode(Op.OUTPUT, 10, 0, (3,)) + encode(Op.STORE, 10, 0, 2, 0) + encode(Op.RETURN)
     p = program(encode(Op.CONST, 9, 0) + shifted(words, 4), 11)
-    first, *others = all_outcomes(p, [np.zeros(1)])
-    assert all(o == first for o in others)
+    first, *rest = all_outcomes(p, [np.zeros(1)])
+    assert all(o == first for o in rest)
     if turns > 0 and start < 0 and turns + start < 0:
         assert first == (ShapeError, "the sum is negative")
 
 
 def shifted(words: list[int], by: int) -> list[int]:
-    """The same instructions `by` words later: jumps follow."""
+    """Moves instructions `by` words on: jumps follow."""
     out: list[int] = []
     at = 0
     while at < len(words):
@@ -289,7 +289,7 @@ def test_operands_that_refer_to_nothing_are_refused(op: Op) -> None:
 
 
 def test_a_region_that_cannot_grow_is_not_used_again() -> None:
-    """Its old memory has been given back by then."""
+    """The old memory of the region has been given back by then."""
     words = (
         encode(Op.DIM, 0, 0, 0) + encode(Op.REGION, 1, 0, 0) + encode(Op.CONST, 2, 1) + encode(Op.OUTPUT, 3, 0, (2,))
     )

@@ -51,9 +51,9 @@ def faults(rows: Iterable[Instruction]) -> Iterator[str]:
     """What of a table would be said wrongly in code, text or page."""
     for row in rows:
         names, modes = [p.name for p in row.parameters], [p.mode for p in row.parameters]
-        told = [name.split(".")[0].split("[")[0] for _, name, _, _ in string.Formatter().parse(row.text) if name]
-        if set(told) != set(names) or len(set(names)) != len(names):
-            yield f"{row.name}: the text tells of {told}, and there are {names}"
+        fields = [name.split(".")[0].split("[")[0] for _, name, _, _ in string.Formatter().parse(row.text) if name]
+        if set(fields) != set(names) or len(set(names)) != len(names):
+            yield f"{row.name}: the text tells of {fields}, and there are {names}"
         if [n for n in names if n == "d"] != ["d"] * row.writes or Mode.WRITTEN in modes[1:]:
             yield f"{row.name}: d is what is written, and first"
         if sorted(modes, key=lambda m: m is Mode.LIST) != modes:

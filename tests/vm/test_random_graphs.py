@@ -23,13 +23,13 @@ SHAPES = [(2, 3), (5, 4), (1, 1), (1, 7), (4, 1), (3, 3), (0, 3), (2, 0), (17, 1
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here the generated ops are meant."""
+    """Replaces the fixture of that name: here the generated ops are meant."""
 
 
-def outcome(exe: Executable, given: list[Any]) -> list[Any] | None:
+def outcome(exe: Executable, arrays: list[Any]) -> list[Any] | None:
     """The results, or None for a shape that the function refuses."""
     try:
-        return exe.run(dict(zip(exe.input_names, given)))
+        return exe.run(dict(zip(exe.input_names, arrays)))
     except ShapeError:
         return None
 
@@ -52,15 +52,15 @@ def test_every_way_of_running_agrees(seed: int, tmp_path: Path) -> None:
     ways["loaded"] = load(tmp_path / "f", verify=True)
     assert str(ways["loaded"].function) == str(f), "the function in the file is the one that was compiled"
     for shape in SHAPES:
-        given = arguments(*shape)
-        wanted = outcome(slow, given)
+        arrays = arguments(*shape)
+        expected = outcome(slow, arrays)
         for way, exe in ways.items():
-            compare(outcome(exe, given), wanted, f"{way} at {shape}")
+            compare(outcome(exe, arrays), expected, f"{way} at {shape}")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_both_loops_agree_to_the_bit(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same kernels called by the native loop, by the same without its direct entry, and by Python; refusals in the same words."""
+    """Kernels give the same bits called by the native loop, by it without its direct entry, and by Python; refusals have the same words."""
     f = random_function(seed, 14)
     try:
         native = compile(f, kernels="native")
@@ -70,26 +70,26 @@ def test_both_loops_agree_to_the_bit(seed: int, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(executor, "_methods", lambda: None)
     turns = compile(f, kernels="native")
     for shape in SHAPES:
-        given = arguments(*shape)
-        first, *others = (said(exe, given) for exe in (native, native, turns, python))
-        assert all(o == first for o in others), shape
+        arrays = arguments(*shape)
+        first, *rest = (said(exe, arrays) for exe in (native, native, turns, python))
+        assert all(o == first for o in rest), shape
 
 
-def said(exe: Executable, given: list[Any]) -> Any:
+def said(exe: Executable, arrays: list[Any]) -> Any:
     """The results' bytes, or what the error says."""
     try:
         return (
-            [(r.dtype, r.shape, r.tobytes()) for r in exe(*given)]
+            [(r.dtype, r.shape, r.tobytes()) for r in exe(*arrays)]
             if len(exe.output_names) > 1
-            else exe(*given).tobytes()
+            else exe(*arrays).tobytes()
         )
     except AnyshapeError as e:
         return type(e), str(e)
 
 
-def compare(got: list[Any] | None, wanted: list[Any] | None, where: str) -> None:
-    assert (got is None) == (wanted is None), f"{where}: one refuses the shape, the other does not"
-    for g, w in zip(got or (), wanted or (), strict=True):
+def compare(got: list[Any] | None, expected: list[Any] | None, where: str) -> None:
+    assert (got is None) == (expected is None), f"{where}: one refuses the shape, the other does not"
+    for g, w in zip(got or (), expected or (), strict=True):
         assert g.shape == w.shape, where
         finite = w[np.isfinite(w)]
         scale = float(np.abs(finite).max()) if finite.size else 1.0

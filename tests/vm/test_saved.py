@@ -78,8 +78,8 @@ def test_loaded_equals_fresh(name: str, options: dict[str, Any], tmp_path: Path)
     assert (again.input_names, again.output_names) == (fresh.input_names, fresh.output_names)
     assert [(t.dtype, t.rank) for t in again.output_types] == [(t.dtype, t.rank) for t in fresh.output_types]
     for arguments in calls:
-        for got, wanted in zip(results(again, arguments), results(fresh, arguments), strict=True):
-            np.testing.assert_array_equal(got, wanted)
+        for got, expected in zip(results(again, arguments), results(fresh, arguments), strict=True):
+            np.testing.assert_array_equal(got, expected)
 
 
 def test_nothing_is_compiled_until_a_dim_is_empty(tmp_path: Path) -> None:
@@ -100,11 +100,11 @@ def test_errors_are_the_same(tmp_path: Path) -> None:
     fresh = saved(tmp_path / "m", dynamic)
     again = load(tmp_path / "m")
     for arguments in ([f32(2, 6), np.array([5, 4])], [f32(2), np.array([1, 2])], [f32(2, 6), np.array([3])]):
-        with pytest.raises(AnyshapeError) as wanted:
+        with pytest.raises(AnyshapeError) as raised:
             results(fresh, arguments)
-        with pytest.raises(type(wanted.value)) as got:
+        with pytest.raises(type(raised.value)) as got:
             results(again, arguments)
-        assert str(got.value) == str(wanted.value)
+        assert str(got.value) == str(raised.value)
     with pytest.raises(ShapeError, match="Reshape 'a: b, %c'"):
         results(again, [f32(2, 6), np.array([5, 4])])
 
@@ -136,8 +136,8 @@ def test_other_code_is_compiled_again_or_refused(tmp_path: Path, monkeypatch: py
     again = load(tmp_path / "m")
     assert "other code of anyshape" in again.report.rebuilt and "other code of anyshape" in str(again.report)
     for n in (0, 7):
-        for got, wanted in zip(results(again, [f32(n, 24)]), results(fresh, [f32(n, 24)]), strict=True):
-            np.testing.assert_array_equal(got, wanted)
+        for got, expected in zip(results(again, [f32(n, 24)]), results(fresh, [f32(n, 24)]), strict=True):
+            np.testing.assert_array_equal(got, expected)
     with pytest.raises(SavedFileError, match=r"other code.*rebuild=True"):
         load(tmp_path / "m", rebuild=False)
 
@@ -225,7 +225,7 @@ def _load_compiling_nothing(path: str, cache: str, out: Any) -> None:
 
 
 def test_loading_on_a_new_machine_compiles_nothing(tmp_path: Path) -> None:
-    """Not even what all models share."""
+    """Nothing is compiled, not even what all models share."""
     saved(tmp_path / "m", network)
     context = multiprocessing.get_context("spawn")
     out: Any = context.Queue()
@@ -240,7 +240,7 @@ def _run_in_process(path: str) -> Any:
 
 
 def test_two_processes_map_one_file(tmp_path: Path) -> None:
-    """However long they take; a process that dies is an error of the pool."""
+    """Processes may take any time; one that dies is an error of the pool."""
     fresh = saved(tmp_path / "m", network)
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         sums = list(pool.map(_run_in_process, [str(tmp_path / "m")] * 2))

@@ -21,13 +21,13 @@ EXECUTORS: list[dict[str, Any]] = [{}, {"loop": "python"}, {"kernels": "interpre
 
 @pytest.fixture(autouse=True)
 def handmade_ops() -> None:
-    """In place of the fixture of that name: here the generated ops are meant."""
+    """Replaces the fixture of that name: here the generated ops are meant."""
 
 
 @pytest.fixture(params=EXECUTORS, ids=["default", "walk", "interpret", "unfused"])
 def options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    found: dict[str, Any] = request.param
-    return found
+    chosen: dict[str, Any] = request.param
+    return chosen
 
 
 def compiled(params: list[Any], results: Any, **options: Any) -> anyshape.Executable:
@@ -66,14 +66,14 @@ def test_a_bound_that_is_wasteful_is_not_used() -> None:
     """Positions take eight bytes for each byte of the mask; pairs of a selection take the square of the input."""
     m, x = anyshape.input("m", "bool[n]"), anyshape.input("x", "f32[n]")
     assert regions(compiled([m], ops.sum(ops.nonzero(m) * 2, axes=[0, 1]), fuse=False)) == 2
-    found = x[x > 0.0]
-    pairs = ops.exp(found[:, None] - found[None, :])
+    selected = x[x > 0.0]
+    pairs = ops.exp(selected[:, None] - selected[None, :])
     assert regions(compiled([x], ops.sum(pairs @ pairs), fuse=False)) == 2
 
 
 @pytest.mark.parametrize(("most", "count"), [(512, 1), (1 << 13, 1), (1 << 20, 2)])
 def test_a_bound_that_is_required_is_used_where_it_is_small(most: int, count: int) -> None:
-    """As many bytes as a region of a varying size has anyway are no waste; more of them are, for a mask of bytes."""
+    """A bound of as many bytes as a region of a varying size has anyway is no waste; more of them are, for a mask of bytes."""
     m = anyshape.input("m", "bool[n]")
     at = ops.nonzero(m)
     ops.require(at.shape[1] <= most, "few")

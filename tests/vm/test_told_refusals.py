@@ -23,7 +23,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def told(f: Function, arrays: Sequence[Any], **options: Any) -> str:
+def message_of(f: Function, arrays: Sequence[Any], **options: Any) -> str:
     run = anyshape.compile(f, **options)
     messages = set()
     for _ in range(2):  # what one call told is gone before the next
@@ -107,14 +107,14 @@ CASES: dict[str, tuple[Callable[[], tuple[Function, list[Any]]], str]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES)
 def test_what_data_is_refused_for_is_told(case: str, way: str) -> None:
-    make, wanted = CASES[case]
-    assert told(*make(), **WAYS[way]) == wanted
+    make, expected = CASES[case]
+    assert message_of(*make(), **WAYS[way]) == expected
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_of_several_ops_in_a_kernel_the_one_that_refuses_is_told(way: str) -> None:
-    """With what the index was computed from, or the index where another kernel computed that."""
-    message = told(*rows(np.array([[0, 1], [2, -4]], I32)), **WAYS[way])
+    """The message has what the index was computed from, or the index where another kernel computed that."""
+    message = message_of(*rows(np.array([[0, 1], [2, -4]], I32)), **WAYS[way])
     head = f"gather (node7): index -4 is out of range for axis 0 of x with size 3 ({GATHER}: "
     assert message in (f"{head}b = 0, a[1, 1] = -4)", f"{head}index[1, 1] = -4)")
 

@@ -13,7 +13,7 @@ from benchmarks.models.zoo.vision_zoo import normed
 
 @torch.library.custom_op("zoo::nms", mutates_args=())
 def nms(boxes: Tensor, scores: Tensor, limit: int, overlap: float, least: float) -> Tensor:
-    """What ONNX's NonMaxSuppression computes, by its definition: [kept, 3] of batch, class and box."""
+    """Computes what ONNX's NonMaxSuppression does, by its definition: [kept, 3] of batch, class and box."""
     boxes_kept = []
     for b in range(scores.shape[0]):
         for c in range(scores.shape[1]):
@@ -35,7 +35,7 @@ def _iou(a: Tensor, b: Tensor) -> float:
 
 
 def nms_node(g: Any, boxes: Any, scores: Any, limit: Any, overlap: Any, least: Any) -> Any:
-    """How the exporter writes it."""
+    """Emits the node as the exporter writes it."""
     vector = g.op("Constant", value_t=torch.tensor([1]))
     limits = g.op("Reshape", limit, vector)
     thresholds = [g.op("Cast", g.op("Reshape", t, vector), to_i=1) for t in (overlap, least)]
@@ -43,7 +43,7 @@ def nms_node(g: Any, boxes: Any, scores: Any, limit: Any, overlap: Any, least: A
 
 
 class Detector(nn.Module):
-    """One box and three classes for each cell of 8 x 8 pixels."""
+    """A detector of one box and three classes for each cell of 8 x 8 pixels."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ BATCH_AND_LENGTH = {0: "batch", 1: "length"}
 
 
 class Tagger(nn.Module):
-    """Two bidirectional layers over sequences of different lengths."""
+    """A tagger of two bidirectional layers over sequences of different lengths."""
 
     def __init__(self, kind: type[nn.LSTM] | type[nn.GRU]) -> None:
         super().__init__()

@@ -97,7 +97,7 @@ def t5() -> Exported:
 
 
 def vit() -> Exported:
-    """Any height and width: the table of positions is resized."""
+    """A ViT of any height and width: the table of positions is resized."""
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
     model = tf.ViTModel(tf.ViTConfig(image_size=32, patch_size=8, attn_implementation="eager", **sizes))
     call = Call(model, lambda m, x: m(pixel_values=x, interpolate_pos_encoding=True).last_hidden_state)

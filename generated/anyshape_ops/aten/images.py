@@ -10,7 +10,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/images.yaml:556
+# specs/images.yaml:561
 def aten_grid_sampler_2d(n: AtenNode) -> Sequence[Value]:
     mode_ = (
         "linear" if n.attr("interpolation_mode") == 0 else ("nearest" if n.attr("interpolation_mode") == 1 else "cubic")

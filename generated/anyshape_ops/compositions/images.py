@@ -9,7 +9,7 @@ from anyshape import rules
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/images.yaml:355
+# specs/images.yaml:360
 def resize_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -425,7 +425,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
     def spot(begin: Any, step: Any, grid: Any, ahead: Any, p: Any, q: Any) -> Any:
         return begin + cast(p, eqs.dtypes["U"]) * step + (
             cast(ahead + q, eqs.dtypes["U"]) + 0.5
-        ) * step / cast(grid, eqs.dtypes["U"])
+        ) * step / cast(maximum(grid, 1), eqs.dtypes["U"])
 
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),

@@ -48,6 +48,16 @@ def scaled_size_kernel(eqs: Equations, bound: Bound) -> None:
         ("scales must be greater than 0 and finite",),
         "specs/images.yaml:152: all(0 < scales[k] and scales[k] < inf for k in z) does not hold",
     )
+    eqs.demand(
+        reduce_(
+            "all",
+            [z],
+            lambda k: or_(le(scales[k], 65536), lt(cast(item(picked, k), parse_dtype("f32")) * scales[k], 9e+18)),
+        ),
+        ("a scaled size must be less than 9e18",),
+        "specs/images.yaml:155: all(scales[k] <= 65536 or f32(picked[k]) * scales[k] < "
+        "9e+18 for k in z) does not hold",
+    )
     k = eqs.index("k", z)
     eqs.define(
         y[k],
@@ -60,11 +70,11 @@ def scaled_size_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(floor(cast(item(picked, k), parse_dtype("f32")) * scales[k]), parse_dtype("i64")),
             ),
         ),
-        "specs/images.yaml:157",
+        "specs/images.yaml:159",
     )
 
 
-# specs/images.yaml:173
+# specs/images.yaml:178
 def resample_kernel(eqs: Equations, bound: Bound) -> None:
     nearest_mode = bound.nearest_mode
     coordinates = bound.coordinates
@@ -153,12 +163,12 @@ def resample_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:233",
+            "specs/images.yaml:238",
         )
     if (scales.absent is not None) and (policy == "stretch"):
         e = eqs.index("e", len(d))
         eqs.define(
-            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:236"
+            z[e], cast(item(s, e), parse_dtype("f32")) / cast(item(d, e), parse_dtype("f32")), "specs/images.yaml:241"
         )
     if (scales.absent is not None) and (policy == "not_larger"):
         e = eqs.index("e", len(d))
@@ -171,7 +181,7 @@ def resample_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:237",
+            "specs/images.yaml:242",
         )
     if (scales.absent is not None) and (policy == "not_smaller"):
         e = eqs.index("e", len(d))
@@ -184,38 +194,38 @@ def resample_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 lambda: 1.0,
             ),
-            "specs/images.yaml:239",
+            "specs/images.yaml:244",
         )
     if (scales.absent is None):
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:235")
+        eqs.define(length[e], cast(item(d, e), parse_dtype("f32")) * z[e], "specs/images.yaml:240")
     else:
         e = eqs.index("e", len(d))
-        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:241")
+        eqs.define(length[e], cast(item(s, e), parse_dtype("f32")), "specs/images.yaml:246")
     if coordinates == "tf_crop_and_resize":
         e = eqs.index("e", len(d))
         eqs.define(
             start[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e),), r)], lambda: 0.0),
-            "specs/images.yaml:243",
+            "specs/images.yaml:248",
         )
         e = eqs.index("e", len(d))
         eqs.define(
             end[e],
             where(eq(item(named, e), 1), lambda: roi[*fit((item(slot, e) + len(axes),), r)], lambda: 1.0),
-            "specs/images.yaml:244",
+            "specs/images.yaml:249",
         )
     if coordinates != "tf_crop_and_resize":
         e = eqs.index("e", len(d))
-        eqs.define(start[e], 0.0, "specs/images.yaml:246")
+        eqs.define(start[e], 0.0, "specs/images.yaml:251")
         e = eqs.index("e", len(d))
-        eqs.define(end[e], 1.0, "specs/images.yaml:247")
+        eqs.define(end[e], 1.0, "specs/images.yaml:252")
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((*s, len(d))))
     p, e = eqs.indices("p", s), eqs.index("e", len(d))
     eqs.define(
         at_[*p, e],
         place(item(p, e), item(d, e), item(s, e), z[e], length[e], start[e], end[e]),
-        "specs/images.yaml:248",
+        "specs/images.yaml:253",
     )
     if mode == "nearest":
         p = eqs.indices("p", s)
@@ -227,7 +237,7 @@ def resample_kernel(eqs: Equations, bound: Bound) -> None:
                     for e in rules.range_(len(d))
                 )
             ],
-            "specs/images.yaml:249: x[*[p[e] if plain[e] == 1 else clamp(nearest(at[*p, e]), "
+            "specs/images.yaml:254: x[*[p[e] if plain[e] == 1 else clamp(nearest(at[*p, e]), "
             "0, d[e] - 1) for e in range(len(d))]]",
         )
     if mode != "nearest":
@@ -268,7 +278,7 @@ def resample_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 ),
             ),
-            "specs/images.yaml:252: x[*[p[e] if plain[e] == 1 else clamp(i64(floor(at[*p, "
+            "specs/images.yaml:257: x[*[p[e] if plain[e] == 1 else clamp(i64(floor(at[*p, "
             "e])) + first[e] + q[e], 0, d[e] - 1) for e in range(len(d))]]",
         )
     if (mode != "nearest") and (exclude_outside or antialias):
@@ -303,11 +313,11 @@ def resample_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/images.yaml:259",
+            "specs/images.yaml:264",
         )
     if (mode != "nearest") and (not exclude_outside) and (not antialias):
         p = eqs.indices("p", s)
-        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:263")
+        eqs.define(found[*p], cast(mixed[*p], eqs.dtypes["T"]), "specs/images.yaml:268")
     if coordinates == "tf_crop_and_resize":
         p = eqs.indices("p", s)
         eqs.define(
@@ -323,14 +333,14 @@ def resample_kernel(eqs: Equations, bound: Bound) -> None:
                 lambda: cast(cast(extrapolation_value, eqs.dtypes["U"]), eqs.dtypes["T"]),
                 lambda: found[*p],
             ),
-            "specs/images.yaml:264",
+            "specs/images.yaml:269",
         )
     if coordinates != "tf_crop_and_resize":
         p = eqs.indices("p", s)
-        eqs.define(y[*p], found[*p], "specs/images.yaml:267")
+        eqs.define(y[*p], found[*p], "specs/images.yaml:272")
 
 
-# specs/images.yaml:509
+# specs/images.yaml:514
 def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     align_corners = bound.align_corners
@@ -387,14 +397,14 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
     at_ = eqs.scratch("at", eqs.dtypes["P"], rules.Vec((b, *o, len(d))))
     n, p, e = eqs.index("n", b), eqs.indices("p", o), eqs.index("e", len(d))
     eqs.define(
-        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:544"
+        at_[n, *p, e], point(cast(grid[n, *p, len(d) - 1 - e], eqs.dtypes["P"]), item(d, e)), "specs/images.yaml:549"
     )
     if mode == "nearest":
         n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", o)
         eqs.define(
             y[n, h, *p],
             pad(x, 0)[n, h, *(pixel(base(widened(at_[n, *p, e])), d[e]) for e in rules.range_(len(d)))],
-            "specs/images.yaml:545: y[n, h, *p] = pad(x, 0)[n, h, *[pixel(base(at[n, *p, "
+            "specs/images.yaml:550: y[n, h, *p] = pad(x, 0)[n, h, *[pixel(base(at[n, *p, "
             "e]), d[e]) for e in range(len(d))]]",
         )
     if mode != "nearest":
@@ -426,12 +436,12 @@ def grid_sample_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["U"],
                 ),
             ),
-            "specs/images.yaml:546: pad(x, 0)[n, h, *[pixel(base(at[n, *p, e]) + P(q[e]), "
+            "specs/images.yaml:551: pad(x, 0)[n, h, *[pixel(base(at[n, *p, e]) + P(q[e]), "
             "d[e]) for e in range(len(d))]]",
         )
 
 
-# specs/images.yaml:588
+# specs/images.yaml:593
 def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
     align_corners, b, size, t = bound.align_corners, bound.b, bound.size, bound.t
     theta, y = eqs.tensor("theta"), eqs.tensor("y")
@@ -454,11 +464,11 @@ def affine_grid_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(theta[n, r, t], eqs.dtypes["U"]),
             eqs.dtypes["F"],
         ),
-        "specs/images.yaml:603",
+        "specs/images.yaml:608",
     )
 
 
-# specs/images.yaml:615
+# specs/images.yaml:620
 def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     mode = bound.mode
     b = bound.b
@@ -488,14 +498,14 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(-b, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/images.yaml:634: all(-b <= image[n] and image[n] < b for n in k) does not hold",
+        "specs/images.yaml:639: all(-b <= image[n] and image[n] < b for n in k) does not hold",
     )
     at_ = eqs.scratch("at", parse_dtype("f32"), rules.Vec((k, *size, 2)))
     n, p, e = eqs.index("n", k), eqs.indices("p", size), eqs.index("e", 2)
     eqs.define(
         at_[n, *p, e],
         place(item(p, e), item(d, e), item(size, e), boxes[n, e], boxes[n, e + 2]),
-        "specs/images.yaml:635",
+        "specs/images.yaml:640",
     )
     mixed = eqs.scratch("mixed", parse_dtype("f32"), rules.Vec((k, c, *size)))
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -526,7 +536,7 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ),
         ),
-        "specs/images.yaml:636: x[wrap(image[n], b), f, *[clamp(i64(near(at[n, *p, e])) "
+        "specs/images.yaml:641: x[wrap(image[n], b), f, *[clamp(i64(near(at[n, *p, e])) "
         "+ q[e], 0, d[e] - 1) for e in range(2)]]",
     )
     n, f, p = eqs.index("n", k), eqs.index("f", c), eqs.indices("p", size)
@@ -543,5 +553,5 @@ def crop_and_resize_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: cast(mixed[n, f, *p], eqs.dtypes["T"]),
             lambda: cast(cast(extrapolation_value, parse_dtype("f32")), eqs.dtypes["T"]),
         ),
-        "specs/images.yaml:641",
+        "specs/images.yaml:646",
     )

@@ -30,8 +30,8 @@ def clip_11(n: OnnxNode) -> Sequence[Value]:
     return [
         api.clip(
             n.input(0),
-            (api.reshape(n.input(1), (), source=n.source) if n.input(1) is not None else None),
-            (api.reshape(n.input(2), (), source=n.source) if n.input(2) is not None else None),
+            (api.item(n.input(1), source=n.source) if n.input(1) is not None else None),
+            (api.item(n.input(2), source=n.source) if n.input(2) is not None else None),
             source=n.source,
         )
     ]

@@ -206,9 +206,9 @@ def com_microsoft_multi_head_attention_1(n: OnnxNode) -> Sequence[Value]:
         known_ = k_
         values_ = v_
     if (n.input(9) is not None) and (before_ is not None):
-        known_ = api.read_beams(known_, n.input(9), api.reshape(before_, (), source=n.source), source=n.source)
-        values_ = api.read_beams(values_, n.input(9), api.reshape(before_, (), source=n.source), source=n.source)
-    behind_ = (api.reshape(before_, (), source=n.source) if before_ is not None else scalar(0))
+        known_ = api.read_beams(known_, n.input(9), api.item(before_, source=n.source), source=n.source)
+        values_ = api.read_beams(values_, n.input(9), api.item(before_, source=n.source), source=n.source)
+    behind_ = (api.item(before_, source=n.source) if before_ is not None else scalar(0))
     seen_ = n.input(4)
     if (n.input(4) is None) and causal_ and ((n.output_count > 3) or (n.input(5) is not None)):
         seen_ = api.full(api.cast(scalar(1), to=parse_dtype("i32"), source=n.source), (1, 1), source=n.source)
@@ -271,7 +271,7 @@ def com_microsoft_decoder_masked_multi_head_attention_1(n: OnnxNode) -> Sequence
         known_ = k_
         values_ = v_
     else:
-        before_ = api.cast(api.reshape(n.input(7), (), source=n.source), to=parse_dtype("i64"), source=n.source)
+        before_ = api.cast(api.item(n.input(7), source=n.source), to=parse_dtype("i64"), source=n.source)
         at_ = api.broadcast_to(before_, api.shape_of(n.input(0), end=1, source=n.source), source=n.source)
         stop_ = api.reshape(api.add(before_, scalar(1), source=n.source), (1,), source=n.source)
         k_ = api.tensor_scatter(n.input(5), k1_, at_, source=n.source)

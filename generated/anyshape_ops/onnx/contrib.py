@@ -275,7 +275,7 @@ def com_microsoft_pad_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.pad(
             n.input(0),
-            (api.reshape(n.input(2), (), source=n.source) if n.input(2) is not None else None),
+            (api.item(n.input(2), source=n.source) if n.input(2) is not None else None),
             pads=api.reshape(n.input(1), (-1,), source=n.source),
             mode=choice(n.attr("mode")),
             source=n.source,
@@ -287,10 +287,10 @@ def com_microsoft_pad_1(n: OnnxNode) -> Sequence[Value]:
 def com_microsoft_range_1(n: OnnxNode) -> Sequence[Value]:
     n.only(3)
     y_: Any
-    begin_ = api.reshape(n.input(0), (), source=n.source)
-    end_ = api.reshape(n.input(1), (), source=n.source)
+    begin_ = api.item(n.input(0), source=n.source)
+    end_ = api.item(n.input(1), source=n.source)
     stride_ = (
-        api.reshape(n.input(2), (), source=n.source)
+        api.item(n.input(2), source=n.source)
         if n.input(2) is not None else api.cast(scalar(1), to=dtype_of(n, n.input(0)), source=n.source)
     )
     if dtype_of(n, n.input(0)).is_integer:
@@ -539,7 +539,7 @@ def com_microsoft_qgemm_1(n: OnnxNode) -> Sequence[Value]:
     dots_ = api.matmul_integer(
         _turned(n, n.input(0), n.attr("transA", 0)),
         _turned(n, n.input(3), n.attr("transB", 0)),
-        api.reshape(n.input(2), (), source=n.source),
+        api.item(n.input(2), source=n.source),
         n.input(5),
         source=n.source,
     )

@@ -157,7 +157,7 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
         api.reshape(api.shape_of(n.input(3), start=2, end=3, source=n.source), (), source=n.source)
         if n.input(3) is not None else scalar(0)
     )
-    whole_ = api.cast(api.reshape(n.input(6), (), source=n.source), to=parse_dtype("i64"), source=n.source)
+    whole_ = api.cast(api.item(n.input(6), source=n.source), to=parse_dtype("i64"), source=n.source)
     places_ = api.place_tokens(
         api.reshape(n.input(5), (-1,), source=n.source),
         new=needed(n, new_, "new"),

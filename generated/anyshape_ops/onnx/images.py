@@ -36,27 +36,27 @@ def _upsampled(n: OnnxNode, x_: Any, scales_: Any) -> Any:
     )
 
 
-# specs/images.yaml:406
+# specs/images.yaml:411
 def upsample_1(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), vector((1.0, 1.0, n.attr("height_scale"), n.attr("width_scale"))))]
 
 
-# specs/images.yaml:407
+# specs/images.yaml:412
 def upsample_7(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), vector(n.attr("scales")))]
 
 
-# specs/images.yaml:408
+# specs/images.yaml:413
 def upsample_9(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), n.input(1))]
 
 
-# specs/images.yaml:411
+# specs/images.yaml:416
 def resize_10(n: OnnxNode) -> Sequence[Value]:
     return [_upsampled(n, n.input(0), n.input(1))]
 
 
-# specs/images.yaml:413
+# specs/images.yaml:418
 def resize_11(n: OnnxNode) -> Sequence[Value]:
     region_ = (
         api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
@@ -89,7 +89,7 @@ def resize_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:423
+# specs/images.yaml:428
 def resize_18(n: OnnxNode) -> Sequence[Value]:
     region_ = (
         api.cast(n.input(1), to=parse_dtype("f32"), source=n.source)
@@ -130,7 +130,7 @@ def resize_18(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:552
+# specs/images.yaml:557
 def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -144,7 +144,7 @@ def grid_sample_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:553
+# specs/images.yaml:558
 def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.grid_sample(
@@ -158,7 +158,7 @@ def grid_sample_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/images.yaml:606
+# specs/images.yaml:611
 def affine_grid_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.affine_grid(

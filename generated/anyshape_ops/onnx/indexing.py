@@ -138,7 +138,12 @@ def space_to_depth_1(n: OnnxNode) -> Sequence[Value]:
 # specs/indexing.yaml:263
 def one_hot_9(n: OnnxNode) -> Sequence[Value]:
     places_: Any
-    count_ = api.cast(api.reshape(n.input(1), (), source=n.source), to=parse_dtype("i64"), source=n.source)
+    count_ = (
+        api.cast(api.item(n.input(1), source=n.source), to=parse_dtype("i64"), source=n.source)
+        if dtype_of(n, n.input(1)).is_integer else api.whole_size(
+            api.item(n.input(1), source=n.source), source=n.source
+        )
+    )
     places_ = api.cast(n.input(0), to=parse_dtype("i64"), source=n.source)
     if not dtype_of(n, n.input(0)).is_integer:
         places_ = api.where(

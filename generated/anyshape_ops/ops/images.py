@@ -27,7 +27,7 @@ SCALED_SIZE = OpDef(
     moves=("T",),
 )
 
-# specs/images.yaml:173
+# specs/images.yaml:178
 STATIC_RESAMPLE = OpDef(
     name="resample",
     variant="static",
@@ -78,7 +78,7 @@ STATIC_RESAMPLE = OpDef(
         "A tensor sampled anew along some axes at once, to the given sizes; `scales` say how far apart, where"
         " sizes are scaled ones."
     ),
-    source="specs/images.yaml:173",
+    source="specs/images.yaml:178",
     moves=("T",),
     moves_where={
         "mode": ("nearest",),
@@ -142,7 +142,7 @@ DYN_RESAMPLE = OpDef(
         "A tensor sampled anew along some axes at once, to the given sizes; `scales` say how far apart, where"
         " sizes are scaled ones."
     ),
-    source="specs/images.yaml:173",
+    source="specs/images.yaml:178",
     moves=("T",),
     moves_where={
         "mode": ("nearest",),
@@ -157,7 +157,7 @@ DYN_RESAMPLE = OpDef(
     },
 )
 
-# specs/images.yaml:355
+# specs/images.yaml:360
 STATIC_RESIZE = OpDef(
     name="resize",
     variant="static",
@@ -208,7 +208,7 @@ STATIC_RESIZE = OpDef(
         "A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes "
         "are scaled ones."
     ),
-    source="specs/images.yaml:355",
+    source="specs/images.yaml:360",
     moves=("T",),
     moves_where={
         "mode": ("nearest",),
@@ -272,7 +272,7 @@ DYN_RESIZE = OpDef(
         "A tensor sampled anew along some axes, to the given sizes; `scales` say how far apart, where sizes "
         "are scaled ones."
     ),
-    source="specs/images.yaml:355",
+    source="specs/images.yaml:360",
     moves=("T",),
     moves_where={
         "mode": ("nearest",),
@@ -287,7 +287,7 @@ DYN_RESIZE = OpDef(
     },
 )
 
-# specs/images.yaml:509
+# specs/images.yaml:514
 # grid_sample: no dyn variant, it has no parameters that are operands
 GRID_SAMPLE = OpDef(
     name="grid_sample",
@@ -310,12 +310,12 @@ GRID_SAMPLE = OpDef(
         "Images sampled at the points of a grid, whose coordinates run from -1 to 1 over each image, the last"
         " dim first."
     ),
-    source="specs/images.yaml:509",
+    source="specs/images.yaml:514",
     moves=("T",),
     moves_where={"mode": ("nearest",)},
 )
 
-# specs/images.yaml:588
+# specs/images.yaml:593
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -330,7 +330,7 @@ STATIC_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:588",
+    source="specs/images.yaml:593",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -346,10 +346,10 @@ DYN_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:588",
+    source="specs/images.yaml:593",
 )
 
-# specs/images.yaml:615
+# specs/images.yaml:620
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -371,7 +371,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
         "Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an "
         "image stands a value."
     ),
-    source="specs/images.yaml:615",
+    source="specs/images.yaml:620",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -394,5 +394,5 @@ DYN_CROP_AND_RESIZE = OpDef(
         "Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an "
         "image stands a value."
     ),
-    source="specs/images.yaml:615",
+    source="specs/images.yaml:620",
 )

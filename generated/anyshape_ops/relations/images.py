@@ -21,7 +21,7 @@ def scaled_size_relation(rule: Rule, *, x: Vec, scales: Vec, axes: Any) -> Bound
     return rule.bind(outputs={"y": scales}, z=z, picked=picked, axes=axes)
 
 
-# specs/images.yaml:173
+# specs/images.yaml:178
 def resample_relation(
     rule: Rule,
     *,
@@ -130,7 +130,7 @@ def resample_relation(
     )
 
 
-# specs/images.yaml:355
+# specs/images.yaml:360
 def resize_relation(
     rule: Rule,
     *,
@@ -207,7 +207,7 @@ def resize_relation(
     )
 
 
-# specs/images.yaml:509
+# specs/images.yaml:514
 def grid_sample_relation(rule: Rule, *, x: Vec, grid: Vec, mode: str, padding_mode: str, align_corners: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -232,7 +232,7 @@ def grid_sample_relation(rule: Rule, *, x: Vec, grid: Vec, mode: str, padding_mo
     )
 
 
-# specs/images.yaml:588
+# specs/images.yaml:593
 def affine_grid_relation(rule: Rule, *, theta: Vec, size: Any, align_corners: bool) -> Bound:
     rule.require(eq(len(theta), 3), lambda: f"theta must have rank 3, got rank {len(theta)}")
     b = theta[0]
@@ -244,7 +244,7 @@ def affine_grid_relation(rule: Rule, *, theta: Vec, size: Any, align_corners: bo
     return rule.bind(outputs={"y": Vec((b, *size[2:], t))}, align_corners=align_corners, b=b, size=size, t=t)
 
 
-# specs/images.yaml:615
+# specs/images.yaml:620
 def crop_and_resize_relation(
     rule: Rule, *, x: Vec, boxes: Vec, image: Vec, size: Any, mode: str, extrapolation_value: Any
 ) -> Bound:

@@ -119,10 +119,10 @@ def place(context: Context, rest: Run, picked: Any, positions: Any) -> Run:
         positions = concat([positions])
     known = _known(positions)
     if known is not None and isinstance(rest.length, int):
-        others = iter(range(rest.length))
+        remaining = iter(range(rest.length))
         items = [picked.at(k) if isinstance(picked, Run) else picked for k in range(len(known))]
         size = rest.length + len(known)
-        return concat([items[known.index(p)] if p in known else rest.at(next(others, 0)) for p in range(size)])
+        return concat([items[known.index(p)] if p in known else rest.at(next(remaining, 0)) for p in range(size)])
     axes = axes_of(context, positions)
     total = rest.length + positions.length
 

@@ -25,7 +25,7 @@ class How(StrEnum):
     CHECKED = "checked"
     """data: the index is tested when the kernel runs"""
     UNKNOWN = "unknown"
-    """neither proved nor refuted: tested when the kernel runs"""
+    """a read that is neither proved nor refuted, and tested when the kernel runs"""
 
 
 PROOFS = {Proof.STRUCTURAL: How.STRUCTURAL, Proof.LINEAR: How.LINEAR, Proof.CASES: How.CASES}
@@ -60,7 +60,8 @@ def verdicts(analysis: OpAnalysis, claims: list[Claim] | None = None) -> list[Ve
 
 
 def _verdict(owner: Obligations, o: Obligation) -> Verdict:
-    """The verdict on an index wherever it stands; where it has none, that on it as a part of an operand that is evaluated lazily."""
+    """Returns the verdict on an index wherever it stands; where there is none, that on the index as a part of an operand that is evaluated
+    lazily."""
     plain = _verdict_of(owner, o)
     if not o.lazily or plain.how not in (How.CHECKED, How.UNKNOWN):
         return plain

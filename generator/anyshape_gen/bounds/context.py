@@ -14,7 +14,7 @@ from typing import Any
 
 from anyshape import dims
 from anyshape.dims import Atom, Cond, Dim, Facts, Size
-from anyshape_gen.bounds.terms import Claim, Run, Thing, Truth, key_of
+from anyshape_gen.bounds.terms import Claim, Opaque, Run, Truth, key_of
 
 NESTED = 3
 """the greatest depth of facts about positions that are instantiated while another one is"""
@@ -109,9 +109,9 @@ class Context:
         assert isinstance(truth, Cond)
         return truth
 
-    def thing(self, *key: Any) -> Thing:
+    def opaque_value(self, *key: Any) -> Opaque:
         self.alive += key
-        return Thing(tuple(map(key_of, key)))
+        return Opaque(tuple(map(key_of, key)))
 
     def run(self, name: str, length: Size, low: int | None = None, axes: bool = False) -> Run:
         """Makes a vector whose items are an uninterpreted function of the position."""

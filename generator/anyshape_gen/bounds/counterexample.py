@@ -41,7 +41,7 @@ class Counterexample:
     call: str
     """the shapes and parameters, written as an example of a spec"""
     index: str
-    """the index in that call, and its size"""
+    """the index in the call, and its size"""
 
 
 def counterexample(a: OpAnalysis, accesses: Collection[int]) -> Counterexample | None:

@@ -61,7 +61,7 @@ class Elements:
             return value
         key = ("element", node.tensor, node.element, *index)
         if not self._holds_integers(node.tensor):
-            return self.context.thing(*key)
+            return self.context.opaque_value(*key)
         value = self.context.unknown(*key, data=True)
         self._carry(value, index)
         return value

@@ -17,8 +17,8 @@ from anyshape_gen.bounds.state import DEEPEST, Env, State
 from anyshape_gen.bounds.terms import (
     Member,
     NotModelled,
+    Opaque,
     Run,
-    Thing,
     Truth,
     choose,
     concat,
@@ -86,11 +86,11 @@ def _value(s: State, e: Item, env: Env) -> Any:
         case Int(value=value) | Bool(value=value) | Str(value=value):
             return value
         case Float(value=value):
-            return Thing((value,))
+            return Opaque((value,))
         case NoneLit():
             return None
         case Unary(op="-", operand=operand):
-            return spread(lambda a: -a if is_int(a) else s.context.thing("-", a), term(s, operand, env))
+            return spread(lambda a: -a if is_int(a) else s.context.opaque_value("-", a), term(s, operand, env))
         case Unary(operand=operand):
             return dims.not_(truth(s, operand, env))
         case BinOp(op=op, left=left, right=right):
@@ -152,7 +152,7 @@ def listed(s: State, items: tuple[Item, ...], env: Env) -> Run:
 def _unknown(s: State, e: Node, env: Env) -> Any:
     """Returns an unknown, the same one for the same text over the same values."""
     if not isinstance(e, Reduction):
-        return s.context.thing("node", e, *env.values())
+        return s.context.opaque_value("node", e, *env.values())
     if e.kind in ("any", "all"):
         return s.context.undecided("node", e, *env.values())
     if e.kind in ("argmax", "argmin") and len(e.generators) == 1 and e.generators[0].over is Over.EXTENT:
@@ -163,7 +163,7 @@ def _unknown(s: State, e: Node, env: Env) -> Any:
         return position
     if e.kind in ("argmax", "argmin", "sum", "prod", "count", "max", "min"):
         return s.context.unknown("node", e, *env.values(), low=0 if e.kind == "count" else None)
-    return s.context.thing("node", e, *env.values())
+    return s.context.opaque_value("node", e, *env.values())
 
 
 def _arithmetic(s: State, op: str, a: Any, b: Any) -> Any:
@@ -174,7 +174,7 @@ def _arithmetic(s: State, op: str, a: Any, b: Any) -> Any:
             for _ in range(b):
                 power = power * a
             return power
-        return s.context.thing(op, a, b)
+        return s.context.opaque_value(op, a, b)
     match op:
         case "+":
             return a + b
@@ -213,7 +213,7 @@ def compare(s: State, op: str, a: Any, b: Any) -> Truth:
 def _index(s: State, base: Expr, items: tuple[Item, ...], env: Env) -> Any:
     run = term(s, base, env)
     if not isinstance(run, Run) or len(items) != 1:
-        return s.context.thing("index", run, items, *env.values())
+        return s.context.opaque_value("index", run, items, *env.values())
     (item,) = items
     if isinstance(item, Slice):
         low = None if item.low is None else integer(s, item.low, env)
@@ -251,7 +251,7 @@ def _comprehension(s: State, e: Comprehension, env: Env) -> Any:
     def bound(p: Size) -> dict[str, Any]:
         items = items_at(p)
         if len(names) == 1:
-            return {**env, names[0]: items[0] if len(items) == 1 else s.context.thing("items", *items)}
+            return {**env, names[0]: items[0] if len(items) == 1 else s.context.opaque_value("items", *items)}
         return {**env, **dict(zip(names, items))}
 
     if e.conditions:  # each item is one of those without the conditions

@@ -47,8 +47,8 @@ def _unknown_call(s: State, func: str, args: list[Any]) -> Any:
     if func in ("sorted", "unique", "list", "unravel"):
         return s.context.vector(func, *args)
     if any(isinstance(a, Run) for a in args) and func not in ("count", "any", "all"):
-        return spread(lambda *xs: s.context.thing(func, *xs), *args)
-    return s.context.thing(func, *args)
+        return spread(lambda *xs: s.context.opaque_value(func, *xs), *args)
+    return s.context.opaque_value(func, *args)
 
 
 def _len(s: State, v: Any) -> Any:
@@ -99,21 +99,23 @@ def _min(s: State, *xs: Any) -> Any:
 def _extreme(s: State, name: str, f: Callable[..., Size], xs: tuple[Any, ...]) -> Any:
     if len(xs) == 1 and isinstance(xs[0], Run):
         return s.context.unknown(name, xs[0])
-    return spread(lambda *vs: f(*vs) if all(map(is_int, vs)) else s.context.thing(name, *vs), *xs)
+    return spread(lambda *vs: f(*vs) if all(map(is_int, vs)) else s.context.opaque_value(name, *vs), *xs)
 
 
 def _abs(s: State, x: Any) -> Any:
-    return spread(lambda v: dims.maximum(v, -v) if is_int(v) else s.context.thing("abs", v), x)
+    return spread(lambda v: dims.maximum(v, -v) if is_int(v) else s.context.opaque_value("abs", v), x)
 
 
 def _ceil_div(s: State, a: Any, b: Any) -> Any:
-    return spread(lambda x, y: -dims.floordiv(-x, y) if is_int(x) and is_int(y) else s.context.thing("cd", x, y), a, b)
+    return spread(
+        lambda x, y: -dims.floordiv(-x, y) if is_int(x) and is_int(y) else s.context.opaque_value("cd", x, y), a, b
+    )
 
 
 def _exact_div(s: State, a: Any, b: Any) -> Any:
     def divided(x: Any, y: Any) -> Any:
         if not (is_int(x) and is_int(y)):
-            return s.context.thing("exact_div", x, y)
+            return s.context.opaque_value("exact_div", x, y)
         return dims.floordiv(x, y) if isinstance(x, int) and isinstance(y, int) else _quotient(s, x, y)
 
     return spread(divided, a, b)

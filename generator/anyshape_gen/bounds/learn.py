@@ -53,12 +53,12 @@ def _learn(s: State, c: Expr, env: Env, hypotheses: tuple[Truth, ...]) -> None:
 def _alternatives(s: State, items: tuple[Expr, ...], env: Env, hypotheses: tuple[Truth, ...]) -> None:
     """Adds the facts of an `or`: an alternative about all positions holds where the others do not."""
     plain = [i for i in items if not about_vectors(s, i, env)]
-    others = [i for i in items if i not in plain]
+    of_vectors = [i for i in items if i not in plain]
     terms = tuple(dims.not_(truth(s, i, env)) for i in plain)
-    if not others:
+    if not of_vectors:
         s.context.fact(dims.or_(*(dims.not_(t) for t in terms)), hypotheses)
-    elif len(others) == 1:
-        _learn(s, others[0], env, (*hypotheses, *terms))
+    elif len(of_vectors) == 1:
+        _learn(s, of_vectors[0], env, (*hypotheses, *terms))
 
 
 def about_vectors(s: State, c: Expr, env: Env) -> bool:

@@ -68,7 +68,7 @@ class Obligation:
     """conditions that all have to hold: of each, one of its literals; no literal where the index is not modelled"""
     hypotheses: tuple[Truth, ...] = ()
     lazily: tuple[Truth, ...] = ()
-    """conditions left of it in an `and` or `or`: they hold where the index is evaluated if the operands are evaluated lazily"""
+    """conditions left of the index in an `and` or `or`: they hold where the index is evaluated if the operands are evaluated lazily"""
     scope: tuple[Dim, ...] = ()
     rank: bool = False
     """whether it is about the number of indices, not about one of them"""
@@ -224,7 +224,7 @@ class Obligations:
         """Adds the targets of `for k in range(a, b)` or `for n in v`, in a generic iteration."""
         taken = turns(self.state, g.domain, scope.env)
         if taken is None:
-            unknown = {n: self.context.thing("turn", n, g) for n in names}
+            unknown = {n: self.context.opaque_value("turn", n, g) for n in names}
             return replace(scope, env={**scope.env, **unknown})
         length, items_at = taken
         v = variable(self.context, "turn", length)
@@ -315,8 +315,8 @@ class Obligations:
             case Exact(items=items) | Fit(items=items):
                 return listed(self.state, items, scope.env)
             case Placed(rest=rest, picked=picked, axes=axes):
-                others, chosen = listed(self.state, rest, scope.env), listed(self.state, picked, scope.env)
-                return at_axes.place(self.context, others, chosen, term(self.state, axes, scope.env))
+                kept, chosen = listed(self.state, rest, scope.env), listed(self.state, picked, scope.env)
+                return at_axes.place(self.context, kept, chosen, term(self.state, axes, scope.env))
         return self.context.vector(part)
 
 

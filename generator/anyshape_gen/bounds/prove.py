@@ -146,7 +146,7 @@ class Branch:
 
 
 class Prover:
-    """One proof of at most `limit` steps."""
+    """A proof of at most `limit` steps."""
 
     def __init__(self, limit: int = STEPS) -> None:
         self.left = limit

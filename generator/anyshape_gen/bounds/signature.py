@@ -37,7 +37,9 @@ class OpNames:
         self.pieces = pieces_by_name(self.spec)
         self.context = context = Context(self.spec.name)
         functions = {f.name: f for f in (*analysis.shape_functions, *analysis.kernel_functions)}
-        self.state = State(context, functions, self, lambda node, env: context.thing("read", node, *env.values()))
+        self.state = State(
+            context, functions, self, lambda node, env: context.opaque_value("read", node, *env.values())
+        )
         with self.state.evaluated(True):
             self._statements(analysis.rule if call is None else (), ())
             for param in self.spec.params:
@@ -54,7 +56,7 @@ class OpNames:
             self.values[name] = self._number(name, self.call[name])
             return self.values[name]
         if name in CONSTANTS:
-            return self.context.thing("constant", name)
+            return self.context.opaque_value("constant", name)
         if name in self.open:
             return self.context.unknown("circular", name)
         self.open.add(name)
@@ -90,7 +92,7 @@ class OpNames:
                 if b.name == name:
                     self.context.fact(dims.le(size, integer(self.state, b.high, {})))
             return size
-        return self.context.thing("name", name)
+        return self.context.opaque_value("name", name)
 
     def _param(self, param: ParamSpec) -> Any:
         base, context = param.kind.base, self.context
@@ -109,13 +111,13 @@ class OpNames:
             return axis
         if param.kind.is_vector:
             return self._vector_param(param)
-        return context.thing("param", param.name)
+        return context.opaque_value("param", param.name)
 
     def _vector_param(self, param: ParamSpec) -> Any:
         context, kind = self.context, param.kind
         length: Size = integer(self.state, kind.length, {}) if kind.length is not None else context.fresh("len", 0)
         if kind.base == "floats":
-            return Run(length, lambda p: context.thing("float", param.name, p))
+            return Run(length, lambda p: context.opaque_value("float", param.name, p))
         run = context.run(param.name, length, axes=kind.base == "axes", low=0 if kind.base == "axes" else None)
         self.values[param.name] = run
         if kind.base == "axes":
@@ -294,7 +296,7 @@ def pieces_by_name(spec: OpSpec) -> dict[str, tuple[Operand, int]]:
 
 
 def _numbers(v: tuple[Any, ...] | list[Any]) -> Run:
-    """Makes a vector of numbers, or of such vectors."""
+    """Makes a vector of numbers, or of vectors of numbers."""
     items = [_numbers(x) if isinstance(x, (tuple, list)) else x for x in v]
 
     def item(p: Size) -> Any:

@@ -1,7 +1,7 @@
 """Terms, the values of expressions for all shapes: integers as dims, conditions, and vectors of any length.
 
 In: nothing. Out: `Run`, a vector that computes the term at any position, so that a proof at one position is valid for all
-ranks; `Thing`, a value that is not modelled; and functions of the language on them. An item of a vector is computed when its
+ranks; `Opaque`, a value that is not modelled; and functions of the language on them. An item of a vector is computed when its
 position is read, never all items at once.
 """
 
@@ -29,7 +29,7 @@ NO_TERMS = (NotModelled, NestedTooDeep)
 
 
 @dataclass(frozen=True)
-class Thing:
+class Opaque:
     """A float, a string, a dtype, or something whose meaning is not modelled; equal keys are equal values."""
 
     key: tuple[object, ...]
@@ -93,7 +93,7 @@ class Claim:
     clauses: tuple[tuple[Literal, ...], ...] = ()
 
 
-Value: TypeAlias = "Size | Cond | bool | Run | Thing | Member | str | float | None"
+Value: TypeAlias = "Size | Cond | bool | Run | Opaque | Member | str | float | None"
 
 
 def is_int(v: object) -> bool:
@@ -141,7 +141,7 @@ def choose(c: Truth, yes: Any, no: Any) -> Any:
         return no if yes is None else yes
     if yes == no:
         return yes
-    return Thing(("choose", id(c), key_of(yes), key_of(no)))
+    return Opaque(("choose", id(c), key_of(yes), key_of(no)))
 
 
 def concat(pieces: Sequence[Any]) -> Run:

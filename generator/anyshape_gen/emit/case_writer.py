@@ -43,9 +43,9 @@ class CaseWriter:
         self.open: set[str] = set()
         """Params whose draws are being emitted: no other draw may depend on them yet"""
         self.passed: dict[str, str] = {}
-        """For each of `resolved` that has a default: the name of the drawn argument, which may be None"""
+        """The name of the drawn argument, which may be None, for each of `resolved` that has a default"""
         self.position: dict[str, str] = {}
-        """For each axis: the number of dims before it"""
+        """The number of dims before each axis"""
         self.together = [g for g in self.constraints.together() if set(g) <= {o.name for o in self.spec.inputs}]
 
     def new(self, name: str, draw: str) -> None:
@@ -60,8 +60,8 @@ class CaseWriter:
 
     def known(self, e: Expr, subject: Expr) -> bool:
         """Whether all names of an expression are drawn, or are parameters that can be drawn before the subject."""
-        others = {n for n, p in self.params.items() if n not in self.drawn | self.open and self.can_be_drawn(p)}
-        return free_names(e) <= self.drawn | {ANY.id} | (others - free_names(subject))
+        drawable = {n for n, p in self.params.items() if n not in self.drawn | self.open and self.can_be_drawn(p)}
+        return free_names(e) <= self.drawn | {ANY.id} | (drawable - free_names(subject))
 
     def can_be_drawn(self, p: ParamSpec) -> bool:
         """Whether the parameter's length and constraints depend on drawn names only, and its default can be computed now."""
@@ -76,8 +76,8 @@ class CaseWriter:
         if self.default(p) is not None:
             return True
         missing = free_names(p.default) - self.drawn if p.default is not None else set()
-        others = [self.params[n] for n in missing if n in self.params and n not in self.open]
-        return 0 < len(others) == len(missing) and all(q.default is None and self.can_be_drawn(q) for q in others)
+        absent = [self.params[n] for n in missing if n in self.params and n not in self.open]
+        return 0 < len(absent) == len(missing) and all(q.default is None and self.can_be_drawn(q) for q in absent)
 
     def is_drawn(self, o: Operand) -> bool:
         pieces = o.signature.pieces

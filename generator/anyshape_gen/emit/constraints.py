@@ -194,10 +194,10 @@ class Constraints:
             if mine is None:
                 continue
             equal = [_equal(Name(mine), a, _of(names)) for a in _any_of(condition)]
-            others = tuple(e for e in equal if isinstance(e, (Int, Unary)))
+            literals = tuple(e for e in equal if isinstance(e, (Int, Unary)))
             for e in equal:
                 if isinstance(e, Name) and known(names[e.id]):
-                    return names[e.id], others
+                    return names[e.id], literals
         return None
 
     def items(self, name: str, known: Known) -> list[tuple[int, Expr]]:

@@ -72,7 +72,7 @@ class Dialect:
     """What differs between mappings of ONNX and of ATen."""
 
     name: str
-    """as readers know it"""
+    """the name that readers know"""
     table: str
     """the name of the table of a module"""
     node: str
@@ -299,8 +299,8 @@ class _Terms:
                 return f"({self._results(then)} if {self.text(cond)} else {self._results(other)})"
             case VecLit(items):
                 return f"[{', '.join(self._argument(i) for i in items)}]"
-            case Call("each", (made, *groups), ()):
-                return self._each(made, groups)
+            case Call("each", (inner, *groups), ()):
+                return self._each(inner, groups)
             case Call(func, _, _) if self._is_tuple(func):
                 return self._term(term)
             case Call(func, _, _) if func in SEVERAL and not self.dialect.has_versions:
@@ -416,8 +416,8 @@ class _Terms:
                 return f"len({self.text(v)} or ())"
             case Call("min" | "max" as func, (AttrRead() as v,), ()):
                 return f"{func}({self.text(v)} or (0,))"
-            case Call("each", (made, *groups), ()):
-                return self._each(made, groups)
+            case Call("each", (inner, *groups), ()):
+                return self._each(inner, groups)
             case Call("positions", (values, VecLit() as names), ()):
                 return f"{use('positions')}(n, {self.text(values)}, {self.text(names)})"
             case Call("len", (Name() as v,), ()) if v.id in self.names:
@@ -450,8 +450,8 @@ class _Terms:
         match e:
             case Call("fold", (Name(op), values), ()) if op in self.specs:
                 return f"{use('fold')}({use('api')}.{python_name(op)}, {self.text(values)})"
-            case Call("accumulate", (Call() as made, Name(group)), ()) if group in self.names:
-                return self._accumulate(made, group)
+            case Call("accumulate", (Call() as inner, Name(group)), ()) if group in self.names:
+                return self._accumulate(inner, group)
             case Call(func, args, keywords) if func in self.functions:
                 named = [f"{name}_={self._argument(x)}" for name, x in keywords]
                 return f"_{func}({', '.join(['n', *(self._argument(x) for x in args), *named])})"

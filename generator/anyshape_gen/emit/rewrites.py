@@ -46,8 +46,8 @@ def rewrites(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> Emitted:
     code.indent()
     for k, r in enumerate(a.spec.rewrites, 1):
         deep = f", depth={depth}" if (depth := _depth(r.pattern)) > 1 else ""
-        if others := dict.fromkeys(c.func for c in walk(r.pattern) if isinstance(c, Call) and c.func != a.spec.name):
-            deep += f", operands={tuple_text(map(quoted, others))}"
+        if inner := dict.fromkeys(c.func for c in walk(r.pattern) if isinstance(c, Call) and c.func != a.spec.name):
+            deep += f", operands={tuple_text(map(quoted, inner))}"
         rest = f"{a.spec.name}_rewrite_{k}, {quoted(source_of(r))}{deep}"
         if len(line := f"{use('RewriteDef')}({quoted(r.text)}, {rest}),") <= WIDTH:
             code.add(line)
@@ -79,7 +79,7 @@ class _Scope:
 
     values: dict[str, str] = field(default_factory=dict)
     dtypes: dict[str, frozenset[str]] = field(default_factory=dict)
-    """those that the pattern allows for a value"""
+    """the dtypes that the pattern allows for a value"""
     params: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 

@@ -42,12 +42,12 @@ def _method(code: Code, cases: Sequence[Case], reflected: bool) -> None:
     result = result_type(spec)
     if s.form == "property":
         code.add("@property")
-    own, *others = s.arguments if not reflected else s.arguments[::-1]
+    own, *rest = s.arguments if not reflected else s.arguments[::-1]
     static = s.method == "_list"
     if static:
         code.add("@staticmethod")
     parameters = [f"{own.name}: {use('Any')}" if static else "self"]
-    for a in sorted(others, key=lambda a: s.form == "method" and not a.required):
+    for a in sorted(rest, key=lambda a: s.form == "method" and not a.required):
         star, default = "*" if a.starred else "", "" if a.required or s.form != "method" else " = None"
         parameters.append(f"{star}{python_name(a.name)}: {use('Any')}{default}")
     code.add(f"def {name}({', '.join(parameters)}) -> {result}:")

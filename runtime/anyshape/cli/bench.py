@@ -28,7 +28,7 @@ from anyshape.wording import counted
 
 SHOWN = 25
 TURNS = 4
-"""Of each engine, in which it is called often enough to have the processors to itself."""
+"""Turns of each engine; in each it is called often enough to have the processors to itself."""
 WARM = 0.005
 """Seconds of calls before those that count: threads of the other engine look for work for a while after its last call."""
 CLOSE = 1e-3
@@ -50,7 +50,7 @@ class Group:
 
     @property
     def ratio(self) -> float | None:
-        """Their time over ours; above 1 ours is faster."""
+        """Returns the time of the other engine over ours: above 1 ours is faster. None where one of them was not measured."""
         ours, theirs = self.seconds[US], self.seconds.get(THEY)
         return theirs / ours if theirs and ours else None
 

@@ -48,7 +48,7 @@ class Difference:
     values: Arrays
     """all values that onnxruntime computed, and the inputs"""
     outputs: tuple[str, ...]
-    """the outputs of the model in which it differs"""
+    """the outputs of the model that differ"""
 
 
 def diff(args: argparse.Namespace) -> Answer:

@@ -100,8 +100,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Parses arguments. The second file of simplify may be left out, and may stand behind options, where argparse does not look for it.
-    `--help` and `--version` print, and end the process: raises _Unwritten where their text is lost."""
+    """Parses arguments. The last positional of a command may stand behind options, where argparse does not look for it if it is optional:
+    the command's default `last` names it. `--help` and `--version` print, and end the process: raises _Unwritten where their text is
+    lost."""
     said = io.StringIO()
     try:
         with redirect_stdout(said):
@@ -111,8 +112,8 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
         if said.getvalue():
             _put(said.getvalue().rstrip("\n"))
         raise
-    if len(rest) == 1 and not rest[0].startswith("-") and args.command is _simplify and args.output is None:
-        args.output = rest[0]
+    if len(rest) == 1 and not rest[0].startswith("-") and args.last and getattr(args, args.last) is None:
+        setattr(args, args.last, rest[0])
     elif rest:
         known.error(f"unrecognized arguments: {' '.join(rest)}")
     return args
@@ -196,7 +197,7 @@ def parser() -> argparse.ArgumentParser:
     _add_diff(commands)
     _add_export(commands)
     _add_show(commands)
-    parser.set_defaults(threads=None)
+    parser.set_defaults(threads=None, last=None)
     return parser
 
 
@@ -289,7 +290,7 @@ def _add_simplify(commands: Commands) -> None:
         "--ints", default="0:2", metavar="LOW:HIGH", help="with --check: range of random integers, HIGH excluded (0:2)"
     )
     _add_shapes(simplify)
-    simplify.set_defaults(command=_simplify)
+    simplify.set_defaults(command=_simplify, last="output")
 
 
 def _add_shapes(simplify: argparse.ArgumentParser) -> None:

@@ -24,7 +24,7 @@ Arrays = Mapping[str, NDArray[Any]]
 Covered = list[tuple[frozenset[int], float]]
 """Nodes of the model, by their places, and seconds; no places where a node cannot be told"""
 _EVENT, _BLOCKED = "_kernel_time", "_nchwc"
-"""What it appends to names: of events of nodes, and of nodes that work on channels in blocks"""
+"""What onnxruntime appends to names: of events of nodes, and of nodes that work on channels in blocks"""
 
 
 def session(model: bytes | str, threads: int, options: Any = None) -> Any:
@@ -101,8 +101,8 @@ def covered(graph: Any, optimised: Any) -> dict[str, frozenset[int]]:
     for nodes, beside, names in ((optimised.node, made_by, "input"), (reversed(optimised.node), read_by, "output")):
         for node in nodes:  # what it adds belongs to what it follows, or else precedes
             if not nodes_of[node.name]:
-                others = (nodes_of[beside[name]] for name in getattr(node, names) if name in beside)
-                nodes_of[node.name] = next(filter(None, others), frozenset())
+                sources = (nodes_of[beside[name]] for name in getattr(node, names) if name in beside)
+                nodes_of[node.name] = next(filter(None, sources), frozenset())
     return nodes_of
 
 

@@ -117,7 +117,7 @@ def accepted_inputs(
     them, the first inputs are returned, whose message says most."""
     first = make({})
     chosen = first[1].chosen
-    for preferred in ({}, *islice(_others(chosen), TRIES)) if chosen else ():
+    for preferred in ({}, *islice(_alternatives(chosen), TRIES)) if chosen else ():
         try:
             inputs = make(preferred) if preferred else first
             run(inputs[0])
@@ -127,7 +127,7 @@ def accepted_inputs(
     return first
 
 
-def _others(chosen: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def _alternatives(chosen: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Lists choices in which one size is changed: to the sum of two others, to twice another one, or to 1."""
     for name in chosen:
         rest = [other for other in chosen if other != name]

@@ -272,8 +272,8 @@ def _call(op: OpDef, shapes: Mapping[str, Any], literal: Mapping[str, Given], pa
 def _choices(op: OpDef, shapes: Mapping[str, Shape]) -> Iterator[dict[str, Shape]]:
     names = [i.name for i in op.inputs if not i.optional or i.name in shapes]
     for first in USUAL:
-        for others in USUAL:
-            yield {name: shapes.get(name, first if k == 0 else others) for k, name in enumerate(names)}
+        for usual in USUAL:
+            yield {name: shapes.get(name, first if k == 0 else usual) for k, name in enumerate(names)}
 
 
 def _dtype(op: OpDef, name: str) -> DType:

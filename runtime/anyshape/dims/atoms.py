@@ -61,9 +61,9 @@ def _extreme(kind: str, xs: tuple[Size, ...]) -> Size:
 def _unbeaten(kind: str, xs: list[Size]) -> list[Size]:
     kept = list(xs)
     for x in xs:
-        others = [y for y in kept if y is not x]
-        if others and any(nonneg(x - y) if kind == "min" else nonneg(y - x) for y in others):
-            kept = others
+        rivals = [y for y in kept if y is not x]
+        if rivals and any(nonneg(x - y) if kind == "min" else nonneg(y - x) for y in rivals):
+            kept = rivals
     return kept
 
 

@@ -15,7 +15,8 @@ from anyshape.dims.substitution import substitute_atoms
 from anyshape.dims.symbols import twin_of
 
 MOST_CHOICES = 2
-"""Choices in a product that is worth it: each side of one multiplies all others, so that the time doubles with every one more."""
+"""Most choices of a product that is multiplied out: each side of one multiplies all others, so that the time doubles with every one
+more."""
 
 
 def refinements(c: Cond) -> tuple[dict[Atom, Size], dict[Atom, Size]]:

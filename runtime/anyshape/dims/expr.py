@@ -302,7 +302,7 @@ class Dim(Consed):
 
 
 _table: WeakValueDictionary[frozenset[tuple[Monomial, int]], Dim] = WeakValueDictionary()
-"""Without the dims that are one atom alone, which their atoms hold: no key may lead to what it stands for."""
+"""Dims by their terms, but for those that are one atom alone, which their atoms hold: no key may lead to what it stands for."""
 ATOMS: WeakValueDictionary[tuple[Any, ...], Atom] = WeakValueDictionary()
 _conds: WeakValueDictionary[tuple[Any, ...], Cond] = WeakValueDictionary()
 _sums: dict[tuple[Dim, Size], Size] = {}
@@ -341,7 +341,7 @@ def _size(value: Any) -> Any:
 
 def _computes(value: Any) -> bool:
     """Whether it is a value of a graph, which computes with dims itself."""
-    return not isinstance(value, Dim | int) and getattr(value, "__array_ufunc__", value) is None
+    return not isinstance(value, Dim | int) and getattr(value, "computes_with_dims", False) is True
 
 
 def _term_order(term: tuple[Monomial, int]) -> tuple[Any, ...]:

@@ -205,7 +205,7 @@ class Facts:
         return hit
 
     def _chosen(self, e: Size) -> Size:
-        """Without what `min`, `max` and `select` choose from in vain, as bounds of several symbols say."""
+        """Replaces each `min`, `max` and `select` of an expression whose choice the bounds of several symbols decide."""
         if not self.relates or not isinstance(e, Dim) or not e.depth or e.weight > SMALL:
             return e
         total: Size = 0

@@ -11,7 +11,7 @@ from anyshape.errors import UnsupportedError
 
 T = TypeVar("T")
 _entering = RLock()
-"""Taken to make what is not there: equal expressions are one object in all threads."""
+"""The lock under which expressions are created: equal ones are one object in all threads."""
 MAX_DEPTH = 64
 """How many operations may stand within one another; sums and products are none."""
 

@@ -44,8 +44,8 @@ def linear(n: Size, s: Dim) -> tuple[int, Size] | None:
 
 
 def definitions(sizes: Iterable[tuple[P, Size]], before: Collection[Dim] = ()) -> dict[Dim, Definition[P]]:
-    """What the dims at these places define: symbols that stand alone first, then those of dims of which all others are known, be it from
-    before."""
+    """Returns the definitions of symbols by the dims at some places: symbols that stand alone first, then those of dims of which all others
+    are known, be it from before."""
     listed = [(place, n) for place, n in sizes if isinstance(n, Dim)]
     known: dict[Dim, Definition[P]] = {}
     for place, n in listed:

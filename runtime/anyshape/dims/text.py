@@ -69,7 +69,7 @@ _ELEMENT = re.compile(r"([\w?]+)_(\d+)_\.\d+")
 _UNNAMED = "v"
 """What symbols of elements are called after a value without a name."""
 _UNUSUAL, _ESCAPED = re.compile(r"\W|^\d|^_(?=\W)"), re.compile(r"^_(?=\?)|\?([0-9a-f]+)\?")
-"""Of a value's name, the characters that no name of a symbol has, and what stands for them there"""
+"""Patterns of the characters of a value's name that no name of a symbol has, and of what stands for them there"""
 
 
 def shown(e: Dim | Cond) -> str:

@@ -184,7 +184,7 @@ class _Adjoint:
         return seed
 
     def before(self, update: Equation) -> Tensor:
-        """What was there before an update: the tensor of which its own is a copy."""
+        """Returns the tensor before an update, of which its own is a copy."""
         copy = next(q for q in self.ordered if q.target is update.target)
         assert isinstance(copy.value, Read)
         return copy.value.tensor
@@ -279,13 +279,13 @@ class _Adjoint:
             ties = reduce_node("sum", e.vars, counted, None, counted.dtype)
             seed, conditions = seed / ties, (*conditions, apply("eq", body, e))
         elif e.kind == "prod":
-            seed = seed * self._others(e, own)
+            seed = seed * self._other_factors(e, own)
         elif e.kind != "sum":
             raise NotDifferentiable(f"{e.kind} of elements has no derivative here")
         self.push(body, seed, (*vars_, *own), conditions)
 
     @staticmethod
-    def _others(e: Reduce, own: Sequence[Var]) -> Expr:
+    def _other_factors(e: Reduce, own: Sequence[Var]) -> Expr:
         """The product of all elements but one: a quotient would not do where that is 0."""
         other = tuple(Var(v.name, v.extent) for v in e.vars)
         renamed: Mapping[Var, Expr] = dict(zip(e.vars, other))

@@ -16,12 +16,12 @@ from anyshape.equations.traversal import substitute
 
 
 def number(q: Equation) -> Expr:
-    """When an update is made, from 0 on."""
+    """The number of an update in the order in which updates are made, from 0 on."""
     return ravelled(q.variables, [v.extent for v in q.variables])
 
 
 def winner(eqs: Equations, q: Equation) -> Tensor:
-    """For each element, which of the updates that put something there is the last, from 1 on; 0 where there is none."""
+    """Returns for each element the last of the updates that put something there, from 1 on; 0 where there is none."""
     last = eqs.scratch(f"last_put_in_{q.target.name}", I64, q.target.shape)
     place = eqs.indices("w", q.target.shape)
     eqs.define(last[place], const(0, I64))
@@ -30,7 +30,7 @@ def winner(eqs: Equations, q: Equation) -> Tensor:
 
 
 def factors(eqs: Equations, q: Equation) -> Tensor:
-    """For each element, the product of what updates by mul multiply it with."""
+    """Returns for each element the product of what updates by mul multiply it with."""
     product = eqs.scratch(f"factors_of_{q.target.name}", q.target.dtype, q.target.shape)
     place = eqs.indices("w", q.target.shape)
     eqs.define(product[place], const(1.0, product.dtype))
@@ -39,7 +39,8 @@ def factors(eqs: Equations, q: Equation) -> Tensor:
 
 
 def ties(eqs: Equations, q: Equation, before: Tensor) -> Tensor:
-    """For each element, how many of what was there and the updates are what is there after them, the extreme: they share its gradient."""
+    """Counts for each element how many of its first value and the updates equal the extreme that it has after them: they share its
+    gradient."""
     many = eqs.scratch(f"ties_of_{q.target.name}", q.target.dtype, q.target.shape)
     place = eqs.indices("w", q.target.shape)
     one, none = const(1.0, many.dtype), const(0.0, many.dtype)

@@ -173,7 +173,7 @@ class Equations:
         self.scratches: list[Tensor] = []
         self.equations: list[Equation] = []
         self.carried: dict[Tensor, Tensor] = {}
-        """By output that is accumulated over the elements of a list: the tensor of its value before the current element."""
+        """The tensor of an output's value before the current element, by output that is accumulated over the elements of a list."""
 
     def tensor(self, name: str) -> Tensor:
         """The input or output of that name."""

@@ -211,8 +211,16 @@ def as_expr(value: ExprLike) -> Expr:
     return const(value)
 
 
+def position(index: ExprLike) -> Expr:
+    """An index as an expression. Raises SpecError for a float."""
+    e = as_expr(index)
+    if e.dtype is not None and e.dtype.is_float:
+        raise SpecError(f"an index is an integer, and {e} is {e.dtype}; write i64(…)")
+    return e
+
+
 def read(tensor: Tensor, index: Sequence[ExprLike], outside: ExprLike | None = None) -> Expr:
-    items = tuple(as_expr(i) for i in index)
+    items = tuple(map(position, index))
     if len(items) != len(tensor.shape):
         raise SpecError(f"{tensor} has rank {len(tensor.shape)}, but is indexed with {counted(len(items), 'value')}")
     default = None if outside is None else adapt(as_expr(outside), tensor.dtype)
@@ -276,10 +284,10 @@ def _places_met(op: str, args: Sequence[Expr]) -> tuple[Expr, ...] | None:
     """Positions and elements of one other dtype, in one dtype: that of the elements, as dims adapt, or where integers are compared i64.
     None where something else meets."""
     places = [a.dtype is I64 and is_position(a) for a in args]
-    others = {accum(a.dtype) for a, place in zip(args, places) if a.dtype is not None and not place}
-    if not any(places) or len(others) != 1:
+    met = {accum(a.dtype) for a, place in zip(args, places) if a.dtype is not None and not place}
+    if not any(places) or len(met) != 1:
         return None
-    (dtype,) = others
+    (dtype,) = met
     if dtype is BOOL or dtype is CHAR or dtype is I64:
         return None
     if op in _COMPARISONS and dtype.is_integer and dtype is not U64:

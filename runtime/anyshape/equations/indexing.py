@@ -10,13 +10,27 @@ from collections.abc import Iterable
 from anyshape.dims import Size
 from anyshape.dims import eq as size_eq
 from anyshape.dtypes import I64
-from anyshape.equations.expr import Apply, Const, Expr, ExprLike, Tensor, Var, apply, as_expr, cast, const, read, scalar
+from anyshape.equations.expr import (
+    Apply,
+    Const,
+    Expr,
+    ExprLike,
+    Tensor,
+    Var,
+    apply,
+    as_expr,
+    cast,
+    const,
+    position,
+    read,
+    scalar,
+)
 from anyshape.errors import ShapeError
 
 
 def wrap(i: ExprLike, n: ExprLike) -> Expr:
     """An index, counted from the end where negative. Read with it, an index out of -n..n-1 is an error at run time."""
-    return apply("wrap", cast(i, I64), n)
+    return apply("wrap", cast(position(i), I64), n)
 
 
 def widened(e: ExprLike) -> Expr:
@@ -47,7 +61,7 @@ def checked(tensor: Tensor) -> Checked:
 def _within(i: Expr, n: Size) -> Expr:
     if isinstance(i, Var) and i.extent == n:
         return i
-    return apply("within", cast(i, I64), n)
+    return apply("within", cast(position(i), I64), n)
 
 
 def pad(tensor: Tensor, value: ExprLike) -> Padded:
@@ -126,9 +140,9 @@ def at(rest: Iterable[Expr], picked: Iterable[Expr], axes: Iterable[int]) -> tup
     """The index of `[*rest, *picked@axes]`: picked[k] at position axes[k], rest in order elsewhere."""
     chosen = dict(zip(axes, picked, strict=True))
     left = tuple(rest)
-    others = iter(left)
+    unchosen = iter(left)
     total = len(chosen) + len(left)
-    return tuple(chosen[p] if p in chosen else next(others) for p in range(total))
+    return tuple(chosen[p] if p in chosen else next(unchosen) for p in range(total))
 
 
 def is_variable(i: Expr, v: Var) -> bool:

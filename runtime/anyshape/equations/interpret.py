@@ -24,7 +24,15 @@ from anyshape.equations.builder import Compaction, Demand, Equation, Run, Sortin
 from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 from anyshape.equations.refusing import Refused, out_of_range, reads_below, unwrapped
-from anyshape.equations.symbolic import NOTHING, Unknown, apply_symbolic, decided, fold_symbolic, select_symbolic
+from anyshape.equations.symbolic import (
+    DECIDING,
+    NOTHING,
+    Unknown,
+    apply_symbolic,
+    decided,
+    fold_symbolic,
+    select_symbolic,
+)
 from anyshape.errors import OverflowedError
 from anyshape.failure_report import element_text
 
@@ -97,7 +105,7 @@ def _computed(a: Array) -> Array:
 
 
 def _demand(form: Demand, asked: Expr, holds: Any, start: Evaluation) -> None:
-    if isinstance(holds, Cond):
+    if isinstance(holds, Cond) or holds is NOTHING:
         raise Unknown(f"whether it holds that {form.message}")
     if not holds:
         sizes = start.sizes
@@ -327,9 +335,16 @@ class Evaluation:
             c = c.astype(bool)
             chosen, other = self.one_object(active & c), self.one_object(active & ~c)
             return np.where(c, self.eval(e.args[1], chosen, depth), self.eval(e.args[2], other, depth))
-        args = [self.eval(a, active, depth) for a in e.args]
         if self.symbolic:
-            return apply_symbolic(e, args)
+            known_apart = e.op in DECIDING
+            return apply_symbolic(
+                e,
+                [
+                    (self.branch(a, active, depth, False) if known_apart else self.eval(a, active, depth))
+                    for a in e.args
+                ],
+            )
+        args = [self.eval(a, active, depth) for a in e.args]
         from anyshape.equations.numeric import apply_numeric
 
         return (apply_numeric if self.arithmetic is None else self.arithmetic.apply)(e, args)

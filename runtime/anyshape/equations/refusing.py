@@ -41,7 +41,7 @@ class Refused(ShapeError):
         super().__init__(whole(said, equation_text(equation.source if equation is not None else "", place), elements))
 
     def of(self, q: Equation, names: Names | None = None) -> Refused:
-        """This refusal with the equation that caused it, unless it has one already."""
+        """Returns this refusal with the equation that caused it, unless it has one already."""
         return Refused(self.words, self.element, self.read, self.equation or q, names)
 
 

@@ -52,6 +52,10 @@ _SYMBOLIC: dict[str, Callable[..., Any]] = {
 }
 
 
+DECIDING = {"and": False, "or": True}
+"""Operations of truths, and the truth of one operand that decides each of them where nothing is known of the other"""
+
+
 def _truncated(a: Size, b: Size) -> Size:
     """Division towards zero equals floor division where neither side is negative; elsewhere it is left unknown."""
     if isinstance(a, int) and isinstance(b, int) and b != 0:
@@ -61,12 +65,13 @@ def _truncated(a: Size, b: Size) -> Size:
     raise Unknown("a truncating division of values whose signs are not known")
 
 
-def _elementwise(f: Callable[..., Any], *args: Array) -> Array:
+def _elementwise(f: Callable[..., Any], *args: Array, deciding: bool | None = None) -> Array:
     broadcast = np.broadcast_arrays(*args)
     out = np.empty(broadcast[0].shape, object)
     for at in np.ndindex(out.shape):
         items = [b[at] for b in broadcast]
-        out[at] = NOTHING if any(v is NOTHING for v in items) else f(*items)
+        decides = deciding is not None and any(isinstance(v, bool) and v is deciding for v in items)
+        out[at] = deciding if decides else NOTHING if any(v is NOTHING for v in items) else f(*items)
     return out
 
 
@@ -129,7 +134,7 @@ def apply_symbolic(e: Apply, args: list[Array]) -> Array:
     f = _SYMBOLIC.get(e.op)
     if f is None:
         raise Unknown(f"{e.op} of symbols")
-    return _elementwise(f, *args)
+    return _elementwise(f, *args, deciding=DECIDING.get(e.op))
 
 
 def fold_symbolic(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:

@@ -1,4 +1,4 @@
-"""What is below an expression, and expressions rebuilt with other parts."""
+"""Traversal of expressions: what is below one, and copies with parts replaced."""
 
 from __future__ import annotations
 

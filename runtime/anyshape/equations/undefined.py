@@ -43,7 +43,7 @@ MOST_REMAINDERS = 16
 
 
 class Undecided(Exception):
-    """Which elements equations define is not known, or two may define the same."""
+    """Raised where it is not known which elements equations define, or two may define the same."""
 
 
 def define_the_rest(eqs: Equations) -> None:
@@ -103,7 +103,7 @@ def _define_the_rest_of(t: Tensor, stated: list[Equation], eqs: Equations) -> No
 
 
 def _place(t: Tensor, stated: Sequence[Equation], eqs: Equations) -> int:
-    """Where the equations of a tensor begin: ahead of all that is computed with its first one, or reads it."""
+    """Returns the position at which the equations of a tensor begin: ahead of all that is computed with its first one, or reads it."""
     from anyshape.equations.builder import Step
 
     for k, q in enumerate(eqs.equations):
@@ -257,15 +257,16 @@ def _between(a: Size, b: Size, axis: Span) -> Span:
 
 
 def _left_out_between(boxes: Sequence[Box], axis: Span, rest: Box) -> Iterator[Box]:
-    """The same where the first axis is defined in steps: the positions of each remainder are an axis of their own. Raises Undecided."""
+    """Yields boxes that are in none of those, where the first axis is defined in steps: the positions of each remainder are an axis of
+    their own. Raises Undecided."""
     step = max(b[0].step for b in boxes)
     if step > MOST_REMAINDERS or axis.first != 0 or any(b[0].step not in (1, step) for b in boxes):
         raise Undecided
     of: dict[int, list[Box]] = {r: [] for r in range(step)}
-    for (first, count, own), *others in boxes:
+    for (first, count, own), *inner in boxes:
         if not isinstance(first, int) or first < 0 or (own == 1 and count != 1):
             raise Undecided
-        of[first % step].append((Span(first // step, count), *others))
+        of[first % step].append((Span(first // step, count), *inner))
     for r, mine in of.items():
         count = dims.maximum(0, dims.floordiv(axis.size - r + step - 1, step))
         for part in _left_out(mine, (Span(0, count), *rest)):

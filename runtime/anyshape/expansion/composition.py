@@ -25,7 +25,7 @@ def body(node: Node) -> list[Value]:
 
 
 def expand(node: Node) -> Sequence[Value] | None:
-    """A call of a composed op as its body; None where that is for later, since a rank is not known."""
+    """Returns the body of a call of a composed op; None where that is for later, since a rank is not known."""
     if node.op.composition is None or node.bound is None:
         return None
     try:

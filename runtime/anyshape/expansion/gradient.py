@@ -43,7 +43,13 @@ def gradients(of: Value, by: Sequence[Value], source: str = "") -> list[Value]:
     for v in (of, *by):
         if not v.type.dtype.is_float:
             raise UnsupportedError(f"gradients are of floats, and {v.name or 'a value'} is {v.type}")
-    return _accumulated([of], [_full(1, of, source)], by, by, (), source)
+    return pulled_back([of], [_full(1, of, source)], by, source)
+
+
+def pulled_back(of: Sequence[Value], seeds: Sequence[Value], by: Sequence[Value], source: str = "") -> list[Value]:
+    """The gradient by each value of `by` of the sum of all elements of all values of `of`, each times that of its seed. Raises
+    UnsupportedError naming an op that has no adjoint, with the reason."""
+    return _accumulated(of, seeds, by, by, (), source)
 
 
 def _accumulated(
@@ -215,7 +221,7 @@ class _Stated(Equations):
     """Equations of a call whose sizes are known, those that its data decide, too."""
 
     def born(self, size: Size, value: Any, source: str = "") -> None:
-        """Nothing: the size is a dim of what was computed."""
+        """Does nothing: the size is a dim of what was computed."""
 
 
 class _Call:
@@ -251,9 +257,9 @@ class _Call:
         """What messages call the operands: as the op does, one of several tensors with its place among them."""
         names: dict[Value, str] = {}
         grouped = self.node.grouped_inputs()
-        others = [*grouped, *(p.name for p in self.node.op.params)]
+        taken = [*grouped, *(p.name for p in self.node.op.params)]
         for name, v in grouped.items():
-            numbered = _apart(f"{name}_", others) if isinstance(v, tuple) else ""
+            numbered = _apart(f"{name}_", taken) if isinstance(v, tuple) else ""
             for k, one in enumerate(v if isinstance(v, tuple) else (v,)):
                 if one is not None:
                     names.setdefault(one, f"{numbered}{k}" if numbered else name)

@@ -42,7 +42,7 @@ def _split(x: Value, sizes: Value | None, axis: int, keepdims: bool, source: str
 
 
 def _in_sight(x: Value, sizes: Value | None, axis: int, keepdims: bool, source: str) -> list[Value] | None:
-    """The pieces where their number is known."""
+    """Returns the pieces of a split where their number is known."""
     n = (x.type.shape or ())[axis]
     said = np.array(1) if sizes is None else sizes.constant
     if said is None or (said.ndim == 0 and not isinstance(n, int)):

@@ -1,4 +1,4 @@
-"""When attributes are the same to every op."""
+"""Equality of attributes as every op sees it."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def as_value(argument: Any, dtype: DType | None = None, where: str = "") -> Valu
     if isinstance(argument, Cond):
         return truth_value(argument)
     if is_size(argument):
-        value = sizes(argument)
+        value = sizes(argument, where.removesuffix(": ") or "an operand")
         return value if dtype in (None, value.type.dtype) else value.astype(dtype)
     if isinstance(argument, np.ndarray | np.generic):
         return constant(np.asarray(argument))
@@ -162,7 +162,7 @@ def _operand(op: OpDef, p: ParamDef, argument: Any) -> Value | None:
     if isinstance(argument, Cond):
         return as_value(argument)
     if is_size(argument):
-        return sizes(argument)
+        return sizes(argument, f"{op.full_name}: {p.name}")
     dtype = I64 if p.kind in ("ints", "axes", "axis", "int") else BOOL if p.kind == "bool" else None
     return (
         as_value(argument)

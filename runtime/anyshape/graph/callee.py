@@ -37,7 +37,7 @@ class Callee:
         self.function: Function | None = None
         self.number = next(_NUMBERS)
         self.forms: tuple[Form, Form] = ((None,) * len(params), (None,) * len(self.type.results))
-        """Which of the parameters and results are members of tuples"""
+        """The parameters and results that are members of tuples"""
         _check_signature(self)
 
     def like(self) -> Callee:
@@ -107,7 +107,7 @@ def _mentioned(f: Function) -> Iterator[Callee]:
 
 
 def referenced(function: Value) -> Callee | None:
-    """Which function a value is, if that is in sight."""
+    """Returns the function that a value is, if that is in sight."""
     node = function.node
     return node.attrs["callee"] if node is not None and node.op is REF else None
 

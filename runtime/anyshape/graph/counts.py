@@ -89,8 +89,8 @@ def _spelled(e: Expr, variables: tuple[Var, ...], same: Mapping[Tensor, Identity
     if isinstance(e, Scalar):
         return (e.size, e.dtype)
     assert isinstance(e, Apply)
-    first, *others = e.args or (e,)
-    if e.op == "ne" and first.dtype is not None and first.dtype.is_bool and all(_is_zero(a) for a in others):
+    first, *rest = e.args or (e,)
+    if e.op == "ne" and first.dtype is not None and first.dtype.is_bool and all(_is_zero(a) for a in rest):
         return _spelled(first, variables, same)
     return (e.op, e.dtype, *(_spelled(a, variables, same) for a in e.args))
 

@@ -24,7 +24,7 @@ def _symbols(v: Value) -> set[Dim]:
 
 
 class EntryFacts:
-    """`facts` holds for every node after those learned from; `checks` is what the entry must check for that."""
+    """Facts of a function's entry: `facts` hold for every node after those learned from; `checks` is what the entry must check for that."""
 
     def __init__(self, f: Function, around: Facts | None = None, required: Collection[Node | None] = ()) -> None:
         """`around`: what holds wherever f, a region, runs; `required`: nodes whose checks all nodes behind them may rely on."""
@@ -50,8 +50,8 @@ class EntryFacts:
             self.demanded += [c.cond for c in node.checks if not free_symbols(c.cond) <= entry]
 
     def facts_for(self, values: Iterable[Value | None]) -> Facts:
-        """What holds wherever a node of these operands runs: what is required of data-dependent sizes is checked when all sizes in it have
-        values, and so before such a node only if its operands have them."""
+        """Returns the facts that hold wherever a node of these operands runs: what is required of data-dependent sizes is checked when all
+        sizes in it have values, and so before such a node only if its operands have them."""
         if not self.demanded:
             return self.facts
         known = self.entry.union(*(_symbols(v) for v in values if v is not None))

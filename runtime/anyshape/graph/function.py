@@ -50,7 +50,7 @@ class Function:
             raise ArgumentError(f"two inputs have the name {', '.join(twice)}; input names must be distinct")
 
     def whole(self) -> Function:
-        """This function; a saved one is read when this is called."""
+        """Returns this function; a saved one is read when this is called."""
         return self
 
     @cached_property
@@ -95,8 +95,8 @@ class Function:
         return list(symbols)
 
     def specialize(self, **dims: Size | tuple[int, int | None]) -> Function:
-        """This function for certain sizes: each a number, or (least, most), in place of a symbol of the inputs; all types are inferred
-        anew. Raises ArgumentError for a name that no input has, ShapeError for a size that cannot be."""
+        """Returns this function for certain sizes: each a number, or (least, most), in place of a symbol of the inputs; all types are
+        inferred anew. Raises ArgumentError for a name that no input has, ShapeError for a size that cannot be."""
         from anyshape.graph.retype import constrained
 
         return constrained(self, dims)
@@ -112,7 +112,7 @@ def topological(results: Iterable[Value], without: Set[Node] = frozenset(), sinc
     before `since`, and what only they need, are left out. Raises VerifyError on a cycle."""
     order: list[Node] = []
     over: dict[Node, bool] = {}
-    """of nodes that were reached: whether all below them were"""
+    """whether all nodes below a visited node were visited, too"""
     stack: list[tuple[Node, Iterator[Value | None]]] = []
     for result in results:
         top = result.node

@@ -25,7 +25,7 @@ _AS_THEY_ARE = (int, bool, str, Dim, DType, type(None))
 
 
 class Unlike(Exception):
-    """Nothing tells whether another call is the same."""
+    """Raised where nothing tells whether another call is the same."""
 
 
 class Memory(Generic[Answer]):

@@ -32,12 +32,12 @@ class _Pick:
 
     @property
     def taken(self) -> int:
-        """How many axes it is of."""
+        """The number of axes that the pick is of."""
         return self.at.type.rank or 1 if self.is_mask else 1
 
     @property
     def left(self) -> int:
-        """How many axes come in their place."""
+        """The number of axes that come in place of those taken."""
         return 1 if self.is_mask else self.at.type.rank or 0
 
 

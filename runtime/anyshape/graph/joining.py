@@ -16,7 +16,7 @@ from anyshape.graph.value import Contents, Element, Node, Value
 from anyshape.types import DIFFERS, FunctionType, ListType, TensorType, list_of
 
 Sides = tuple[str, str]
-"""Where the first type is, and where the second one, as a message says it: ("in the branch then", "in the branch otherwise")."""
+"""Places of the first type and of the second one in the words of a message: ("in the branch then", "in the branch otherwise")."""
 
 
 def joined_type(values: Sequence[Value], where: str, sides: Sides, facts: Facts | None = None) -> TensorType:

@@ -62,7 +62,7 @@ def _position(at: Value | None, n: int, between: bool) -> int | None:
 
 
 def operand(node: Node, k: int) -> Value:
-    """An operand that every such call has."""
+    """Returns an operand that every call on a list has."""
     v = node.inputs[k]
     assert v is not None
     return v

@@ -73,19 +73,19 @@ def _own(region: Function, names: Mapping[Value, str]) -> Function:
 
 
 def over(node: Node, inputs: tuple[Value | None, ...]) -> Node:
-    """The node of other operands, its types not inferred."""
+    """Copies a node with other operands, its types not inferred."""
     copy = Node(node.op, inputs, node.attrs, node.source, node.regions)
     copy.count = node.count
     return copy
 
 
 def _written(region: Function, names: Mapping[Value, str]) -> dict[Value, _Place]:
-    """Where the region itself writes each name: `match_shape` makes a vector of the required dims for one `ensure_shape`."""
+    """Finds where the region itself writes each name: `match_shape` makes a vector of the required dims for one call that asserts them."""
     vectors: dict[Value, Value] = {}
     for node in region.nodes:
-        shape = node.operand_inputs().get("shape")
-        x = node.inputs[0] if node.inputs else None
-        if node.op.name == "ensure_shape" and shape is not None and x is not None:
+        for shape in node.param_operands if node.op.asserts_dims else ():
+            x = node.inputs[0]
+            assert shape is not None and x is not None
             vectors[shape] = x
     positions: dict[Value, _Place] = {}
     for node in region.nodes:

@@ -190,7 +190,7 @@ def _size(n: Size, places: Mapping[Dim, Place]) -> Value:
 
 
 def _entry_places(params: Sequence[Value]) -> dict[Dim, Place]:
-    """Where parameters tell what their symbols are."""
+    """Returns the places in parameters at which their symbols are read."""
     sizes = [((p, axis), n) for p in params for axis, n in enumerate(p.type.shape or ())]
     return {s: Place(*d.place, d.factor, d.rest) for s, d in definitions(sizes).items()}
 
@@ -256,7 +256,8 @@ def resolved(params: Sequence[Value], results: Sequence[Value], held: Sequence[V
 
 
 def _written(v: NamedDim, scope: Mapping[str, Place]) -> Place:
-    """Where a name is written first. Raises ArgumentError if it is nowhere, or beside other names that nothing tells."""
+    """Returns the place at which a name is written first. Raises ArgumentError if it is nowhere, or beside other names that nothing
+    tells."""
     parts = linear(v.within, v.dim)
     if v.of is None or parts is None or not {s.name for s in free_symbols(parts[1])} <= scope.keys():
         known = ", ".join(scope) or "none"

@@ -26,7 +26,8 @@ def moves_strings(op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any]) -
 def moved_strings(
     op: OpDef, inputs: Sequence[Any], params: Mapping[str, Any], source: str, count: int | None
 ) -> tuple[Value, ...]:
-    """The results of such a call. Raises what inference raises for the op, and DtypeError where an operand beside strings is none."""
+    """Returns the results of a call that moves strings. Raises what inference raises for the op, and DtypeError where an operand beside
+    strings is none."""
     from anyshape.graph.call import call_node
     from anyshape.graph.matching import make
 

@@ -86,15 +86,15 @@ class RewriteDef:
     apply: Callable[..., Any]
     source: str = ""
     depth: int = 1
-    """of calls within calls that its pattern has"""
+    """the nesting of calls in the pattern"""
     operands: tuple[str, ...] = ()
-    """Other ops whose calls its pattern has as operands: it matches them where they are folded, too."""
+    """Ops whose calls the pattern has as operands: it matches them where they are folded, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmDef:
-    """Another op with the same results: `applies` says to which calls, of what the relation bound, if their input `constant` is one. The
-    bound of its errors is `growth` times that of the sum itself."""
+    """An op by which the results of another can be computed: `applies` says to which calls, of what the relation bound, if their input
+    `constant` is one. The bound of its errors is `growth` times that of the sum itself."""
 
     op: str
     applies: Callable[[Any, Bound], Any]
@@ -112,7 +112,7 @@ class Control(Protocol):
 
     @property
     def repeats(self) -> bool:
-        """Whether its one region runs again and again; else one of its regions runs."""
+        """Whether the one region runs again and again; else one of the regions runs."""
 
     def captures_from(self, node: Node) -> int:
         """The place of the first captured value among the inputs."""
@@ -198,6 +198,11 @@ class OpDef:
     def is_for_finite(self) -> bool:
         """Whether only calls on finite numbers have the results that the reference gives: others may have more that are NaN."""
         return "finite" in self.traits
+
+    @property
+    def asserts_dims(self) -> bool:
+        """Whether a call is its only input, whose dims are asserted to be the elements of its only operand."""
+        return "asserts_dims" in self.traits
 
     @property
     def attributes(self) -> tuple[ParamDef, ...]:

@@ -44,8 +44,8 @@ def parse(text: str, constants: Mapping[str, NDArray[Any]] | None = None) -> Fun
     begins = [k for k, (_, line) in enumerate(lines) if line.startswith("function ")]
     callees = _declared([lines[k] for k in begins])
     parts = [lines[a:b] for a, b in pairwise([0, *begins[1:], len(lines)])]
-    first, *others = (_part(part, constants or {}, callees) for part in parts)
-    for f in others:
+    first, *defined = (_part(part, constants or {}, callees) for part in parts)
+    for f in defined:
         callees[f.name].function = f
     return first
 
@@ -113,7 +113,7 @@ class _Region:
 
 
 class _Reader:
-    """One function or region. `scope` are the dims of the whole text."""
+    """A reader of one function or region. `scope` are the dims of the whole text."""
 
     def __init__(
         self,

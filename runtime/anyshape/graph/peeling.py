@@ -63,7 +63,7 @@ def _one_deeper() -> Iterator[None]:
 
 
 def _begins(trip: Value | None, cond: Value | None, source: str) -> Value:
-    """Whether there is an iteration."""
+    """Whether a loop has an iteration."""
     conditions = [] if cond is None or known_truth(cond) is True else [_scalar(cond, source)]
     if trip is not None:
         conditions.append(make("greater", [_scalar(trip, source), constant(np.int64(0))], {}, source))
@@ -95,14 +95,14 @@ def _first_iteration(node: Node, why: RankChanges) -> list[Value]:
     return [*rest[:n], *(_stacked(k, one, rest[n + k], source) for k, one in enumerate(collected))]
 
 
-def _stacked(k: int, one: Value, others: Value, source: str) -> Value:
-    mine, its = one.type.rank, others.type.rank
+def _stacked(k: int, one: Value, rest: Value, source: str) -> Value:
+    mine, its = one.type.rank, rest.type.rank
     if mine is not None and its is not None and its != mine + 1:
-        t = TensorType(others.type.dtype, others.type.shape[1:] if others.type.shape is not None else None)
+        t = TensorType(rest.type.dtype, rest.type.shape[1:] if rest.type.shape is not None else None)
         raise ShapeError(
             f"loop: collected value {k}: its rank changes between iterations, from {one.type} to {t}; a stack has one"
         )
-    return make("concat", [[make("expand_dims", [one], {"axes": (0,)}, source), others]], {"axis": 0}, source)
+    return make("concat", [[make("expand_dims", [one], {"axes": (0,)}, source), rest]], {"axis": 0}, source)
 
 
 def _later(body: Function, carried: Sequence[Value], captured: Sequence[Value], source: str) -> Function:

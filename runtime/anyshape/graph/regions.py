@@ -172,7 +172,8 @@ def opened(region: Function, operands: Sequence[Value]) -> list[Value]:
 
 
 def spliced(region: Function, operands: Sequence[Value]) -> list[Value] | None:
-    """The same; None if the region has checks at its entry that its nodes do not make."""
+    """Returns the region's results with its nodes in the place of the call; None if the region has checks at its entry that its nodes do
+    not make."""
     results = opened(region, operands)
     demanded = Facts()
     for check in (c for node in region.nodes for c in node.checks):

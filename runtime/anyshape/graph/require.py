@@ -27,9 +27,9 @@ from anyshape.public import public, short
 _said: ContextVar[list[Value] | None] = ContextVar("said", default=None)
 """What the branch or the iteration that is being built requires; None outside of any"""
 _NEWEST: WeakKeyDictionary[Value, tuple[ref[Value], ...]] = WeakKeyDictionary()
-"""For each requirement, the newest inputs that had the names in it when it was said"""
+"""The newest inputs that had the names in a requirement when it was stated, by requirement"""
 _CLOSED = WeakSet[Value]()
-"""The requirements of functions that have these newest inputs"""
+"""The requirements that a function with all of their newest inputs has taken"""
 
 
 @public

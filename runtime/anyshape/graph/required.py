@@ -33,7 +33,7 @@ def _one(eqs: Equations, _: Bound) -> None:
 
 
 def _known(node: Node) -> list[Value] | None:
-    """What is required and checked nowhere is known to hold."""
+    """Marks what is required and checked nowhere as known to hold."""
     return None if node.checks else [constant(np.ones((), np.uint8))]
 
 

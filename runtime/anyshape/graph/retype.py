@@ -67,8 +67,8 @@ def _of_one_branch(f: Function) -> set[Dim]:
     readers = Counter(v for node in branching for v in _read_by_branch(node))
     elsewhere = {v for node in f.nodes if len(node.regions) < 2 for v in node.inputs} | set(f.results)
     alone = {p for p in f.params if p not in elsewhere and readers[p] == 1}
-    others = (p.type.symbols() for p in f.params if p not in alone)
-    return {s for p in alone for s in p.type.symbols()}.difference(*others)
+    rest = (p.type.symbols() for p in f.params if p not in alone)
+    return {s for p in alone for s in p.type.symbols()}.difference(*rest)
 
 
 def _read_by_branch(node: Node) -> Iterator[Value]:

@@ -15,6 +15,8 @@ from anyshape.dims import Cond, Dim, Size
 from anyshape.errors import ArgumentError
 from anyshape.graph.spelled import stacked
 from anyshape.graph.value import Value, constant
+from anyshape.public import short
+from anyshape.types import TensorType
 
 _PLACES: WeakKeyDictionary[Dim, tuple[ref[Value], int, bool]] = WeakKeyDictionary()
 """The value that has a symbol which no text names, and where: along an axis, or as an element."""
@@ -62,20 +64,30 @@ def is_size(argument: Any) -> bool:
     )
 
 
-def sizes(argument: Any) -> Value:
-    """A dim as a value, or a list of numbers, dims and Values as a vector. Raises ArgumentError for anything else in it."""
+def sizes(argument: Any, what: str) -> Value:
+    """A dim as a value, or a list of numbers, dims and Values as a vector. Raises ArgumentError for anything else in it, an entry of
+    `what`."""
     if isinstance(argument, Dim | int):
         return size(argument)
-    return stacked([_scalar(v) for v in argument], 0)
+    return stacked([_entry(v, f"{what}[{k}]") for k, v in enumerate(argument)], 0)
 
 
-def _scalar(v: Any) -> Value:
+def _entry(v: Any, what: str) -> Value:
+    """An entry of a list of sizes, `i64[]`; a Value may also be a tensor of one element. Raises ArgumentError for anything else."""
     if isinstance(v, Dim) or (isinstance(v, int | np.integer) and not isinstance(v, bool)):
         return size(v if isinstance(v, Dim) else int(v))
-    if not isinstance(v, Value) or not v.dtype.is_index or v.type.rank not in (0, 1):
-        raise ArgumentError(f"a list of sizes has numbers, dims and values of one integer, got {v!r}")
+    is_integer = isinstance(v, Value) and isinstance(v.type, TensorType) and v.dtype.is_index
+    if not is_integer or any(isinstance(n, int) and n != 1 for n in v.type.shape or ()):
+        got = v.type if isinstance(v, Value) else short(v)
+        raise ArgumentError(f"{what} must be a number, a dim or a scalar of integers, got {got}")
+    return _scalar(v, what)
+
+
+def _scalar(v: Value, what: str) -> Value:
+    from anyshape.graph.matching import make
+
     one: Value = v if v.dtype.name == "i64" else v.astype("i64")
-    return one if one.type.rank == 0 else one.reshape()
+    return one if one.type.rank == 0 else make("item", [one], {}, what)
 
 
 def size(n: Size) -> Value:
@@ -107,15 +119,15 @@ def _atom(n: Dim) -> Value:
             raise ArgumentError(f"no value has the dim {n} any more; keep the value that it is of")
         k = place[1]
         if place[2]:
-            return _scalar(value if value.type.rank in (0, None) else value.reshape(-1)[k])
+            return _scalar(value if value.type.rank in (0, None) else value.reshape(-1)[k], str(n))
         return make("shape_of", [value], {"start": k, "end": k + 1}, "").reshape()
     if n.kind in ("floordiv", "mod"):
         a, b = map(size, n.args)
         rest = a % b
         return rest if n.kind == "mod" else make("div", [a - rest, b], {}, "")
     if n.kind in ("min", "max"):
-        first, *others = map(size, n.args)
-        for other in others:
+        first, *operands = map(size, n.args)
+        for other in operands:
             first = make({"min": "minimum", "max": "maximum"}[n.kind], [first, other], {}, "")
         return first
     if n.kind == "select":
@@ -127,8 +139,8 @@ def _atom(n: Dim) -> Value:
 def truth_value(c: Cond) -> Value:
     """A condition on dims as a value."""
     if c.kind in ("and", "or"):
-        first, *others = map(truth_value, c.args)
-        for other in others:
+        first, *rest = map(truth_value, c.args)
+        for other in rest:
             first = first & other if c.kind == "and" else first | other
         return first
     if c.kind == "not":

@@ -22,11 +22,8 @@ BINARY = {
     "rshift": ">>", "and": "&", "or": "|", "xor": "^",
 }  # fmt: skip
 """Operators of Python between two operands, which it looks for on either"""
-OTHERS = {
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+UNARY = {
     "neg": "-",
     "pos": "+",
     "invert": "~",
@@ -39,6 +36,7 @@ NUMBERS = {
     "index": "an integer",
     "float": "a number",
     "complex": "a number",
+    "trunc": "an integer",
     "array": "an array",
 }
 """What Python asks of an operand to compute at once, by the method that it calls"""
@@ -105,7 +103,7 @@ def listed(arguments: tuple[Any, ...]) -> Any:
 
 def operators() -> Iterator[tuple[str, Callable[..., Any]]]:
     """The special methods of Values, by name."""
-    for name, sign in (*BINARY.items(), *OTHERS.items()):
+    for name, sign in (*BINARY.items(), *COMPARISONS.items(), *UNARY.items()):
         yield f"__{name}__", _operator(f"__{name}__", sign)
     for name, sign in BINARY.items():
         yield f"__r{name}__", _operator(f"__r{name}__", sign)

@@ -8,7 +8,7 @@ from anyshape.graph.value import Value
 
 
 def check_condition(what: str, cond: Value | None) -> None:
-    """Raises DtypeError or ShapeError unless it is one bool."""
+    """Raises DtypeError or ShapeError unless a condition is one bool."""
     if cond is None:
         return
     if not cond.type.dtype.is_bool:

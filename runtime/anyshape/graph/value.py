@@ -123,9 +123,25 @@ class Value(Spelled):
 
     # --- what Python and NumPy ask of an array; see `spelled`
 
-    __array_ufunc__ = None
-    """NumPy's arrays leave `array + value` to the value."""
     __hash__ = object.__hash__
+    computes_with_dims = True
+    """Dims leave `dim + value` to the value."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *operands: Any, **options: Any) -> Any:
+        from anyshape.graph.numpy_functions import of_ufunc
+
+        return of_ufunc(ufunc, how, operands, options)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        from anyshape.graph.numpy_functions import of_function
+
+        return of_function(function, arguments, options)
+
+    def __divmod__(self, other: Any) -> tuple[Value, Value]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Value, Value]:
+        return other // self, other % self
 
     @property
     def shape(self) -> tuple[Size, ...]:

@@ -39,7 +39,7 @@ class Terms(Protocol[T, V_co]):
         """The variables and the body of a sum without a condition."""
 
     def arguments(self, operation: str, term: T) -> tuple[T, ...] | None:
-        """The arguments of a term that is this operation."""
+        """Returns the arguments of a term that is an operation, else None."""
 
 
 @dataclass(frozen=True, slots=True)

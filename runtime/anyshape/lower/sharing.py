@@ -73,7 +73,7 @@ class Lowering:
     def __init__(self, target: Target, forms: Forms = FORMS) -> None:
         self.target, self._forms = target, forms
         self._packed: dict[tuple[int, str, int], tuple[NDArray[Any], NDArray[Any]]] = {}
-        """By the constant, which is kept too, the text and the place of the operand."""
+        """Packed constants and the constants themselves, by constant, text and place of the operand."""
 
     def lower(self, group: Group) -> Kernel:
         writer = StructuralKeyWriter()

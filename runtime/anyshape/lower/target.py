@@ -98,8 +98,8 @@ class Target:
         return max(1, self.vector_bytes // element_bytes)
 
     def limited(self, level: str) -> Target:
-        """This machine with fewer of its instructions: `avx512` (as it is), `avxvnni` (AVX2 with dot products of bytes), `avx2` or `sse`.
-        For tests and comparisons."""
+        """Returns this machine with fewer of its instructions: `avx512` (as it is), `avxvnni` (AVX2 with dot products of bytes), `avx2` or
+        `sse`. For tests and comparisons."""
         if level == "avx512" or not self.triple.startswith("x86_64"):
             return self
         on = [f[1:] for f in self.features.split(",") if f.startswith("+")]

@@ -42,7 +42,7 @@ class ExecutionOrder(Enum):
 
 
 class UnknownOption(AnyshapeError, AttributeError):
-    """Options have no attribute of this name."""
+    """Raised where options have no attribute of a name."""
 
 
 class _Settings:

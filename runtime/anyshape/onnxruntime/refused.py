@@ -40,7 +40,7 @@ LACKING = {
     "print_debug_info": "anyshape.__version__ says what is installed",
     "set_default_logger_callback": "messages go to Python's log, anyshape.onnxruntime",
 }  # fmt: skip
-"""Why there is nothing for each of these names"""
+"""Reasons why there is nothing for a name, by name"""
 
 
 class Refused:

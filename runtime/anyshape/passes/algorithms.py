@@ -33,11 +33,11 @@ from anyshape.rules import Rule
 SMALL, LARGE = 48, 224
 """Sides of pictures between which a model of any sizes may change its algorithms; beyond, it keeps those of the end."""
 CYCLES_PER_BYTE = 0.13
-"""Of constants of a product, which come from beyond the second cache in every call, while the product is computed."""
+"""Cycles per byte of a product's constants, which come from beyond the second cache in every call, while the product is computed."""
 CYCLES_PER_VECTOR, CYCLES_PER_KERNEL = 4.5, 1500.0
-"""Of what is transformed, each vector that is read or written; and of a kernel, whatever it computes."""
+"""Cycles per vector that a transform reads or writes; and per kernel, whatever it computes."""
 CYCLES_PER_VECTOR_OF_GROUPS = 27.0
-"""Of what is transformed where channels are split into groups, so that they do not lie side by side."""
+"""Cycles per vector of a transform where channels are split into groups, so that they do not lie side by side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class Algorithms:
     """What the checks at the entry of the function say."""
 
     def inside(self) -> Algorithms:
-        """No other algorithms in regions: what those are run for is not known."""
+        """Chooses no other algorithms in regions: what those are run for is not known."""
         return Algorithms(self.lanes, 0.0)
 
     def __call__(self, node: Node) -> Sequence[Value] | None:

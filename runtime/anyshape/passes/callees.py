@@ -21,16 +21,16 @@ def everywhere(f: Function, rules: Callable[[], Sequence[LocalRule]]) -> Functio
     functions = {c: rewrite(c.defined(), inner(rules())) for c in callees_of([done])}
     if all(rewritten is c.function for c, rewritten in functions.items()):
         return done
-    others = {c: c.like() for c in functions}
+    renamed_callees = {c: c.like() for c in functions}
 
     def renamed(node: Node) -> Sequence[Value] | None:
-        return _of(node, others)
+        return _of(node, renamed_callees)
 
     for c, rewritten in functions.items():
-        others[c].function = rewrite(rewritten, (renamed,))
+        renamed_callees[c].function = rewrite(rewritten, (renamed,))
     return rewrite(done, (renamed,))
 
 
-def _of(node: Node, others: Mapping[Callee, Callee]) -> Sequence[Value] | None:
-    other = others.get(node.attrs["callee"]) if node.op is REF else None
+def _of(node: Node, renamed: Mapping[Callee, Callee]) -> Sequence[Value] | None:
+    other = renamed.get(node.attrs["callee"]) if node.op is REF else None
     return None if other is None else build(REF, (), {"callee": other}, node.source).outputs

@@ -40,7 +40,7 @@ QUICK_OPERATIONS = 300
 
 
 class _TakesLong(Exception):
-    """The interpreter has done as much as it may."""
+    """Raised where the interpreter has done as much as it may."""
 
 
 class _Counted:

@@ -37,12 +37,12 @@ _RULES = {
 
 
 def fuse(f: Function) -> Schedule:
-    """The steps of f in an order that respects what they need."""
+    """Orders the steps of f as their operands demand."""
     return _fused(outputs_apart(f))
 
 
 def _fused(f: Function) -> Schedule:
-    """The same, of a function or a region of which all is final: code reads the results of a region itself."""
+    """Orders the steps of a function or a region of which all is final: code reads the results of a region itself."""
     fusion = _Fusion(f)
     fusion.grow()
     steps = GroupSteps(fusion.graph, fusion.stated, _fused)

@@ -125,8 +125,8 @@ def _scores(e: Edge, rows: FusionGroup) -> Value | None:
 
 def _stores_by_rows(e: Edge) -> bool:
     """Whether the node only puts the value's rows elsewhere: every axis once, the last one staying last."""
-    (q, *others) = e.stated.equations[e.node]
-    if others or not e.is_private or not puts_rows(q, e.stated.tensors[e.value]):
+    (q, *further) = e.stated.equations[e.node]
+    if further or not e.is_private or not puts_rows(q, e.stated.tensors[e.value]):
         return False
     # where its elements are found by no index of the value, it would have to be in memory first
     definition = e.stated.equations[e.value.node][-1] if e.value.node in e.stated.equations else q
@@ -138,8 +138,8 @@ def _puts_axes_back(e: Edge) -> bool:
     channels of images that have them last, which are reduced as if they were first."""
     t, rows = e.stated.tensors[e.value], e.value.node
     moves = [n for n in e.producer.nodes if n is not rows and not n.op.view]
-    (q, *others) = e.stated.equations[e.node]
-    if others or len(moves) != 1 or not e.is_private or not permutes(q, t):
+    (q, *further) = e.stated.equations[e.node]
+    if further or len(moves) != 1 or not e.is_private or not permutes(q, t):
         return False
     (move, *more), operand = e.stated.equations[moves[0]], moves[0].inputs[0]
     stated = [r for r in e.stated.equations[rows] if r.target is t] if rows is not None else []

@@ -41,15 +41,15 @@ class FusionGroup:
     """How many of the nodes are contractions."""
     level: int = 0
     operands: dict[FusionGroup, None] = field(default_factory=dict)
-    """The groups next to it that it depends on."""
+    """The groups next to this one that it depends on."""
     readers: dict[FusionGroup, None] = field(default_factory=dict)
-    """The groups next to it that depend on it."""
+    """The groups next to this one that depend on it."""
     joined_by: tuple[str, ...] = ()
-    """The names of the rules by which it grew."""
+    """The names of the rules by which the group grew."""
 
     @property
     def is_alone(self) -> bool:
-        """Whether it is a node that shares no kernel."""
+        """Whether the group is a node that shares no kernel."""
         return self.apart or (len(self.nodes) == 1 and stands_alone(self.nodes[0]))
 
 

@@ -1,4 +1,4 @@
-"""From groups to the steps of a schedule: a kernel, the kernels of a node that takes several, a view, a region, an instruction.
+"""Makes the steps of a schedule of groups: a kernel, the kernels of a node that takes several, a view, a region, an instruction.
 
 In: the graph of groups, and the equations of their nodes. Out: steps.
 """

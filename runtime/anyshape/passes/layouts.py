@@ -1,4 +1,4 @@
-"""Which values lie in memory with their channels last, so that convolutions are products of whole rows of channels.
+"""Stores values in memory with their channels last where it pays, so that convolutions are products of whole rows of channels.
 
 In: a schedule. Out: the schedule in which such a value is stored as its transpose: the equations of kernels have the indices of it in that
 order, and a kernel of its own transposes what comes or goes without channels last. What a kernel computes is the same.
@@ -56,8 +56,8 @@ def _may_convolve(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """Where a node has its channels: `result`, the axis of its result, and of each operand that has them; `saved`: the cycles that they
-    save an element of the result, if it is a contraction."""
+    """The axes along which a node has its channels: `result`, the axis of its result, and of each operand that has them; `saved`: the
+    cycles that they save an element of the result, if it is a contraction."""
 
     result: int
     operands: dict[Value, int]
@@ -70,7 +70,7 @@ class _Group:
 
     axes: dict[Value, int] = field(default_factory=dict)
     nodes: dict[Node, Value] = field(default_factory=dict)
-    """With the result that each has."""
+    """Nodes that compute these values, each with its result."""
     saved: float = 0
 
 
@@ -299,7 +299,7 @@ def _size(n: Size) -> int:
 
 
 class _Storage:
-    """Which steps make and read the values of a schedule."""
+    """Steps that make and read the values of a schedule."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -354,7 +354,7 @@ class _Rewriting:
         self.axes = {v: axis for group in groups for v, axis in group.axes.items()}
         self.nodes = {n: v for group in groups for n, v in group.nodes.items()}
         self.stored: dict[Value, Value] = {}
-        """Each value of the layout as it lies in memory."""
+        """Values of the layout as they lie in memory."""
         self.steps: list[Step] = []
 
     def run(self) -> Schedule:

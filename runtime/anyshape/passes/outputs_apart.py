@@ -38,7 +38,7 @@ class _OutputsApart:
         return [self.copied(node).outputs[k] for k in range(len(node.outputs))]
 
     def copied(self, node: Node) -> Node:
-        """The same call; what was inferred of it holds of the copy."""
+        """Copies a call; what was inferred of it holds of the copy."""
         copy = Node(node.op, node.inputs, node.attrs, node.source)
         copy.count, copy.bound, copy.dtypes = node.count, node.bound, node.dtypes
         copy.outputs = tuple(

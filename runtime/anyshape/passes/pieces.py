@@ -32,7 +32,7 @@ class _Piece:
 
 
 def in_pieces(equations: Sequence[Equation]) -> bool:
-    """Whether an equation reads what several of them write."""
+    """Whether an equation reads what several others write."""
     counts = Counter(q.target for q in equations if q.form is None)
     several = {t for t, n in counts.items() if n > 1}
     return bool(several) and any(several & reads(q) for q in equations)
@@ -81,20 +81,20 @@ def _apart(q: Equation, t: Tensor, writers: Sequence[Equation], parts: dict[Equa
 
 
 def _piece(q: Equation, axis: int) -> _Piece | None:
-    others = [i for k, i in enumerate(q.index) if k != axis]
+    indices = [i for k, i in enumerate(q.index) if k != axis]
     plain = all(
-        isinstance(i, Var) and i.extent == n for i, n in zip(others, _others(q.target.shape, axis), strict=True)
+        isinstance(i, Var) and i.extent == n for i, n in zip(indices, _without_axis(q.target.shape, axis), strict=True)
     )
-    if not plain or len(set(others)) < len(others):
+    if not plain or len(set(indices)) < len(indices):
         return None
     i, first = q.index[axis], _offset(q.index[axis])
-    if first is None or i.free & set(others):
+    if first is None or i.free & set(indices):
         return None
     count: Size = next(iter(i.free)).extent if i.free else 1
     return _Piece(q, first, count)
 
 
-def _others(shape: Sequence[Size], axis: int) -> list[Size]:
+def _without_axis(shape: Sequence[Size], axis: int) -> list[Size]:
     return [n for k, n in enumerate(shape) if k != axis]
 
 

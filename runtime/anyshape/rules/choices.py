@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 LIMIT = 1000
-"""How many runs are worth it: a transpose of rank 6 has 720 orders."""
+"""Most runs that are worth it: a transpose of rank 6 has 720 orders."""
 
 
 class Chosen(NamedTuple):

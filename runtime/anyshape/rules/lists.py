@@ -157,5 +157,5 @@ def place(rest: Sequence[Any], picked: Any, positions: Sequence[Any]) -> Vec:
     total = len(rest) + len(indices)
     if len(values) != len(indices) or len(set(indices)) != len(indices) or any(not 0 <= p < total for p in indices):
         raise ShapeError(f"{Vec(values)} cannot be placed at the positions {Vec(indices)} of {total}")
-    chosen, others = dict(zip(indices, values)), iter(rest)
-    return Vec(chosen[k] if k in chosen else next(others) for k in range(total))
+    chosen, remaining = dict(zip(indices, values)), iter(rest)
+    return Vec(chosen[k] if k in chosen else next(remaining) for k in range(total))

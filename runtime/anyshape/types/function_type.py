@@ -16,7 +16,7 @@ from anyshape.types.tensor_type import TensorType
 
 @dataclass(frozen=True, slots=True)
 class FunctionType(TensorType):
-    """Made by `function_type`. Prints as `function[f32[n, 4], i64[] -> f32[n]]`."""
+    """The type of a function, made by `function_type`. Prints as `function[f32[n, 4], i64[] -> f32[n]]`."""
 
     params: tuple[TensorType, ...]
     results: tuple[TensorType, ...]

@@ -19,13 +19,14 @@ DIFFERS = symbol("?", 0)
 
 @dataclass(frozen=True, slots=True)
 class ListType(TensorType):
-    """Made by `list_of`. Prints as `list[f32[?, 4]]`, `optional[f32[n]]`; `list[f32[none]]` is a list into which nothing was put yet."""
+    """The type of a list or an optional value, made by `list_of`. Prints as `list[f32[?, 4]]`, `optional[f32[n]]`; `list[f32[none]]` is a
+    list into which nothing was put yet."""
 
     element: TensorType
     optional: bool
     """A list of at most one element, which callers see as that element or None."""
     never: bool
-    """Nothing was put in: of the element only the dtype is known, and any element may come."""
+    """Whether nothing was put in: of the element only the dtype is known, and any element may come."""
 
     @property
     def depth(self) -> int:
@@ -49,5 +50,5 @@ class ListType(TensorType):
 
 
 def list_of(element: TensorType, optional: bool = False, never: bool = False) -> ListType:
-    """The type of lists of such elements; `never` of those that are empty."""
+    """Returns the type of lists of an element; `never`: of those that are empty."""
     return ListType(LIST, (), element, optional, never)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from anyshape_testing.commands import command_line, jobs
 from anyshape_testing.matrix.cells import cells
 from anyshape_testing.matrix.forms import known_open
 from anyshape_testing.matrix.page import written
@@ -32,10 +33,11 @@ def arguments() -> argparse.ArgumentParser:
         "--write", action="store_true", help="write the section of the page, which all cells are needed for"
     )
     parser.add_argument("--page", type=Path, default=Path("docs/testing.md"))
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=jobs, default=os.cpu_count() or 1)
     return parser
 
 
+@command_line
 def main(argv: Sequence[str] | None = None) -> int:
     options = arguments().parse_args(argv)
     register("anyshape_ops")

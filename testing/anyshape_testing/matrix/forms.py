@@ -56,13 +56,13 @@ class Form:
     """Laws that have nothing to compare for any call, and why"""
 
     without: Mapping[str, str] = field(default_factory=dict)
-    """Classes of dtypes without such an op, and why"""
+    """Classes of dtypes without an op of this form, and why"""
     takes_any: bool = True
     """Whether the op may be one of any dtype: the form is not limited to some classes"""
 
     @property
     def composes(self) -> bool:
-        """Whether it calls ops of the package."""
+        """Whether the op calls ops of the package."""
         return "compose:" in self.text
 
     def op(self, dtypes: str) -> str:

@@ -87,7 +87,7 @@ class GeneratedOp:
 @cache
 def make(text: str, name: str, among_others: bool = False) -> GeneratedOp:
     """Generates an op. `among_others`: it calls ops of the package. Raises SpecError where the generator refuses the spec."""
-    analysis = analyse({FILE: text, **_others()}, False, _memo()) if among_others else analyse({FILE: text}, False)
+    analysis = analyse({FILE: text, **_neighbours()}, False, _memo()) if among_others else analyse({FILE: text}, False)
     workshop = Workshop(analysis)
     spec = workshop.specs[name]
     code = workshop.generate(spec)
@@ -102,7 +102,7 @@ def _memo() -> Memo:
 
 
 @cache
-def _others() -> Mapping[str, str]:
+def _neighbours() -> Mapping[str, str]:
     return read_specs(SPECS.glob("*.yaml"))
 
 

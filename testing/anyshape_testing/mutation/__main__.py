@@ -17,11 +17,11 @@ from typing import Any
 
 import yaml
 
-from anyshape.errors import SpecError
 from anyshape_gen.analysis import analyse
 from anyshape_gen.cli import read_folder
 from anyshape_gen.model import OpSpec
 from anyshape_gen.mutants import mutants
+from anyshape_testing.commands import command_line, jobs
 from anyshape_testing.mutation.results import Declared, Kept, json_text, kept, left, page, read, score, untried
 from anyshape_testing.mutation.running import FailedTrial, Trial, run_all, undeclared
 from anyshape_testing.running import register
@@ -40,7 +40,7 @@ def arguments() -> argparse.ArgumentParser:
         help="what is declared equivalent, and why",
     )
     parser.add_argument("--docs", type=Path, default=Path("docs"), help="where mutation.md and mutation.json are")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=jobs, default=os.cpu_count() or 1)
     parser.add_argument("--again", action="store_true", help="try all mutants, not only what changed")
     return parser
 
@@ -57,16 +57,13 @@ def declarations(path: Path, specs: Mapping[str, OpSpec]) -> tuple[Declared, lis
     return declared, wrong
 
 
+@command_line
 def main(argv: Sequence[str] | None = None) -> int:
     options = arguments().parse_args(argv)
     today = date.today().isoformat()
-    try:
-        analysis = analyse(read_folder(options.specs))
-        declared, wrong = declarations(options.equivalent, {a.spec.name: a.spec for a in analysis.ops})
-        trial = Trial(analysis, options.package, declared)
-    except SpecError as e:
-        print(e, file=sys.stderr)
-        return 2
+    analysis = analyse(read_folder(options.specs))
+    declared, wrong = declarations(options.equivalent, {a.spec.name: a.spec for a in analysis.ops})
+    trial = Trial(analysis, options.package, declared)
     register(options.package)
     wrong += undeclared(declared, trial)
     for words in wrong:
@@ -99,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def changed(k: Kept | None, spec: OpSpec) -> bool:
-    """Whether the spec has changed since it was tried."""
+    """Whether a spec has changed since its mutants were tried."""
     now = untried(spec)
     return k is None or (k.rule, k.examples) != (now.rule, now.examples)
 

@@ -27,7 +27,7 @@ CALLS = 200
 
 @dataclass(frozen=True)
 class Tried:
-    """One mutant, and the tests that killed it."""
+    """A mutant, and the tests that killed it."""
 
     label: str
     place: str

@@ -45,7 +45,7 @@ LARGEST = 400
 
 @dataclass
 class Drawn:
-    """One call, and the oracle's results for each resolution of its parameters."""
+    """A call, and the oracle's results for each resolution of its parameters."""
 
     call: Call
     accepted: bool

@@ -11,21 +11,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
+from anyshape_testing.commands import command_line, count, jobs
 from anyshape_testing.programs.search import outcomes, search
 from anyshape_testing.programs.seeds import drawn_from, run_seed
 from anyshape_testing.programs.tally import Tally
 from anyshape_testing.running import register
 
 
-def main() -> int:
+@command_line
+def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=200, help="how many programs")
-    parser.add_argument("--start", type=int, default=0, help="the first seed")
-    parser.add_argument("--jobs", type=int, default=1, help="how many processes")
-    parser.add_argument("--seed", type=int, help="one seed alone")
+    parser.add_argument("--count", type=count(1), default=200, help="how many programs")
+    parser.add_argument("--start", type=count(0), default=0, help="the first seed")
+    parser.add_argument("--jobs", type=jobs, default=1, help="how many processes")
+    parser.add_argument("--seed", type=count(0), help="one seed alone")
     parser.add_argument("--package", default="anyshape_ops", help="whose ops are called")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     if options.seed is not None:
         ops = tuple(register(options.package))
         d = drawn_from(options.seed, ops)
@@ -36,7 +39,7 @@ def main() -> int:
     def say(text: str) -> None:
         print(text, flush=True)
 
-    results = outcomes(options.start, options.package, max(options.jobs, 1))
+    results = outcomes(options.start, options.package, options.jobs)
     tally, finds, end = search(results, options.count, say)
     say(str(tally))
     if finds:

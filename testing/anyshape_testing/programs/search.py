@@ -31,7 +31,7 @@ class Outcome:
 
 
 _over: list[Event] = []
-"""In a process of a pool: set when no more outcomes are needed"""
+"""The event of a process of a pool that is set when no more outcomes are needed"""
 
 
 def tried(seeds: range, package: str) -> Outcome:

@@ -20,12 +20,12 @@ def declared_dims(t: TensorType) -> tuple[Size, ...] | None:
     return t.shape[:-1] if t.shape is not None and t.dtype is CHAR else t.shape
 
 
-_OTHERS = {14: "complex64", 15: "complex128"}
+_UNSUPPORTED = {14: "complex64", 15: "complex128"}
 
 
 def is_known(number: int) -> bool:
     """Whether ONNX has an element type of this number, supported or not; any other number means a damaged file."""
-    return number in BY_NUMBER or number in _OTHERS
+    return number in BY_NUMBER or number in _UNSUPPORTED
 
 
 def number_of_name(name: str) -> int:
@@ -40,4 +40,4 @@ def spell(number: int) -> str:
     """Spells an element type, supported or not, for messages."""
     if number == STRING:
         return "string"
-    return str(BY_NUMBER[number]) if number in BY_NUMBER else _OTHERS.get(number, f"element type {number}")
+    return str(BY_NUMBER[number]) if number in BY_NUMBER else _UNSUPPORTED.get(number, f"element type {number}")

@@ -54,11 +54,11 @@ class Scope:
     inside: str = ""
     depth: int = 0
     nesting: int = 0
-    """graphs around this one"""
+    """number of graphs around the scope's own"""
 
 
 class Import:
-    """One import of a model."""
+    """The import of one model."""
 
     def __init__(
         self, read: Source, dims: Mapping[str, DimBinding] | None, table: Table, fitting: bool = False
@@ -187,7 +187,7 @@ class Import:
         model's initializers, is tried."""
         if scope.depth > scope.nesting or not self._is_one_op(node, scope.opsets):
             return None
-        return first_fit(node, operands, lambda others: self._convert(node, others, scope, source))
+        return first_fit(node, operands, lambda fitted: self._convert(node, fitted, scope, source))
 
     def _message(self, e: TypeRelationError, node: Any, operands: Operands, scope: Scope, source: str) -> str:
         """Words an error in terms of the node. An error in a body is worded in terms of the body's own nodes already."""

@@ -50,7 +50,7 @@ class NamedValues:
     function: Function
     """The optimised function of which the values are the results; its parameters are inputs, and what nodes that are not supported give"""
     inside: str = ""
-    """Where the graph is; empty for the model's own"""
+    """The place of the graph in the model; empty for the model's own"""
 
     def within(self, node: Any, attribute: str, graph: Any) -> NamedValues | None:
         """Returns the values of a graph within a node; None if nothing is known of it."""

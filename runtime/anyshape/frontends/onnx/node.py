@@ -24,18 +24,18 @@ class SourceNode(Protocol):
 
     @property
     def source(self) -> str:
-        """Where the node stands, for messages."""
+        """The place of the node, for messages."""
 
     def refuse(self, reason: str) -> NoReturn:
         """Raises UnsupportedError naming the node."""
 
 
 class OnnxNode(Protocol):
-    """One node of an ONNX graph whose inputs have been imported."""
+    """A node of an ONNX graph whose inputs have been imported."""
 
     @property
     def source(self) -> str:
-        """Where the node stands, for messages: its name, or op and number."""
+        """The place of the node, for messages: its name, or op and number."""
 
     @property
     def output_count(self) -> int:
@@ -141,7 +141,7 @@ def vector(value: Any) -> Value:
 
 
 def positions(n: OnnxNode, values: Sequence[str] | None, names: Sequence[str]) -> Value:
-    """Where each of some strings stands among names, as a constant i64 tensor of rank 1."""
+    """Returns the positions of strings among names, as a constant i64 tensor of rank 1."""
     unknown = [v for v in values or () if v not in names]
     if unknown:
         n.refuse(f"{unknown[0]!r}, which is not one of {', '.join(names)}")

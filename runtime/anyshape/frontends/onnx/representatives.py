@@ -87,7 +87,7 @@ class Representatives:
             return
         operands = [values.get(i) for i in node.input]
         output = values.get(node.output[0])
-        shapes = constant_shapes(operands, output, lambda others: known.rebuild(node, others), known.facts)
+        shapes = constant_shapes(operands, output, lambda replaced: known.rebuild(node, replaced), known.facts)
         for k, said in shapes.items():
             self.solved[node.output[0], k] = constant(np.array(said, np.int64))
 

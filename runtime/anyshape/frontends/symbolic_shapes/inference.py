@@ -85,7 +85,7 @@ class _Reading:
         """A symbol for each one of the function: that of the file, or one with the name of where it stands."""
         values = [(p.name, p) for p in self.f.params]
         values += [(name, v) for name, v in self.known.values.items() if v is not None and not v.is_param]
-        places, others = origins(values), Names(self.f)
+        places, fallback = origins(values), Names(self.f)
         symbols: dict[Dim, None] = {}
         for _, v in values:
             symbols.update(dict.fromkeys(sorted(v.type.symbols() | _in_elements(v), key=attrgetter("name"))))
@@ -94,7 +94,7 @@ class _Reading:
         shown: dict[Dim, Dim] = {}
         taken = {s.name for s in symbols if not is_anonymous(s)}
         for s in symbols:
-            name = unused(places.get(s) or others[s], taken) if is_anonymous(s) else s.name
+            name = unused(places.get(s) or fallback[s], taken) if is_anonymous(s) else s.name
             shown[s] = symbol(name, *bounds(s))
         return shown
 

@@ -63,7 +63,7 @@ class NamedDim:
 
     @property
     def least(self) -> int | None:
-        """The least number it may be; None for an element, which may be any."""
+        """The least number that the variable may be; None for an element, which may be any."""
         return bounds(self.symbol)[0]
 
     @property
@@ -166,8 +166,9 @@ class Shapes:
     def solve(
         self, shapes: Mapping[str, Sequence[Any]] | None = None, *, up_to: int = UP_TO, **named: Sequence[Any]
     ) -> Sizes:
-        """For which inputs do values have these shapes? `solve(logits=(1, 512))`, or `solve({"a/b": (1, None, "2*n")})` for names that are
-        none in Python; each dim is a number, None for any, or an expression of `dims`. `output` is the output of a model that has only one.
+        """Solves for the sizes of inputs with which values have the wanted shapes: `solve(logits=(1, 512))`, or `solve({"a/b": (1, None,
+        "2*n")})` for names that are none in Python; each dim is a number, None for any, or an expression of `dims`. `output` is the output
+        of a model that has only one.
 
         Equations are solved exactly; what is not linear is searched, numbers up to `up_to` for each dim. Raises ArgumentError for a name or
         a rank that the model does not have.

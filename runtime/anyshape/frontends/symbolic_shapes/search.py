@@ -28,7 +28,7 @@ class Outcome(Enum):
 
     SOLVED = "solved"
     IMPOSSIBLE = "impossible"
-    """no sizes satisfy the conditions: algebra or an exhausted range shows it"""
+    """the conditions have no solution: algebra or an exhausted range shows it"""
     NONE_FOUND = "none found"
     """the part of the range that was searched has none"""
 

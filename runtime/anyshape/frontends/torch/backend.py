@@ -50,7 +50,7 @@ def anyshape_backend(graph: Any, example_inputs: Sequence[Any], **options: Any) 
     fixed = _fixed(graph, example_inputs)
 
     def inference(aten: Any, inputs: Sequence[Any]) -> Any:
-        ahead = sum(1 for n in aten.graph.nodes if n.op == "placeholder") - len(example_inputs)
+        ahead = len(_placeholders(aten)) - len(example_inputs)
         constants = {ahead + k: t for k, t in fixed.items()} if ahead >= 0 else {}
         with unset_fake_temporarily():  # while torch traces, it takes all tensors for ones without memory
             return make_boxed_func(CompiledGraph(aten, constants, own))
@@ -71,9 +71,8 @@ def _fixed(graph: Any, example_inputs: Sequence[Any]) -> dict[int, Any]:
     """The parameters and buffers of the model among the inputs of Dynamo's graph, by position."""
     import torch
 
-    placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
     fixed: dict[int, Any] = {}
-    for k, (node, value) in enumerate(zip(placeholders, example_inputs)):
+    for k, (node, value) in enumerate(zip(_placeholders(graph), example_inputs)):
         static = node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type") is not None
         real = isinstance(value, torch.Tensor) and not isinstance(value, torch._subclasses.FakeTensor)
         if real and (static or isinstance(value, torch.nn.Parameter)):
@@ -130,47 +129,78 @@ def _without_results(imported: ImportedProgram, args: Sequence[Any]) -> list[Any
 
 def import_graph(graph: Any, constants: Mapping[int, Any]) -> tuple[ImportedProgram | None, dict[Any, str]]:
     """Imports a graph of ATen operators; with None come the FX nodes that were refused, and why."""
+    of = GraphImport("a graph of torch.compile")
+    inputs, refused = _bind_placeholders(of, graph, constants)
+    refused = refused or _bind_attributes(of, graph)
+    if not refused:
+        of.run(list(graph.graph.nodes))
+        refused = of.reasons
+    if refused:
+        return None, refused
+    outputs, results = _outputs(of, graph)
+    whole = ImportedProgram(
+        function=function([*inputs.values()], results),
+        inputs=tuple(inputs),
+        states=(),
+        outputs=tuple(outputs),
+        updates=(),
+        constants={},
+    )
+    return whole, {}
+
+
+def _placeholders(graph: Any) -> list[Any]:
+    return [n for n in graph.graph.nodes if n.op == "placeholder"]
+
+
+def _bind_placeholders(
+    of: GraphImport, graph: Any, constants: Mapping[int, Any]
+) -> tuple[dict[int, Value], dict[Any, str]]:
+    """Binds the placeholders of a graph to constants and parameters; returns the latter by position, and what is refused."""
     import torch
 
-    placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+    placeholders = _placeholders(graph)
     symbols = Symbols(_ranges(placeholders))
-    of = GraphImport("a graph of torch.compile")
-    params: list[Value] = []
-    inputs: list[int] = []
-    try:
-        for k, node in enumerate(placeholders):
-            said = node.meta.get("val")
+    params: dict[int, Value] = {}
+    for k, node in enumerate(placeholders):
+        said = node.meta.get("val")
+        try:
             if k in constants:
                 of.values[node] = constant(array_of(constants[k], node.name), node.name)
-                continue
-            if isinstance(said, torch.SymInt):
-                param = size_input(node.name, symbols.size(said))
-                of.sizes.add(param)
+            elif isinstance(said, torch.SymInt):
+                of.values[node] = params[k] = size_input(node.name, symbols.size(said))
+                of.sizes.add(params[k])
             elif isinstance(said, torch.Tensor):
                 shape = tuple(symbols.size(s) for s in said.shape)
-                param = input(node.name, TensorType(dtype_of_torch(said.dtype), shape))
+                of.values[node] = params[k] = input(node.name, TensorType(dtype_of_torch(said.dtype), shape))
             else:
                 of.values[node] = said
-                continue
-            of.values[node] = param
-            params.append(param)
-            inputs.append(k)
-    except AnyshapeError as e:
-        return None, {node: str(e)}
+        except AnyshapeError as e:
+            return params, {node: str(e)}
+    return params, {}
+
+
+def _bind_attributes(of: GraphImport, graph: Any) -> dict[Any, str]:
+    """Binds the attributes that a graph reads to constants; returns what is refused."""
+    import torch
+
     for node in graph.graph.nodes:
         if node.op == "get_attr":
             value = getattr(graph, node.target, None)
             if not isinstance(value, torch.Tensor):
-                return None, {node: "graphs within a graph are not supported"}
+                return {node: "graphs within a graph are not supported"}
             of.values[node] = constant(array_of(value, node.name), node.name)
-    of.run(list(graph.graph.nodes))
-    if of.reasons:
-        return None, of.reasons
-    numbers = {node: k for k, node in enumerate(placeholders)}
-    output = next(n for n in graph.graph.nodes if n.op == "output")
+    return {}
+
+
+def _outputs(of: GraphImport, graph: Any) -> tuple[list[Result], list[Value]]:
+    """Returns the origins of a graph's outputs, and the results of the function that compute some of them."""
+    import torch
+
+    numbers = {node: k for k, node in enumerate(_placeholders(graph))}
+    returned = next(n for n in graph.graph.nodes if n.op == "output").args[0]
     outputs: list[Result] = []
     results: list[Value] = []
-    returned = output.args[0]
     for a in returned if isinstance(returned, (tuple, list)) else [returned]:
         if not isinstance(a, torch.fx.Node):
             outputs.append(Result("constant", value=a))
@@ -181,15 +211,7 @@ def import_graph(graph: Any, constants: Mapping[int, Any]) -> tuple[ImportedProg
         else:
             results.append(of.values[a])
             outputs.append(Result("result", len(results) - 1, number=of.values[a] in of.sizes))
-    whole = ImportedProgram(
-        function=function(params, results),
-        inputs=tuple(inputs),
-        states=(),
-        outputs=tuple(outputs),
-        updates=(),
-        constants={},
-    )
-    return whole, {}
+    return outputs, results
 
 
 def _ranges(placeholders: Sequence[Any]) -> dict[str, tuple[int | None, int | None]]:

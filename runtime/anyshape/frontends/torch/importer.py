@@ -16,6 +16,7 @@ from anyshape.frontends.onnx.refusals import Refusal, Refusals
 from anyshape.frontends.torch.dtypes import dtype_of_torch
 from anyshape.frontends.torch.node import AtenNode, scalar
 from anyshape.frontends.torch.node import Mapping as NodeMapping
+from anyshape.frontends.torch.own import own_mapping
 from anyshape.graph.value import Value
 
 
@@ -33,7 +34,8 @@ def mapping_of(target: Any) -> NodeMapping | None:
     """The mapping of what an FX node calls; None if there is none."""
     from anyshape_ops.aten import ATEN
 
-    return ATEN.get(operator_name(target))
+    name = operator_name(target)
+    return ATEN.get(name) or own_mapping(name)
 
 
 def why_missing(name: str) -> str:
@@ -52,7 +54,7 @@ class ImportedCall:
     numbers: frozenset[int]
     """positions of tensors that were numbers of Python"""
     arguments: Mapping[str, Any]
-    """what is no tensor, by name"""
+    """arguments that are no tensors, by name"""
     output_types: Sequence[tuple[DType, int]]
     """dtypes and ranks that torch gives"""
     sizes: set[Value]
@@ -95,11 +97,11 @@ class ImportedCall:
 
 @dataclass
 class GraphImport:
-    """One import of an FX graph."""
+    """The import of one FX graph."""
 
     name: str
     values: dict[Any, Any] = field(default_factory=dict)
-    """of FX nodes: a Value, a tuple of them, a number, or None where it could not be computed"""
+    """what each FX node became: a Value, a tuple of them, a number, or None where it could not be computed"""
     sizes: set[Value] = field(default_factory=set)
     """values that are sizes of torch"""
     reasons: dict[Any, str] = field(default_factory=dict)
@@ -248,7 +250,7 @@ def _output_types(said: Any) -> list[tuple[DType, int]]:
 
 
 def _assertion(importer: GraphImport, node: Any) -> None:
-    """What torch asserts of sizes is required of them; what else it asserts, our own checks do."""
+    """Requires of sizes what torch asserts of them; what else it asserts, our own checks do."""
     from anyshape.graph.require import require
 
     condition, *message = node.args

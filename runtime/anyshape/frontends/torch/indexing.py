@@ -24,11 +24,11 @@ class _Indices:
     tensors: tuple[Value, ...]
     axes: tuple[int, ...]
     rank: int
-    """of the tensor that is indexed"""
+    """the rank of the tensor that is indexed"""
 
     @property
     def first(self) -> int:
-        """Where the dims of the indices are in the result."""
+        """The axis of the result at which the dims of the indices begin."""
         side_by_side = self.axes == tuple(range(self.axes[0], self.axes[0] + len(self.axes)))
         return self.axes[0] if side_by_side else 0
 

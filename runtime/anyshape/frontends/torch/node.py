@@ -16,11 +16,11 @@ from anyshape.graph.value import Value, constant
 
 
 class AtenNode(Protocol):
-    """One call of an FX graph whose operands have been imported."""
+    """A call of an FX graph whose operands have been imported."""
 
     @property
     def source(self) -> str:
-        """Where the node stands, for messages."""
+        """The place of the node, for messages."""
 
     @property
     def output_count(self) -> int:

@@ -24,10 +24,10 @@ class OpenDims:
     example: Sequence[Any]
     kwargs: Mapping[str, Any]
     said: Any
-    """as `torch.export.export` takes it"""
+    """the dims that the caller states, in any form that `torch.export.export` takes"""
 
     def for_torch(self) -> Any:
-        """The same with `Dim.AUTO` for each dim."""
+        """Returns the stated dims with `Dim.AUTO` in place of each."""
         return _auto(self.said)
 
     def sizes(self, program: Any) -> dict[str, Size]:

@@ -26,7 +26,7 @@ from anyshape.types import TensorType
 
 @dataclass(frozen=True)
 class Result:
-    """Where an output of a model comes from. `kind`: `result`, number `index` of the function; `argument`, number `index` of the call;
+    """The origin of an output of a model. `kind`: `result`, number `index` of the function; `argument`, number `index` of the call;
     `state`, the tensor `value` of the model; `constant`, the Python object `value`. `number`: a size, which torch gives as a number."""
 
     kind: str
@@ -41,11 +41,11 @@ class ImportedProgram:
 
     function: Function
     inputs: tuple[int, ...]
-    """For each parameter of the function, the number of the argument, or -1 - k for state k"""
+    """the number of the argument for each parameter of the function, or -1 - k for state k"""
     states: tuple[Any, ...]
     """tensors of the model that calls change: they are inputs of the function, and not constants"""
     outputs: tuple[Result, ...]
-    """of the model"""
+    """the origins of the model's outputs"""
     updates: tuple[tuple[int, Result], ...]
     """arguments, or states -1 - k, that a call replaces the contents of, with where the new contents come from"""
     constants: Mapping[int, Any]
@@ -88,8 +88,8 @@ def core_operators() -> tuple[Any, ...]:
 
 @contextmanager
 def whole_recurrences() -> Iterator[None]:
-    """While a module is exported, recurrent networks stay one operator each: torch's decomposition of them has a step for each position,
-    so that a length is a number."""
+    """Keeps each recurrent network one operator while a module is exported: torch's decomposition of them has a step for each position, so
+    that a length is a number."""
     import torch
 
     table = torch._decomp.decomposition_table
@@ -116,10 +116,10 @@ def whole_recurrences() -> Iterator[None]:
 
 @cache
 def _recurrent_library() -> dict[str, Any]:
-    """For each recurrent operator one of the library `anyshape`, of which torch knows the shapes and nothing else."""
+    """Declares an operator of the library `anyshape_recurrent` for each recurrent one of torch; torch knows its shapes and nothing else."""
     import torch
 
-    library = torch.library.Library("anyshape", "FRAGMENT")
+    library = torch.library.Library("anyshape_recurrent", "FRAGMENT")
     _LIBRARIES.append(library)
     standing: dict[str, Any] = {}
     for name, states in (("lstm", 2), ("gru", 1), ("rnn_tanh", 1), ("rnn_relu", 1)):
@@ -135,8 +135,8 @@ def _recurrent_library() -> dict[str, Any]:
             y = x.new_empty((*x.shape[:-1], ends[0].shape[2] * (2 if bidirectional else 1)))
             return (y, *(torch.empty_like(h) for h in ends))
 
-        torch.library.register_fake(f"anyshape::{name}", fake, lib=library)
-        standing[name] = getattr(torch.ops.anyshape, name)
+        torch.library.register_fake(f"anyshape_recurrent::{name}", fake, lib=library)
+        standing[name] = getattr(torch.ops.anyshape_recurrent, name)
     return standing
 
 
@@ -146,7 +146,7 @@ _LIBRARIES: list[Any] = []
 
 @contextmanager
 def sizes_alike() -> Iterator[None]:
-    """While torch traces, sizes of 0 and 1 are no cases of their own: ops check by themselves what they need of a size."""
+    """Makes sizes of 0 and 1 no cases of their own while torch traces: ops check by themselves what they need of a size."""
     import torch
 
     with torch.fx.experimental._config.patch(backed_size_oblivious=True):
@@ -182,7 +182,7 @@ def import_program(program: Any, sizes: Mapping[str, Size]) -> ImportedProgram:
 
 
 class _ProgramImport:
-    """One import of an exported program."""
+    """The import of one exported program."""
 
     def __init__(self, program: Any, sizes: Mapping[str, Size]) -> None:
         self.program, self.signature = program, program.graph_signature
@@ -306,7 +306,7 @@ class _ProgramImport:
         )
 
     def _result(self, a: Any, results: list[Value]) -> Result:
-        """Where one output comes from; adds to the results of the function."""
+        """Returns the origin of one output; adds to the results of the function."""
         if a not in self.graph.values:
             return Result("constant", value=a)
         value = self.graph.values[a]

@@ -14,7 +14,7 @@ from anyshape.dims import Cond, Size, and_, eq, ge, gt, le, lt, maximum, minimum
 from anyshape.errors import UnsupportedError
 
 LARGEST = 1 << 62
-"""Bounds beyond this say nothing of a size."""
+"""The largest number that is a bound of a size; one beyond says nothing."""
 
 
 @dataclass

@@ -93,7 +93,7 @@ def border(n: AtenNode, pads: Sequence[Any]) -> list[Any]:
 
 
 def last_axes(n: AtenNode, pads: Sequence[Any]) -> list[int]:
-    """The axes of such pads."""
+    """Lists the last axes, as many as there are pairs of pads, the last one first."""
     return [-1 - k for k in range(len(pads) // 2)]
 
 
@@ -111,8 +111,8 @@ def twice(n: AtenNode, numbers: Sequence[Any]) -> list[Any]:
 
 
 def ones_of(n: AtenNode, x: Value, axes: Any) -> list[int]:
-    """Those of some axes along which a tensor has size 1; torch leaves the others as they are. What torch took for another size than 1
-    when it traced the model is required to be one."""
+    """Returns the axes of some along which a tensor has size 1; torch leaves all others as they are. What torch took for another size than
+    1 when it traced the model is required to be one."""
     ones = list[int]()
     for axis in axes if isinstance(axes, Sequence) else [axes]:
         size = x.shape[axis] if x.shape else 0

@@ -7,7 +7,7 @@ range wherever it is at both ends, which are checked in its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from anyshape import dims
 from anyshape.dims import Size
@@ -134,6 +134,27 @@ class Rebuild:
             case Reduction(kind, variables, body):
                 return self.dag.red(kind, self.variables(variables), self.node(body), n.dtype)
         return n
+
+
+class Numbered(Rebuild):
+    """Copies in which variables have values."""
+
+    def __init__(self, dag: Dag, replaced: dict[DagNode, DagNode], numbers: Mapping[LoopVar, int]) -> None:
+        super().__init__(dag, replaced)
+        self.numbers = numbers
+
+    def affine(self, x: Affine) -> Affine:
+        terms = [(v, c) for v, c in x.terms if v not in self.numbers]
+        offset = x.offset
+        for v, c in x.terms:
+            if v in self.numbers:
+                offset = offset + c * self.numbers[v]
+        return affine(terms, offset, [(self.node(n), k) for n, k in x.lets])
+
+    def _node(self, n: DagNode) -> DagNode:
+        if isinstance(n, LoopIndex) and n.variable in self.numbers:
+            return self.dag.const(self.numbers[n.variable], n.dtype)
+        return super()._node(n)
 
 
 class _Renaming(Rebuild):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -18,7 +18,7 @@ from anyshape.dims import Size
 from anyshape.dtypes import F32, DType
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import contiguous
-from anyshape.lower.analyse.collapse import Rebuild
+from anyshape.lower.analyse.collapse import Numbered, Rebuild
 from anyshape.lower.ir.dag import (
     Access,
     Affine,
@@ -26,7 +26,6 @@ from anyshape.lower.ir.dag import (
     Dag,
     DagNode,
     Load,
-    LoopIndex,
     LoopVar,
     Operation,
     Reduction,
@@ -98,7 +97,7 @@ class Staged:
     fixed: dict[int, LoopVar]
     size: Size
     slot: LoopVar | None
-    """Which of several copies of `size` elements it is, where planes are copied some ahead of the one that is reduced."""
+    """Number of the copy, of several of `size` elements, where planes are copied some ahead of the one that is reduced."""
 
     @property
     def remainder_pitches(self) -> tuple[int, ...]:
@@ -188,8 +187,8 @@ def _copied_as(staged: Staged, dtype: DType, value_of: Callable[[DagNode], DagNo
 
 def _rows_at_once(dag: Dag, r: Reduction, read: _Read, staged: Staged) -> int:
     """How many rows of results have taps of their own: one where the taps vary with the row by more than the elements."""
-    others = Rebuild(dag, {read.node: dag.const(0, read.node.dtype)}).node(r.body)
-    return ROWS if len(staged.moving) > 1 and staged.moving[-2].position not in others.domain else 1
+    without_read = Rebuild(dag, {read.node: dag.const(0, read.node.dtype)}).node(r.body)
+    return ROWS if len(staged.moving) > 1 and staged.moving[-2].position not in without_read.domain else 1
 
 
 def _folded(dag: Dag, staged: Staged, read: _Read, r: Reduction) -> Folded | None:
@@ -202,10 +201,10 @@ def _folded(dag: Dag, staged: Staged, read: _Read, r: Reduction) -> Folded | Non
     seen_from = {v for m in staged.moving for v in (m.position, m.tap)}
     if copy.value.domain & seen_from or (copy.outside is not None and copy.outside.domain):
         return None
-    *others, last = staged.moving
+    *outer, last = staged.moving
     remainders = list(dict.fromkeys(last.spread * k % last.step for k in _turns(last)))
     columns = [
-        tuple(_address(staged, (*numbers, k), {}) for numbers in itertools.product(*map(_turns, others)))
+        tuple(_address(staged, (*numbers, k), {}) for numbers in itertools.product(*map(_turns, outer)))
         for k in (next(k for k in _turns(last) if last.spread * k == remainder) for remainder in remainders)
     ]
     taps = [divmod(last.spread * k, last.step) for k in _turns(last)]
@@ -260,8 +259,8 @@ def _has_checks(stores: Sequence[Store]) -> bool:
 
 def _is_row(staged: Staged) -> bool:
     """Whether each result has a short row of its own. A copy pays off for pairs, which one shuffle separates, and not for more."""
-    (first, *others) = staged.moving
-    return not others and first.step > max(first.reach, 2) and not staged.access.bounds
+    (first, *inner) = staged.moving
+    return not inner and first.step > max(first.reach, 2) and not staged.access.bounds
 
 
 def _is_open(stores: Sequence[Store], staged: Staged) -> bool:
@@ -342,7 +341,7 @@ def _is_apart(m: Moving) -> bool:
 
 
 def _together(position: Size, tap: Size) -> tuple[int, int] | None:
-    """(step, spread) if the coefficients are as these; one of them is 1."""
+    """Returns (step, spread) of a window by its coefficients, one of them 1; None if they are of none."""
     if position == 0:
         return None
     for k in _STEPS:
@@ -433,27 +432,6 @@ class _Along(Rebuild):
 
     def bound(self, b: Bound) -> Bound:
         return Bound(self.affine(b.index), b.extent, b.error)
-
-
-class Numbered(Rebuild):
-    """Copies in which variables have values."""
-
-    def __init__(self, dag: Dag, replaced: dict[DagNode, DagNode], numbers: Mapping[LoopVar, int]) -> None:
-        super().__init__(dag, replaced)
-        self.numbers = numbers
-
-    def affine(self, x: Affine) -> Affine:
-        terms = [(v, c) for v, c in x.terms if v not in self.numbers]
-        offset = x.offset
-        for v, c in x.terms:
-            if v in self.numbers:
-                offset = offset + c * self.numbers[v]
-        return affine(terms, offset, [(self.node(n), k) for n, k in x.lets])
-
-    def _node(self, n: DagNode) -> DagNode:
-        if isinstance(n, LoopIndex) and n.variable in self.numbers:
-            return self.dag.const(self.numbers[n.variable], n.dtype)
-        return super()._node(n)
 
 
 def _taps(

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from anyshape import dims
 from anyshape.equations import Tensor
-from anyshape.lower.analyse.collapse import Rebuild
-from anyshape.lower.analyse.windows import Numbered, Staged, staged_taps
+from anyshape.lower.analyse.collapse import Numbered, Rebuild
+from anyshape.lower.analyse.windows import Staged, staged_taps
 from anyshape.lower.ir.dag import (
     Affine,
     Constant,
@@ -45,7 +45,7 @@ MOST_RESULTS = 64
 
 Table = tuple[Load, NDArray[Any]]
 Remainder = tuple[LoopVar, int]
-"""A variable, and what it is divided by."""
+"""A variable, and the number that it is divided by."""
 Place = Mapping[LoopVar | Remainder, int]
 """Positions in tables."""
 
@@ -132,7 +132,7 @@ def _is_plain(n: DagNode) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where results are in the tables: the short variables of results, or the remainders of long ones."""
+    """Positions of results in the tables: the short variables of results, or the remainders of long ones."""
 
     short: tuple[LoopVar, ...]
     splits: tuple[Split, ...]
@@ -296,7 +296,7 @@ class _Sums:
 
 
 class _Level:
-    """One summed variable: what its positions are multiplied by."""
+    """The factors of one summed variable: what its positions are multiplied by."""
 
     def __init__(self, v: LoopVar, outer: tuple[LoopVar, ...], tables: Sequence[Table]) -> None:
         self.v, self.outer, self.tables = v, outer, tables
@@ -313,8 +313,8 @@ class _Level:
         """The sum as multiples of sums that other places have too, as far as there are any."""
         own = self.factors(fixed, place)
         columns = [k for k, c in enumerate(own) if c != 0]
-        others = self._others(fixed, place)
-        for other in others:
+        rows = self._other_rows(fixed, place)
+        for other in rows:
             same = [k for k in columns if other[k] == own[k]]
             opposite = [k for k in columns if other[k] == -own[k]]
             if same and opposite and len(same) + len(opposite) == len(columns) == sum(c != 0 for c in other):
@@ -323,7 +323,7 @@ class _Level:
         parts: list[Part] = []
         while columns:
             k = columns.pop(0)
-            pair = next((m for m in columns if _alike(own, k, m) and any(_alike(row, k, m) for row in others)), None)
+            pair = next((m for m in columns if _alike(own, k, m) and any(_alike(row, k, m) for row in rows)), None)
             if pair is None:
                 parts.append((own[k], [(1.0, k)]))
             else:
@@ -331,7 +331,7 @@ class _Level:
                 parts.append((own[k], [(1.0, k), (own[pair] / own[k], pair)]))
         return parts
 
-    def _others(self, fixed: tuple[int, ...], place: Place) -> list[list[float]]:
+    def _other_rows(self, fixed: tuple[int, ...], place: Place) -> list[list[float]]:
         """The factors of other places, where there is one table that depends on the place."""
         used = [p for p in self.places if p in place]
         if len(used) != 1:

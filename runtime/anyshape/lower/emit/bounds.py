@@ -54,12 +54,12 @@ def lanes_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | No
 def between(values: Values, bounds: Sequence[Bound], along: LoopVar) -> tuple[Val, Val]:
     """The first position of a variable at which all bounds hold, and the one after the last; the indices have coefficients of 1 or 0."""
     f = values.f
-    others = frozenset(v for b in bounds for v, _ in b.index.terms if v is not along)
+    fixed = frozenset(v for b in bounds for v, _ in b.index.terms if v is not along)
     key = ("range", tuple(bounds), along)
     ends = [values.levels.find((*key, which)) for which in range(2)]
     if ends[0] is not None and ends[1] is not None:
         return ends[0], ends[1]
-    with values.levels.at(_depth(values, bounds, others)):
+    with values.levels.at(_depth(values, bounds, fixed)):
         low = high = ok = None
         for b in bounds:
             parts = [(values.levels.indices[v], c) for v, c in b.index.terms if v is not along]

@@ -23,7 +23,7 @@ WORTH = 8
 """Cycles of a vector of f32: what takes less is not looked up. Another scale takes 9: 786,432 bytes 24 us in place of 45."""
 _CODES = 256
 PARTS = 1 + _CODES // LANES
-"""Of a table: its place in memory, and its vectors."""
+"""Values that a table is passed on as: its place in memory, and its vectors."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Parts:
         return self._f.compare("eq", self.part, 0)
 
     def share(self, extent: Val, block: int = 1) -> Range:
-        """This part's share of a loop, in whole blocks."""
+        """The share of a loop that this part runs, in whole blocks."""
         f = self._f
         if self.nparts.number == 1:
             return const(I64, 0), extent

@@ -73,17 +73,17 @@ class Spans:
             c = form.coefficient(v)
             read = {w for n, _ in form.lets for w in n.domain}
             open_ = all(w is v or w in self.ctx.levels.level_of for w, _ in form.terms) and v not in read
-            others = open_ and all(w in self.ctx.levels.level_of for w in read)
-            if others and (dims.ge(c, 1) is True or dims.le(c, -1) is True):
+            is_known = open_ and all(w in self.ctx.levels.level_of for w in read)
+            if is_known and (dims.ge(c, 1) is True or dims.le(c, -1) is True):
                 usable.append(form)
         return sorted(usable, key=attrgetter("order"))
 
     def _depth(self, v: LoopVar, parts: Sequence[Sequence[Affine]]) -> int:
         forms = [form for part in parts for form in part]
         sizes = [n for form in forms for n in (form.offset, *(c for _, c in form.terms))]
-        others = frozenset(w for form in forms for w, _ in form.terms if w is not v)
+        fixed = frozenset(w for form in forms for w, _ in form.terms if w is not v)
         read = max((self.ctx.levels.depth(n) for form in forms for n, _ in form.lets), default=0)
-        return max(self.ctx.levels.depth_of_variables(others), self.ctx.levels.step_depth([v.extent, *sizes]), read)
+        return max(self.ctx.levels.depth_of_variables(fixed), self.ctx.levels.step_depth([v.extent, *sizes]), read)
 
     def _range(self, forms: Sequence[Affine], v: LoopVar, extent: Val) -> Range:
         f = self.ctx.f

@@ -139,7 +139,7 @@ class _Place:
         return i if isinstance(i, Val) else self.affine(i) if isinstance(i, Affine) else self.node(i)
 
     def node(self, n: DagNode) -> Val | None:
-        """The value of a node, if it exists here."""
+        """Returns the value of a node, if it has one at this place of the code."""
         value = self.values.levels.find((n, self.copy if self.values.varies(n) else -1))
         if value is None or not value.type.lanes:
             return value

@@ -54,7 +54,7 @@ def emit_folded(ctx: KernelContext, scope: Scope) -> None:
 
 @dataclass(frozen=True)
 class _Row:
-    """One row of results; `ignores_nan`: there is none in the copy."""
+    """A row of results; `ignores_nan`: there is none in the copy."""
 
     ctx: KernelContext
     scope: Scope

@@ -33,7 +33,7 @@ ROWS = 32
 KEPT = 8
 """Cycles of a value that is kept for all planes: loading it takes one or two."""
 Lanes = tuple[frozenset[tuple[DagNode, Size]], Size]
-"""Where lanes lie, but for what they have in common: the computed places and their steps, and the step of the vector."""
+"""Positions of lanes relative to each other: the computed places and their steps, and the step of the vector."""
 NARROW_LOADS = 4
 """The most loads whose loops of rows are there once more for windows of one vector."""
 
@@ -84,7 +84,7 @@ class _Kept:
     scope: Scope
     inside: Scope
     windows: dict[Lanes, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)
-    """For loads whose lanes are permuted: the lowest place and the distance to the last one, once a vector, and the lanes' places."""
+    """Lowest place and distance to the last one, once a vector, and the lanes' places, of each load whose lanes are permuted."""
 
     def compute(self) -> None:
         ctx, levels, vector = self.ctx, self.ctx.levels, self.scope.vector

@@ -197,7 +197,7 @@ class Levels:
 
     @contextmanager
     def section(self) -> Iterator[None]:
-        """Code whose blocks its body makes: the levels around it stay open meanwhile."""
+        """Opens code whose blocks the body of the `with` makes: the levels around it stay open meanwhile."""
         body, after = self.f.new_block(), self.f.new_block()
         self._push(body)
         yield
@@ -347,7 +347,7 @@ class Levels:
         self._depths.clear()
 
     def hold(self, node: DagNode, buffer: Buffer) -> None:
-        """Has a node in scratch from here on."""
+        """Stores the value of a node in scratch, from which it is read from here on."""
         self._stack[-1].buffers[node] = buffer
         self._depths.clear()
 

@@ -1,4 +1,4 @@
-"""Where tensors begin: operands in the caller's buffers, everything else in the scratch of the kernel or on its stack.
+"""Base addresses of tensors: operands in the caller's buffers, everything else in the scratch of the kernel or on its stack.
 
 In: tensors, sizes. Out: base addresses, each computed once, ahead of all loops; how much scratch is needed.
 """
@@ -110,7 +110,7 @@ class Memory:
 
     @contextmanager
     def freed(self) -> Iterator[None]:
-        """Code whose scratch is free again after it."""
+        """Frees the scratch that the code inside takes, once it is emitted."""
         start = self._end
         yield
         self._end, self._most = start, dims.maximum(self._most, self._end)

@@ -17,7 +17,7 @@ from anyshape.lower.ir.dag import LoopVar
 from anyshape.lower.llvm.types import I32, I64, Val, const
 
 Sums = list[list[Val]]
-"""Per reduction, one accumulator per copy."""
+"""Accumulators of each reduction, one per copy."""
 
 Body = Callable[[Sums], Sums]
 WRITTEN_OUT = 4

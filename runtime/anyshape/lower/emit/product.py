@@ -235,8 +235,11 @@ class _Emission:
 
     def pack_windows(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
         """Packs one panel: for every channel and tap two vectors of the copy, past the last column too."""
-        ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
-        windows = p.windows
+        self._pack_taps(tile, self.p.n, first, width, to, self.tiles.vectors)
+
+    def _pack_taps(self, tile: gemm.Tile, along: LoopVar, first: Val, width: Val, to: Val, vectors: int) -> None:
+        """Packs so many vectors of places of the copy of windows, for every channel and tap."""
+        ctx, f, lanes, windows = self.ctx, self.ctx.f, self.tiles.lanes, self.p.windows
         assert windows is not None
 
         def body() -> None:
@@ -245,13 +248,12 @@ class _Emission:
                 step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
             place = f.gep(to, f.mul(f.mul(step, len(windows.taps)), width), self.element)
             for k, tap in enumerate(windows.taps):
-                for copy in range(self.tiles.vectors):
+                for copy in range(vectors):
                     at = f.add(f.mul(width, k), copy * lanes)
                     f.store(f.splat(ctx.values.of(tap, copy), lanes), place, at)
 
-        vector = Vector(p.n, lanes, (None,) * self.tiles.vectors)
-        with self.inside(tile), ctx.values.along(vector):
-            ctx.levels.bind(p.n, first)
+        with self.inside(tile), ctx.values.along(Vector(along, lanes, (None,) * vectors)):
+            ctx.levels.bind(along, first)
             nest(ctx, windows.staged.channels, body)
 
     def pack_bytes(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
@@ -404,22 +406,7 @@ class _Emission:
 
     def pack_places(self, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
         """Packs rows of a that are places of the copy of windows: of every channel and tap a vector of places, past the last one too."""
-        ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
-        windows = p.windows
-        assert windows is not None
-
-        def body() -> None:
-            step = const(I64, 0)
-            for v in windows.staged.channels:
-                step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
-            place = f.gep(to, f.mul(f.mul(step, len(windows.taps)), width), self.element)
-            for k, tap in enumerate(windows.taps):
-                for copy in range(self.vectors_of_rows):
-                    f.store(f.splat(ctx.values.of(tap, copy), lanes), place, f.add(f.mul(width, k), copy * lanes))
-
-        with self.inside(tile), ctx.values.along(Vector(p.m, lanes, (None,) * self.vectors_of_rows)):
-            ctx.levels.bind(p.m, first)
-            nest(ctx, windows.staged.channels, body)
+        self._pack_taps(tile, self.p.m, first, width, to, self.vectors_of_rows)
 
     @contextmanager
     def at_row(self, row: Val) -> Iterator[None]:

@@ -23,7 +23,7 @@ from anyshape.lower.schedule.recurrence import ROWS, Positions, Recurrence, RowF
 
 Emit = Callable[[Step, OfBlock | None], None]
 LIGHT_CYCLES = 20
-"""Of a row's step, up to which memory decides: half of the registers then carry a row, whose parts lie in memory side by side."""
+"""Most cycles of a row's step with which memory decides: half of the registers then carry a row, whose parts lie in memory side by side."""
 
 
 def emit_recurrence(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor], emit: Emit, split: bool) -> None:

@@ -18,7 +18,7 @@ from anyshape.lower.emit.levels import Levels
 from anyshape.lower.llvm.types import I64, Val, const
 
 FAR = 1 << 48
-"""More elements than any tensor has: the addresses of a process have no more bits."""
+"""A number of elements that no tensor has: the addresses of a process have no more bits."""
 
 
 class Sizes:

@@ -26,9 +26,9 @@ from anyshape.lower.llvm.types import I1, I32, I64, Type, Val, const, const_vect
 SHORT = 40
 """Rows up to this length are sorted by counting."""
 HELD = 16
-"""So many least keys are held in registers."""
+"""Number of least keys that are held in registers."""
 FEW, PART = 256, 4
-"""So many positions, and a row that is so many times as long, are found by selection: rows that go down insert every element."""
+"""Most positions that are selected, in rows that are at least PART times as long: rows that go down insert every element."""
 _DIGITS = 256
 
 
@@ -209,7 +209,8 @@ def _inserted(
 
 
 class _Held:
-    """At most `HELD` least keys and their places in registers, the greatest in the last lane; keys ahead of them are lower than any."""
+    """The least keys, `HELD` at most, and their places in registers, the greatest in the last lane; keys ahead of them are lower than
+    any."""
 
     def __init__(self, f: FunctionBuilder) -> None:
         self.f, self.type = f, I64.vector(HELD)
@@ -235,7 +236,8 @@ class _Held:
 
 
 class _Kept:
-    """More of them in memory, in whole vectors: ahead of the first is a vector of keys that are lower than any."""
+    """Least keys and their places in memory, in whole vectors, where they are more than registers hold: ahead of the first is a vector of
+    keys that are lower than any."""
 
     def __init__(self, f: FunctionBuilder, keys: Val, places: Val) -> None:
         self.f, self.arrays, self.lanes = f, (keys, places), f.target.lanes(I64.bytes)

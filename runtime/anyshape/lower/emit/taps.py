@@ -90,8 +90,8 @@ def emit_taps(ctx: KernelContext, scope: Scope) -> None:
 
 
 def _step(red: Reduction, fixed: Sequence[Load], place: LoopVar) -> int:
-    """By how many taps of the last variable a window moves from one place to the next; 0 where what is summed depends on the place, or on
-    that tap, in another way than by what is read there."""
+    """Returns the number of taps of the last variable by which a window moves from one place to the next; 0 where what is summed depends on
+    the place, or on that tap, in another way than by what is read there."""
     tap = red.variables[-1]
     steps: set[int] = set()
     for n in _computed(red.body):
@@ -117,7 +117,7 @@ AHEAD = 8
 Known = Mapping[tuple[DagNode, int], Val]
 """Values of nodes, by vector."""
 Factors = Mapping[tuple[int, ...], Mapping[tuple[DagNode, int], Val]]
-"""By tap: the values of nodes that are the same for all places, by vector."""
+"""Values of nodes that are the same for all places, by tap, then by vector."""
 
 
 def _numbers(taps: Sequence[LoopVar]) -> list[tuple[int, ...]]:

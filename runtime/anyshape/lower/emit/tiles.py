@@ -34,7 +34,7 @@ def emit_spread(ctx: KernelContext, scope: Scope) -> None:
 
 
 def _tiers(ctx: KernelContext, v: LoopVar) -> tuple[int, ...]:
-    """Whole vectors where there are no others; else all are masked, since the code is long."""
+    """Returns the tiers of a vector loop: whole vectors where there are no others; else all are masked, since the code is long."""
     return (1,) if isinstance(v.extent, int) and v.extent % ctx.lanes == 0 else ()
 
 
@@ -43,8 +43,8 @@ def emit_tiles(ctx: KernelContext, scope: Scope) -> None:
     tiled, f = scope.tiled, ctx.f
     assert tiled is not None
     *outer, last = (p.tile for p in tiled.splits)
-    others = [v for v in scope.stores[0].variables if all(v is not p.variable for p in tiled.splits)]
-    planes = [v for v in others if v is not tiled.vector]
+    unsplit = [v for v in scope.stores[0].variables if all(v is not p.variable for p in tiled.splits)]
+    planes = [v for v in unsplit if v is not tiled.vector]
     inner = [last] if last is tiled.vector else [last, tiled.vector]
 
     def body() -> None:

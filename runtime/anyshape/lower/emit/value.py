@@ -84,7 +84,7 @@ class Values:
         self.holding: set[Bound] = set()
         self.populated: frozenset[Size] = frozenset()
         self.windows: dict[tuple[Access, int], Window] = {}
-        """By load and copy: the windows that hold where code is emitted now."""
+        """Windows that hold where code is emitted now, by load and copy."""
         self.apart: set[Tensor] = set()
         """Copies whose elements lie by remainder, so that taps are read at many places."""
 
@@ -319,8 +319,8 @@ class Values:
         return bool(lets) and all(v in self.levels.level_of for n in lets for v in n.domain)
 
     def neighbours(self, access: Access, copy: int) -> tuple[Val, Val, Val]:
-        """Of a load that has a window: the lowest place of its lanes, how much further the last one is (twice the lanes at most), and how
-        much further each is. Lanes that do not exist are where the first one is."""
+        """Returns for a load that has a window the lowest place of its lanes, the distance to the last one (twice the lanes at most), and
+        that to each. Lanes that do not exist are where the first one is."""
         assert self.vector is not None
         f, lanes = self.f, self.vector.lanes
         _, offsets = self.lane_offsets(access.address, copy)
@@ -333,7 +333,7 @@ class Values:
         return lowest, f.reduce("smax", places), places
 
     def window(self, lowest: Val, last: Val, places: Val, exists: Val | None = None) -> Window:
-        """The window of such places; `exists`: whether the first lane does."""
+        """Makes the window of the places of lanes; `exists`: whether the first lane does."""
         f, lanes = self.f, places.type.lanes
         first, second = (f.compare("le", const_vector(I32, list(range(at, at + lanes))), last) for at in (0, lanes))
         if exists is not None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial, reduce
 
-from anyshape.lower.analyse.windows import ROOM, Staged
+from anyshape.lower.analyse.windows import ROOM, Staged, Windows
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext, Range
 from anyshape.lower.emit.inner_loop import accumulate
@@ -34,64 +34,78 @@ def emit_windows(ctx: KernelContext, scope: Scope) -> None:
     """Emits a scope of rows that has `windows`."""
     windows = scope.windows
     assert windows is not None
-    stores = next(s.stores for s in scope.steps if isinstance(s, Loop) and s.stores)
     prepare(ctx, windows.staged)
     fill_pads(ctx, windows.staged)
-    positions = [m.position for m in windows.staged.moving]
-    planes = [v for v in stores[0].variables if v not in positions]
-    red = next((s.reductions[0] for s in scope.steps if isinstance(s, Loop) and s.reductions), None)
-    taps = () if red is None else (windows.taps, *windows.below)
-    last = ctx.f.sub(ctx.sizes.of(positions[-2].extent), 1) if len(taps) > 1 else const(I64, 0)
+    results = _Results(ctx, scope, windows)
+    planes = [v for v in results.stores[0].variables if v not in results.positions]
 
     def copied(carried: Sequence[Val]) -> list[Val]:
         fill(ctx, windows.staged, pads=False)
         return [*carried]
 
-    def reduced(_: Sequence[Val]) -> None:
-        if len(taps) < 2:
-            nest(ctx, positions, partial(results, None), vector=positions[-1], tiers=(VECTORS,) if taps else ())
-        else:
-            nest(ctx, positions[:-2], rows)
+    over_copied_planes(ctx, planes, windows.staged, [], copied, lambda _: results.emit())
 
-    def rows() -> None:
-        """Rows of results: as many at once as have taps, then those that are left, in a block of which some may be no results."""
-        f, extent = ctx.f, ctx.sizes.of(positions[-2].extent)
-        most = len(taps) if f.target.vector_registers > REGISTERS else FEW
+
+class _Results:
+    """The results of one plane, whose elements are copied already."""
+
+    def __init__(self, ctx: KernelContext, scope: Scope, windows: Windows[Reduction]) -> None:
+        self.ctx, self.staged = ctx, windows.staged
+        self.stores = next(s.stores for s in scope.steps if isinstance(s, Loop) and s.stores)
+        self.positions = [m.position for m in windows.staged.moving]
+        self.reduction = next((s.reductions[0] for s in scope.steps if isinstance(s, Loop) and s.reductions), None)
+        self.taps = () if self.reduction is None else (windows.taps, *windows.below)
+        self.last = ctx.f.sub(ctx.sizes.of(self.positions[-2].extent), 1) if len(self.taps) > 1 else const(I64, 0)
+
+    def emit(self) -> None:
+        positions = self.positions
+        if len(self.taps) < 2:
+            tiers = (VECTORS,) if self.taps else ()
+            nest(self.ctx, positions, partial(self.rows, None), vector=positions[-1], tiers=tiers)
+        else:
+            nest(self.ctx, positions[:-2], self.blocks)
+
+    def blocks(self) -> None:
+        """Emits rows of results: as many at once as have taps, then those that are left, in a block of which some may be no results."""
+        f, extent, column = self.ctx.f, self.ctx.sizes.of(self.positions[-2].extent), self.positions[-1]
+        most = len(self.taps) if f.target.vector_registers > REGISTERS else FEW
         first = const(I64, 0)
         for count in dict.fromkeys((most, FEW)):
             left = f.sub(extent, first)
             more = 0 if count == FEW else FEW
             stop = f.add(first, f.and_(f.add(left, count - 1 - more), -count))
-            with ctx.levels.loop(first, stop, count) as iteration:
-                body = partial(results, iteration.index, count)
-                nest(ctx, positions[-1:], body, vector=positions[-1], tiers=(1,))
+            with self.ctx.levels.loop(first, stop, count) as iteration:
+                nest(self.ctx, [column], partial(self.rows, iteration.index, count), vector=column, tiers=(1,))
             first = stop
 
-    def results(first: Val | None, count: int = 1) -> None:
-        """The results of the row that is bound, or of `count` rows from `first`, at the vectors of the loop. What is beyond the last row
-        is computed, and stored there before the row itself: code without branches, into which sums would be moved one by one."""
-        copies = range(len(ctx.values.copies))
+    def rows(self, first: Val | None, count: int = 1) -> None:
+        """Emits the row that is bound, or `count` rows from `first`, at the vectors of the loop. What is beyond the last row is computed,
+        and stored there before the row itself: code without branches, into which sums would be moved one by one."""
+        numbers, stored = self.computed(first, count)
+        for number, values_of in reversed(list(zip(numbers, stored, strict=True))):
+            with _row_bound(self.ctx, self.positions, number):
+                for s, values in zip(self.stores, values_of, strict=True):
+                    for copy, value in enumerate(values):
+                        self.ctx.values.store(s.access, value, copy)
+
+    def computed(self, first: Val | None, count: int) -> tuple[list[Val | None], list[list[list[Val]]]]:
+        """Returns the numbers of the rows, and what each of them stores, by store and copy."""
+        ctx, red, copies = self.ctx, self.reduction, range(len(self.ctx.values.copies))
         totals: list[list[Val]] = []
-        with _row_bound(ctx, positions, first):
+        with _row_bound(ctx, self.positions, first):
             if red is not None:
-                totals = _totals(ctx, windows.staged, taps[:count], red.kind, len(copies))
+                totals = _totals(ctx, self.staged, self.taps[:count], red.kind, len(copies))
         numbers: list[Val | None] = [first]
         if first is not None:
-            numbers += (ctx.f.smin(ctx.f.add(first, row), last) for row in range(1, count))
+            numbers += (ctx.f.smin(ctx.f.add(first, row), self.last) for row in range(1, count))
         stored: list[list[list[Val]]] = []
         for row, number in enumerate(numbers):
-            with _row_bound(ctx, positions, number):
+            with _row_bound(ctx, self.positions, number):
                 if red is not None:
                     for copy in copies:
                         ctx.levels.define(red, copy, totals[row][copy])
-                stored.append([[ctx.values.of(s.value, copy) for copy in copies] for s in stores])
-        for number, results_of in reversed(list(zip(numbers, stored, strict=True))):
-            with _row_bound(ctx, positions, number):
-                for s, values in zip(stores, results_of, strict=True):
-                    for copy, value in enumerate(values):
-                        ctx.values.store(s.access, value, copy)
-
-    over_copied_planes(ctx, planes, windows.staged, [], copied, reduced)
+                stored.append([[ctx.values.of(s.value, copy) for copy in copies] for s in self.stores])
+        return numbers, stored
 
 
 @contextmanager
@@ -260,13 +274,13 @@ class _Row:
         return [*iteration.results]
 
     def masks(self, left: Val) -> list[Val]:
-        """Which lanes exist of as many vectors as the step has remainders, where so many elements are left."""
+        """Returns the masks of as many vectors as the step has remainders: lanes exist where elements are left, `left` of them."""
         f, lanes = self.ctx.f, self.lanes
         count = f.convert("trunc", f.smin(left, self.step * lanes), I32)
         return [f.tail_mask(count, lanes, copy * lanes) for copy in range(self.step)]
 
     def first_masks(self) -> list[Val]:
-        """Those of the beginning of a row, the same for all rows."""
+        """Returns the masks of the beginning of a row, which are the same for all rows."""
         levels, keys = self.ctx.levels, [("beginning", self.staged.tensor, copy) for copy in range(self.step)]
         known = [mask for k in keys if (mask := levels.find(k)) is not None]
         if known:

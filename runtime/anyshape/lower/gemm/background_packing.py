@@ -297,5 +297,5 @@ def zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> NDArray[Any]:
 
 
 def collecting(size: int) -> BackgroundPacking | None:
-    """Who fills an array of so many bytes later, if anybody does."""
+    """Returns the packing that fills an array of so many bytes later, if there is one."""
     return _collecting.get() if size >= LARGE else None

@@ -57,7 +57,7 @@ class BlockRows:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Some tiles whose rows of A are packed together, or read in place.
+    """Tiles whose rows of A are packed together, or read in place.
 
     The first tile begins at `a`, a tile r rows further down at a + r * tile_step; in a tile, rows are `row_step` apart
     and steps of k `k_step`, or the height of the tile where A is packed (not `in_place`).
@@ -129,11 +129,12 @@ def prefetch_start(
     following: Val,
     k: Val,
 ) -> Val:
-    """Where a tile begins to prefetch: at its own share of the panel `following`, or, if it is alone, ahead of what it reads."""
+    """Returns the address at which a tile begins to prefetch: at its own share of the panel `following`, or, if it is alone, ahead of what
+    it reads."""
     before = f.sub(index, f.add(block.first, keeping_tiles(f, iteration.once)))
-    others = f.gep(following, f.mul(before, f.mul(iteration.share, k)), I8)
+    shared = f.gep(following, f.mul(before, f.mul(iteration.share, k)), I8)
     alone = f.compare("eq", f.sub(block.end, block.first), 1)
-    return f.select(alone, f.gep(b, SOON * tiles.line, I8), others)
+    return f.select(alone, f.gep(b, SOON * tiles.line, I8), shared)
 
 
 def prefetch_of_rows(

@@ -36,7 +36,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Codes:
-    """Both operands of a product of bytes: one is multiplied with a sign, the other without."""
+    """The two operands of a product of bytes: one is multiplied with a sign, the other without."""
 
     a: Side
     b: Side

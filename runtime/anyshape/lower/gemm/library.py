@@ -33,7 +33,7 @@ ELEMENTS = (F32, F64, I32, I64)
 STORED = (F16, BF16)
 """Types that operands of f32 products may have in memory: kernels of their own widen B as they read it, packers A as they pack it."""
 CODES = (I8,)
-"""Bytes, whose products are those of words."""
+"""Types whose products are those of words: bytes."""
 MOVED = (I16,)
 """Types that are transposed, and not computed with."""
 ALL = (*ELEMENTS, *STORED, *CODES, *MOVED)

@@ -30,8 +30,8 @@ def reloads_factors(target: Target) -> bool:
 
 @cache
 def measured_reloads(target: Target) -> bool:
-    """Measures it on the host. Where the widest vectors are executed as two halves there are loads to spare, and loads of registers compete
-    with conversions beside the multiply-adds; elsewhere loads may be the bottleneck."""
+    """Measures on the host whether reloading operands is faster. Where the widest vectors are executed as two halves there are loads to
+    spare, and loads of registers compete with conversions beside the multiply-adds; elsewhere loads may be the bottleneck."""
     return kept("reloads", target, lambda: int(_reloads_faster(target))) == 1
 
 

@@ -67,7 +67,7 @@ def emit_transpose(module: Module, element: Type) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Copy:
-    """The open function and its arguments."""
+    """The open function of a copy and its arguments."""
 
     f: FunctionBuilder
     element: Type

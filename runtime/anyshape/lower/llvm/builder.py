@@ -309,7 +309,7 @@ class FunctionBuilder(Emitter):
     def for_range(
         self, start: Operand, stop: Operand, step: Operand = 1, carried: Sequence[Val] = (), at_least_once: bool = False
     ) -> Iterator[Loop]:
-        """for index in range(start, stop, step), step positive. `at_least_once` leaves the first test out."""
+        """Emits a loop over range(start, stop, step), step positive. `at_least_once` leaves the first test out."""
         first, last, stride = self.i64(start), self.i64(stop), self.i64(step)
         body, after = self.new_block(), self.new_block()
         guard = None
@@ -372,8 +372,8 @@ class FunctionBuilder(Emitter):
         return self.emit(result, f"getelementptr {element.scalar}, {base}, {i}")
 
     def opaque(self, pointer: Val) -> Val:
-        """The same pointer, of which LLVM does not know how it changes in loops around: it would keep an address for each of many places
-        beside it up to date, in memory."""
+        """Hides from LLVM how a pointer changes in the loops around: it would keep an address for each of many places beside it up to date,
+        in memory."""
         return self.emit(pointer.type, f"freeze {pointer}")
 
     def load(self, base: Val, type_: Type, index: Operand = 0, align: int = 0, again: bool = False) -> Val:
@@ -605,7 +605,7 @@ class FunctionBuilder(Emitter):
         return self.emit(a.type, f"fneg {a}") if a.type.is_float else self.sub(const(a.type, 0), a)
 
     def binary(self, op: str, a: Operand, b: Operand) -> Val:
-        """Any other two-operand instruction by name: and or xor shl lshr ashr sdiv udiv srem urem frem. A divisor whose number is known
+        """Emits a two-operand instruction by its name: and or xor shl lshr ashr sdiv udiv srem urem frem. A divisor whose number is known
         is a literal, by which division takes few cycles, unless the other operand is one."""
         x, y = self.pair(a, b)
         if op.endswith(("div", "rem")) and y.number is not None and x.number is None:
@@ -706,9 +706,9 @@ class FunctionBuilder(Emitter):
         return self.call_intrinsic(name, to, [a], overload=f"{to.suffix}.{a.type.suffix}")
 
     def _saturate_lanes(self, a: Val, to: Type, unsigned: bool) -> Val:
-        """The same for vectors, whose lanes LLVM would convert one by one: cut to the range as floats. A comparison with NaN is false, so
-        that NaN becomes the lower end. An upper end that floats of this type do not hold is put in afterwards, where the conversion has no
-        result."""
+        """Converts the lanes of a float vector to integers of the nearest value. LLVM would convert them one by one: here they are limited
+        to the range as floats. A comparison with NaN is false, so that NaN becomes the lower end. An upper end that floats of this type do
+        not hold is put in afterwards, where the conversion has no result."""
         low, high = (0, (1 << to.bits) - 1) if unsigned else (-1 << (to.bits - 1), (1 << (to.bits - 1)) - 1)
         if low and to.bits < 32 and a.type.bits == 32 and self._truncates(a.type.lanes):
             # what is no number stays so: the instruction makes the lowest integer of 32 bits of it, of which the lowest bits are 0

@@ -175,5 +175,5 @@ def null() -> Val:
 
 
 def undefined(type_: Type) -> Val:
-    """Any value: for lanes that nobody reads."""
+    """An undefined value, for lanes that nobody reads."""
     return Val("poison", type_)

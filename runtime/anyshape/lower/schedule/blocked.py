@@ -66,7 +66,7 @@ class Blocked:
 
 
 def block_phases(dag: Dag, phases: Sequence[Unplanned], temporaries: Sequence[Tensor]) -> Blocked | None:
-    """Combines the phases, if they can be."""
+    """Combines phases into blocks of rows, if they can be."""
     first = next((p for p in phases if isinstance(p, Product)), None)
     alone = any(isinstance(p, Product) and (p.windows or p.gathered or p.codes) for p in phases)
     if len(phases) < 2 or first is None or alone:
@@ -83,7 +83,7 @@ def block_phases(dag: Dag, phases: Sequence[Unplanned], temporaries: Sequence[Te
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BlockOfRows:
-    """Some of `all` rows: `count` from `first` on, which are symbols."""
+    """A range of `all` rows: `count` from `first` on, which are symbols."""
 
     first: Dim
     count: Dim

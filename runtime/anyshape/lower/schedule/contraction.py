@@ -75,7 +75,7 @@ class Product:
     """What every part computes for itself before: sums of operands."""
     known: tuple[ConstantSums, ...] = ()
     column_sums: Tensor | None = None
-    """Where the sums of windows are kept that are packed, by the place that `n` counts."""
+    """The tensor that holds the sums of packed windows, by the place that `n` counts."""
 
     @property
     def is_plain(self) -> bool:
@@ -261,7 +261,7 @@ class _Splitter:
         return (Store(Access(tensor, affine(row_major(variables)[0], 0)), factor, variables),)
 
     def window_of_bytes(self, reduction: Reduction, stores: list[Store]) -> Product | None:
-        """The same for bytes less zero points, over channels and taps."""
+        """Returns a product of bytes less zero points for a sum over channels and taps: a convolution, say."""
         over, dag = reduction.variables, self.dag
         factors = [operand_of(NODES, x, over, self.constants) for x in reduction.body.inputs]
         for a, b in (factors, factors[::-1]) if self.bytes else ():
@@ -325,7 +325,7 @@ class _Splitter:
         return None
 
     def gathered_bytes(self, stores: list[Store], reduction: Reduction) -> Product | None:
-        """The same for bytes less zero points."""
+        """Returns a product of bytes less zero points whose rows are all places of a result, gathered for a block of rows."""
         inner = {v for v, c in stores[0].access.address.terms if c == 1}
         factors = [operand_of(NODES, x, reduction.variables, self.constants) for x in reduction.body.inputs]
         for x, w in (factors, factors[::-1]) if self.bytes else ():

@@ -1,4 +1,4 @@
-"""From equations to stores over one graph: map equations are inlined, movement becomes part of the accesses.
+"""Lowers equations to stores over one graph: map equations are inlined, movement becomes part of the accesses.
 
 In: a `Group`. Out: `Inlined`: stores in an order that respects reads through memory, and the errors that checked
 indices can raise. An intermediate stays in memory only where inlining would compute a reduction more than once, or
@@ -56,7 +56,7 @@ class Inlined:
     recurrences: tuple[CycleStores, ...] = ()
     """Recurrences between the stages and the ordered stores."""
     procedures: tuple[Procedure, ...] = ()
-    """Procedures, which run in kernels of their own."""
+    """Procedures of the group, which run in kernels of their own."""
     unnamed: frozenset[Tensor] = frozenset()
     """Scratch tensors that are no equation's."""
 
@@ -196,9 +196,9 @@ class _Inliner(InlinedValues):
         if not equations:
             return ()
         targets = {q.target for q in equations}
-        others = {q.target for q in equations if not isinstance(q.form, Update)}
+        assigned = {q.target for q in equations if not isinstance(q.form, Update)}
         for q in self.group.equations:
-            if (targets if q.form is None else others) & reads(q):
+            if (targets if q.form is None else assigned) & reads(q):
                 raise UnsupportedError(f"{self.group.name}: {q.target.name} needs a kernel of its own")
         self.spilled, self.memo = [], {}
         return tuple(self.ordered(q) for q in equations)

@@ -64,9 +64,9 @@ class KernelSchedule:
     @property
     def polls(self) -> bool:
         """Whether one part may take long however many there are: it is alone, has work of all parts, or an element takes long."""
-        others = any(isinstance(p, Recurrence | Ordered | Procedure) for p in self.phases)
+        sequential = any(isinstance(p, Recurrence | Ordered | Procedure) for p in self.phases)
         products = any(isinstance(s, Product) for s in self.steps)
-        return self.serial or others or products or self.is_unbounded
+        return self.serial or sequential or products or self.is_unbounded
 
     @property
     def passes_numbers(self) -> bool:

@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from anyshape import dims
 from anyshape.lower.analyse.classify import cost, cost_of_all
-from anyshape.lower.analyse.collapse import Rebuild
-from anyshape.lower.ir.dag import Affine, Dag, DagNode, Load, LoopIndex, LoopVar, Operation, Reduction, affine, walk
+from anyshape.lower.analyse.collapse import Numbered, Rebuild
+from anyshape.lower.ir.dag import Dag, DagNode, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
 from anyshape.lower.schedule.tree import Scope
 
@@ -38,7 +38,7 @@ def write_out_lookups(dag: Dag, stores: Sequence[Store], assumed: Mapping[LoopVa
         if len(numbers) == len(turns) and 0 < math.prod(numbers) <= TURNS:
             body = Rebuild(dag, written).node(r.body)
             places = itertools.product(*map(range, numbers))
-            terms = [_Turn(dag, dict(zip(r.variables, place))).node(body) for place in places]
+            terms = [Numbered(dag, {}, dict(zip(r.variables, place))).node(body) for place in places]
             total = terms[0]
             for term in terms[1:]:
                 total = dag.op("add", r.dtype, total, term)
@@ -73,27 +73,6 @@ def _runs_again(r: Reduction) -> bool:
 
 def _looks_up(n: DagNode, r: Reduction) -> bool:
     return isinstance(n, Load) and any(v in let.domain for let, _ in n.access.address.lets for v in r.variables)
-
-
-class _Turn(Rebuild):
-    """Copies of nodes for one turn of a sum."""
-
-    def __init__(self, dag: Dag, numbers: Mapping[LoopVar, int]) -> None:
-        super().__init__(dag)
-        self.numbers = numbers
-
-    def affine(self, x: Affine) -> Affine:
-        terms = [(v, c) for v, c in x.terms if v not in self.numbers]
-        offset = x.offset
-        for v, c in x.terms:
-            if v in self.numbers:
-                offset = offset + c * self.numbers[v]
-        return affine(terms, offset, [(self.node(n), c) for n, c in x.lets])
-
-    def _node(self, n: DagNode) -> DagNode:
-        if isinstance(n, LoopIndex) and n.variable in self.numbers:
-            return self.dag.const(self.numbers[n.variable], n.dtype)
-        return super()._node(n)
 
 
 def are_lanes_heavy(stores: Iterable[Store], v: LoopVar) -> bool:

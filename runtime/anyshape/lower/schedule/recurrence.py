@@ -120,14 +120,14 @@ def plan_recurrence(
         phases = _Phases.of(dag, _stages(dag, cycle, (rows,)), where, constants)
         shared = share_rows(dag, [phases.steps, phases.otherwise], rows)
         if shared is not None:
-            steps, others = shared.phases
-            form = StepForm(steps, (), where, others, shared.rows)
+            steps, otherwise = shared.phases
+            form = StepForm(steps, (), where, otherwise, shared.rows)
             return Recurrence(cycle.positions, form, (*cycle.temporaries, *phases.temporaries))
     phases = _Phases.of(dag, stages, where, constants)
     if any(isinstance(p, Product) and not _is_around(p, around) for p in phases.steps):
         around = ()
-    steps, others = (tuple(_inside(p, around) for p in ps) for ps in (phases.steps, phases.otherwise))
-    form = StepForm(steps, around, where, others)
+    steps, otherwise = (tuple(_inside(p, around) for p in ps) for ps in (phases.steps, phases.otherwise))
+    form = StepForm(steps, around, where, otherwise)
     return Recurrence(cycle.positions, form, (*cycle.temporaries, *phases.temporaries))
 
 
@@ -159,15 +159,15 @@ class _Phases:
 def _split(stages: list[list[Store]], where: DagNode) -> tuple[list[list[Store]], list[Unplanned]]:
     """The stores where the condition holds, and where it does not; what has no such choice is only for the former."""
     held: list[list[Store]] = []
-    others: list[Unplanned] = []
+    otherwise: list[Unplanned] = []
     for stage in stages:
         held.append([])
         for s in stage:
             choice = _choice(s, where)
             held[-1].append(s if choice is None else replace(s, value=choice[0]))
             if choice is not None:
-                others.append([replace(s, value=choice[1])])
-    return held, others
+                otherwise.append([replace(s, value=choice[1])])
+    return held, otherwise
 
 
 def _where(cycle: CycleStores, constants: Mapping[Tensor, NDArray[Any]]) -> DagNode | None:
@@ -179,11 +179,11 @@ def _where(cycle: CycleStores, constants: Mapping[Tensor, NDArray[Any]]) -> DagN
         return None
     where = first.args[0]
     choices = [_choice(s, where) for s in kept]
-    others = [c[1] for c in choices if c is not None]
+    alternatives = [c[1] for c in choices if c is not None]
     written = {s.access.tensor for s in cycle.stores}
-    read = {n.access.tensor for n in walk([where, *others]) if isinstance(n, Load)}
-    sums = any(isinstance(n, Reduction) for n in walk([where, *others]))
-    return where if len(others) == len(kept) and not sums and read.isdisjoint({*written, *constants}) else None
+    read = {n.access.tensor for n in walk([where, *alternatives]) if isinstance(n, Load)}
+    sums = any(isinstance(n, Reduction) for n in walk([where, *alternatives]))
+    return where if len(alternatives) == len(kept) and not sums and read.isdisjoint({*written, *constants}) else None
 
 
 def _choice(s: Store, where: DagNode) -> tuple[DagNode, DagNode] | None:
@@ -235,13 +235,13 @@ def _is_own(along: Positions, load: Access, store: Access, v: LoopVar) -> bool:
     if load.address.lets or load.address.coefficient(v) != step:
         return False
     position = substitute(store.address.offset, {along.symbol: along.symbol + 1}) - store.address.offset
-    others: set[Size] = {0}
+    offsets: set[Size] = {0}
     stride: Size = 1
     for n in reversed(load.tensor.shape):
         far = min(_FAR, n - 1) if isinstance(n, int) else _FAR
-        others.update(stride * k for k in range(-far, far + 1) if stride != step)
+        offsets.update(stride * k for k in range(-far, far + 1) if stride != step)
         stride = stride * n
-    return any(moved - position * k in others for k in range(-_FAR, _FAR + 1))
+    return any(moved - position * k in offsets for k in range(-_FAR, _FAR + 1))
 
 
 def _is_around(p: Product, around: tuple[LoopVar, ...]) -> bool:
@@ -289,7 +289,7 @@ def _as_rows(cycle: CycleStores, stages: list[list[Store]], outputs: tuple[Tenso
 ROWS = 4
 """Rows that take their steps together: each step waits for the one before, an addition of floats for three to five cycles."""
 MOST_CYCLES = 20
-"""Of a step, beyond which there is enough else to do while it waits."""
+"""Most cycles of a step that is taken for several rows: beyond, there is enough else to do while it waits."""
 
 
 def _with_several(dag: Dag, form: RowForm) -> RowForm:

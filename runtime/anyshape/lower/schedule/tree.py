@@ -74,13 +74,13 @@ class Scope:
     tiled: Tiled | None = None
     """The one reduction for each place of a tile, where its tables depend on that."""
     usual: Usual | None = None
-    """What is run in its place where it may be."""
+    """The loops that are run in place of this one where they may be."""
     interior: Interior | None = None
     """What its rows are inside of the bounds of all that they read."""
 
     @property
     def stores(self) -> tuple[Store, ...]:
-        """Stores of all loops in it."""
+        """Stores of all loops in the scope."""
         return tuple(s for step in self.steps for s in step.stores)
 
 
@@ -155,8 +155,8 @@ def components(stores: list[Store]) -> list[list[Store]]:
             plain[s.domain] += 1
         members = [s]
         for number in sorted({part_of[k] for k in keys if k in part_of}):
-            others, m = parts.pop(number)
-            keys |= others
+            other_keys, m = parts.pop(number)
+            keys |= other_keys
             members = m + members
         number = next(numbers)
         parts[number] = keys, members

@@ -20,15 +20,15 @@ class InvalidArgument(ArgumentError):
 
 
 class NoSuchFile(ModelError):
-    """There is no model at the path."""
+    """Raised where there is no model at the path."""
 
 
 class NoModel(ModelError):
-    """No model is loaded."""
+    """Raised where no model is loaded."""
 
 
 class EngineError(AnyshapeError):
-    """Not raised here."""
+    """A name of onnxruntime's, never raised here."""
 
 
 class RuntimeException(AnyshapeError, RuntimeError):
@@ -40,7 +40,7 @@ class InvalidProtobuf(ModelError):
 
 
 class ModelLoaded(ModelError):
-    """Not raised here."""
+    """A name of onnxruntime's, never raised here."""
 
 
 class NotImplemented(UnsupportedError, NotImplementedError):
@@ -52,23 +52,23 @@ class InvalidGraph(ModelError):
 
 
 class EPFail(AnyshapeError):
-    """Not raised here."""
+    """A name of onnxruntime's, never raised here."""
 
 
 class ModelLoadCanceled(AnyshapeError):
-    """Not raised here."""
+    """A name of onnxruntime's, never raised here."""
 
 
 class ModelRequiresCompilation(AnyshapeError):
-    """Not raised here."""
+    """A name of onnxruntime's, never raised here."""
 
 
 class NotFound(AnyshapeError):
-    """Not raised here."""
+    """A name of onnxruntime's, never raised here."""
 
 
 class DeviceReset(AnyshapeError):
-    """Not raised here."""
+    """A name of onnxruntime's, never raised here."""
 
 
 class WrongKind(ArgumentError, TypeError):
@@ -93,7 +93,7 @@ def error(kind: type[AnyshapeError], text: object) -> AnyshapeError:
 
 
 def __getattr__(name: str) -> Any:
-    """Other names are those of `anyshape.onnxruntime`."""
+    """Looks a name that is not here up in `anyshape.onnxruntime`."""
     from anyshape import onnxruntime
 
     return getattr(onnxruntime, name)

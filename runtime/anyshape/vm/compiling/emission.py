@@ -81,6 +81,10 @@ class Emission:
     numbering: list[int] = field(init=False)
     """Number of the first array of each result."""
 
+    def spoken_of(self, p: Value) -> str:
+        """What messages call a parameter."""
+        return f"input {p.name}"
+
     # --- checks and symbols ---
 
     def check(

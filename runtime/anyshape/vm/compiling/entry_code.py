@@ -79,14 +79,14 @@ def _check_size(g: Emission, p: Value, axis: int, got: int, solved: Dim | None) 
     unbound = [str(s) for s in free_symbols(expected) if not g.code.is_defined(s)]
     if unbound:
         raise UnsupportedError(
-            f"input {p.name}: {p.type}: nothing binds {', '.join(sorted(unbound))}; "
+            f"{g.spoken_of(p)}: {p.type}: nothing binds {', '.join(sorted(unbound))}; "
             "give each symbol a dim of its own in some input"
         )
     size = _size_symbol(p, axis)
     g.code.define(size, got)
     said, must = (
         (str(expected) if isinstance(expected, int) else g.named(expected)),
-        f"input {p.name}: dim {axis} must be",
+        f"{g.spoken_of(p)}: dim {axis} must be",
     )
     parts: tuple[str | Dim | Cond, ...] = (f"{must} {said}, got ", size)
     if solved is not None:
@@ -110,8 +110,10 @@ def _check_bounds(g: Emission, s: Dim, p: Value, axis: int) -> None:
 
 def _check_bound(g: Emission, op: Op, r: int, edge: int, s: Dim, p: Value, axis: int) -> None:
     sign = "at least" if op is Op.GE else "at most"
-    said = "" if is_anonymous(s) else f" ({s})"
-    parts = (f"input {p.name}: dim {axis}{said} must be {sign} {edge}, got ", s)
+    size = p.type.shape[axis] if p.type.shape is not None else s
+    alone = "" if is_anonymous(s) else f" ({s})"
+    said = alone if size is s or isinstance(size, int) else f" is {g.named(size)}, of which {g.named(s)}"
+    parts = (f"{g.spoken_of(p)}: dim {axis}{said} must be {sign} {edge}, got ", s)
     record = CheckRecord(parts, (s,), (r,), f"{g.named(s)} {sign} {edge}")
     g.checks.append(record)
     g.code.emit(Op.CHECK, g.code.pure(op, r, g.code.register(edge)), len(g.checks) - 1)

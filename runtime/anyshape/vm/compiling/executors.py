@@ -45,8 +45,8 @@ class Executor(Protocol):
         ...
 
     def direct(self, pool: ContextPool) -> Callable[..., list[Array] | None] | None:
-        """A call without ceremony, if there is one: (arguments, places), both as the caller gave them, to results that are in the places;
-        None where only `run` can tell."""
+        """The direct entry, if there is one: (arguments, places), both as the caller gave them, to results that are in the places; None
+        where only `run` can tell."""
         ...
 
 

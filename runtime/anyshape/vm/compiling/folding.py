@@ -44,7 +44,7 @@ class Folding:
         self._options = replace(options, threads=1, dims={}, recorder=None)
         self._known: dict[Any, tuple[Function, Plan] | None] = {}
         self._results: dict[Any, tuple[Sequence[Array | None], Sequence[Array]]] = {}
-        """Of calls by their operands, which are kept too: both sides of a branch may have the call."""
+        """Operands and results of calls, by call and operands: both sides of a branch may have the call."""
 
     def __call__(self, node: Node) -> Sequence[Array] | None:
         count = len(node.data_inputs)

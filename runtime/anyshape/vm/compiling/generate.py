@@ -58,6 +58,9 @@ class FunctionCode(Codegen):
         passes = tuple(-1 if is_list(p) else p.type.rank or 0 for p in self.f.params)
         return replace(self.program(()), passes=passes, returns=sum(map(words_of, types)))
 
+    def spoken_of(self, p: Value) -> str:
+        return f"{self.f.name}: argument {p.name}"
+
     def list_argument(self, k: int, p: Value) -> int:
         """The register of a list's handle, which comes with a hold on it."""
         return self.code.pure(Op.ARGUMENT, k)

@@ -15,6 +15,7 @@ from anyshape.dims import Dim, Size, bounds, definitions, free_symbols, fresh
 from anyshape.equations import Demand, Equation
 from anyshape.equations.dependencies import needed, reads
 from anyshape.equations.interpret import interpret
+from anyshape.equations.symbolic import Unknown
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.callee import calls_in_sight
 from anyshape.graph.value import Element, Node, Value
@@ -329,7 +330,7 @@ def _demands(step: Step) -> TypeGuard[KernelStep]:
 
 
 def _holds(step: KernelStep, assertion: Equation) -> bool:
-    """Tests whether an assert reads nothing but constants, not too large, and holds of these."""
+    """Tests whether an assert reads nothing but constants, not too large, and holds of these at every size."""
     constants = {
         t: v.constant for v, t in step.tensors.items() if v.constant is not None and v.constant.size <= MOST_ASSERTED
     }
@@ -339,5 +340,8 @@ def _holds(step: KernelStep, assertion: Equation) -> bool:
         return False
     with suppress(AnyshapeError, KeyError):  # a size that only the run knows
         interpret(kept, {t: constants[t] for t in read})
+        return True
+    with suppress(AnyshapeError, Unknown):
+        interpret(kept, {t: constants[t].astype(object) for t in read}, symbolic=True)
         return True
     return False

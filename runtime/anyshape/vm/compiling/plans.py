@@ -276,9 +276,9 @@ def _dynamic(f: Function) -> list[str]:
     """Lists what is not static in a function, and why."""
     causes = Causes(f)
     lines = [causes.of_node(n) for n in causes.nodes if n.op.variant == "dyn"]
-    others = [(n, v) for n in causes.nodes if n.op.variant != "dyn" for v in n.outputs]
-    lines += [f"{named(n)}: {causes.of_type(v)}" for n, v in others if not v.type.is_static]
-    lists = [n for n, v in others if isinstance(v.type, ListType)]
+    values = [(n, v) for n in causes.nodes if n.op.variant != "dyn" for v in n.outputs]
+    lines += [f"{named(n)}: {causes.of_type(v)}" for n, v in values if not v.type.is_static]
+    lists = [n for n, v in values if isinstance(v.type, ListType)]
     lists = [n for n in lists if not any(v is not None and isinstance(v.type, ListType) for v in n.inputs)] or lists
     return lines + [f"{named(n)}: how many elements it comes to have is known at run time" for n in lists]
 

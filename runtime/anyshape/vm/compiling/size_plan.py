@@ -241,7 +241,7 @@ class _Worker:
 
 
 _workers: dict[int, _Worker] = {}
-"""By process, since a forked child has no threads."""
+"""The worker of each process, since a forked child has no threads."""
 
 
 def in_background(job: Callable[[], None]) -> None:

@@ -29,7 +29,7 @@ class Stack:
         self.filled, self.dims = self.code.zeroed(), {axis: self.code.zeroed() for axis in own}
         firsts = first_sizes(node)
         self.firsts = {self.dims[axis]: firsts[s] for axis, s in own.items() if s in firsts}
-        """those dims where there is no iteration"""
+        """sizes of collected axes where there is no iteration, by the registers of their dims"""
         self.called = f"collected value {k - (node.op.control.captures_from(node) if node.op.control else 0)}"
         self.what = named(g, node, self.called)
 

@@ -296,7 +296,7 @@ class Executable:
 
     @public
     def by(self, **options: Unpack[RunOptions]) -> Executable:
-        """These programs with other options for running, `loop` and `threads` of `Options`. Nothing is compiled again."""
+        """Returns these programs with other options for running, `loop` and `threads` of `Options`. Nothing is compiled again."""
         chosen = make_options(options)
         return Executable(self._head, self.plan.by(chosen), self.report, chosen)
 

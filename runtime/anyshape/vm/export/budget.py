@@ -17,8 +17,8 @@ _BEYOND = 1 << 63
 
 
 def largest_sizes(formula: Size, m: Interface, budget: int) -> dict[str, int | None]:
-    """For each dim the largest size that fits with all others at their least, by bisection; None where none does. What fits is refused by
-    nobody; a larger size may fit again where the formula falls."""
+    """Finds for each dim the largest size that fits with all others at their least, by bisection; None where none does. What fits is
+    refused by nobody; a larger size may fit again where the formula falls."""
     least = {d.c_name: max(bounds(d.symbol)[0] or 0, 1) for d in m.dims}
     return {d.c_name: _largest(formula, d, least, budget) for d in m.dims}
 

@@ -65,7 +65,7 @@ class EntryKnowledge:
         return self.known.issuperset(step.registers())
 
     def regions(self) -> dict[int, list[int]]:
-        """For each region, the known sizes that it has to have at some time, as registers. Regions that are swapped have the
+        """Returns for each region the known sizes that it has to have at some time, as registers. Regions that are swapped have the
         same."""
         same = list(range(self.program.regions))
         for step in self.steps:

@@ -75,7 +75,7 @@ class Export:
     programs: tuple[tuple[Interface, tuple[EntryKnowledge, ...]], ...]
     """Of each model in the object what callers see, and what is known of its programs."""
     fits: tuple[str, ...] = ()
-    """Which sizes fit the budget."""
+    """Sizes that fit the budget, as sentences."""
 
     @property
     def name(self) -> str:
@@ -302,7 +302,7 @@ def _refuse(program: Program) -> None:
 
 
 def _within(budget: int | None, formulas: ArenaFormulas) -> list[str]:
-    """Which sizes fit the budget, if there is one."""
+    """Says which sizes fit the budget, if there is one."""
     if budget is None:
         return []
     if formulas.grows:

@@ -86,30 +86,55 @@ class Description:
 
 def header(m: Interface, d: Description) -> str:
     """The text of `NAME.h`."""
-    upper, dims = m.name.upper(), "".join(f"int64_t {dim.c_name}, " for dim in m.dims)
-    codes = (
-        ",\n".join(f"  ANYSHAPE_{c.name} = {c.value} /* {_MEANINGS[c]} */" for c in Code)
-        .replace(" /*", ", /*")
-        .replace("*/,", "*/")
-    )
-    shared = _SHARED.replace("{codes}", codes)
-    alone = dims.removesuffix(", ") or "void"
-    weights = "const void *weights, " if d.weight_bytes else ""
     lines = [
         f"/* {m.name}, exported by anyshape for {d.made_for}. Do not edit. */",
-        f"#ifndef {upper}_H",
-        f"#define {upper}_H",
+        f"#ifndef {m.name.upper()}_H",
+        f"#define {m.name.upper()}_H",
         "#include <stdint.h>",
         "#ifdef __cplusplus",
         'extern "C" {',
         "#endif",
         "",
-        shared,
+        _shared(),
+        *_described(m, d),
+        *_numbered(m, d),
+        "",
+        *_functions(m, d),
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "#endif",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _shared() -> str:
+    """The types that all models share, once where several are included."""
+    codes = (
+        ",\n".join(f"  ANYSHAPE_{c.name} = {c.value} /* {_MEANINGS[c]} */" for c in Code)
+        .replace(" /*", ", /*")
+        .replace("*/,", "*/")
+    )
+    return _SHARED.replace("{codes}", codes)
+
+
+def _described(m: Interface, d: Description) -> list[str]:
+    """Comments on the dims, the inputs and the outputs."""
+    return [
         _comment(["Dims, which callers pass:", *(f"  {x.c_name}: {x.label}, {bounds_text(x.symbol)}" for x in m.dims)])
         if m.dims
         else "/* All dims are numbers. */",
         _comment(["Inputs, dense and in this order:", *_tensors(m, m.inputs)]) if m.inputs else "/* No inputs. */",
         _comment(["Outputs:", *_tensors(m, m.outputs), *d.unknown]),
+    ]
+
+
+def _numbered(m: Interface, d: Description) -> list[str]:
+    """Macros of the numbers of inputs and outputs, their ranks and the bytes of the weights."""
+    upper = m.name.upper()
+    return [
         *(
             f"#define {upper}_{what}_{t.c_name.upper()} {k}"
             for what, ts in (("INPUT", m.inputs), ("OUTPUT", m.outputs))
@@ -119,9 +144,17 @@ def header(m: Interface, d: Description) -> str:
         f"#define {upper}_OUTPUTS {len(m.outputs)}",
         *(f"#define {upper}_RANK_{t.c_name.upper()} {t.rank}" for t in m.outputs),
         *([f"#define {upper}_WEIGHT_BYTES {d.weight_bytes}"] if d.weight_bytes else []),
-        "",
+    ]
+
+
+def _functions(m: Interface, d: Description) -> list[str]:
+    """Declarations of the functions, each with its comment."""
+    dims = "".join(f"int64_t {dim.c_name}, " for dim in m.dims)
+    alone = dims.removesuffix(", ")
+    weights = "const void *weights, " if d.weight_bytes else ""
+    return [
         _comment(_memory(d)),
-        f"uint64_t {m.name}_arena_bytes({alone});",
+        f"uint64_t {m.name}_arena_bytes({alone or 'void'});",
         "",
         "/* Whether the model takes these sizes, as far as sizes decide. `status` may be NULL, here and below. */",
         f"int32_t {m.name}_check({dims}anyshape_status *status);",
@@ -134,19 +167,12 @@ def header(m: Interface, d: Description) -> str:
         f"{' ' * (len(m.name) + 13)}{dims}anyshape_status *status);",
         "",
         "/* The same with kernels shared over threads; results are the same to the bit. `pool` may be NULL. */",
-        f"uint64_t {m.name}_arena_bytes_shared(int64_t threads{', ' * bool(m.dims)}{dims.removesuffix(', ')});",
+        f"uint64_t {m.name}_arena_bytes_shared(int64_t threads{', ' * bool(m.dims)}{alone});",
         f"int32_t {m.name}_run_shared(const anyshape_pool *pool, void *arena, uint64_t arena_bytes, {weights}",
         f"{' ' * (len(m.name) + 20)}const void *const *inputs, anyshape_output *outputs,",
         f"{' ' * (len(m.name) + 20)}{dims}anyshape_status *status);",
         *_with_tensors(m, weights),
-        "",
-        "#ifdef __cplusplus",
-        "}",
-        "#endif",
-        "#endif",
-        "",
     ]
-    return "\n".join(lines)
 
 
 def _with_tensors(m: Interface, weights: str) -> list[str]:

@@ -25,7 +25,7 @@ _LEVEL = 1  # as in `lower.llvm.jit`
 LIBRARY = frozenset({"memcpy", "memmove", "memset"})
 """Functions of the C library that any object may call; LLVM calls them for copies."""
 MATHEMATICS = frozenset({"cos", "cosf", "fma", "fmod", "fmodf", "sin", "sinf"})
-"""Those that some ops call, of the library of mathematics (`-lm`)."""
+"""Functions of the library of mathematics (`-lm`) that some ops call."""
 
 
 _OF_LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_", "__stack_pointer", "__linear_memory", "__indirect_function_table"})
@@ -49,11 +49,11 @@ def _machine(target: ExportTarget) -> Any:
 
 
 def link(around: Sequence[Module], kernels: Iterable[KernelText], target: ExportTarget) -> bytes:
-    """The object file of modules with their kernels. Their own code is optimised; that of kernels is in final form."""
+    """Links modules with their kernels; returns the object file. Their own code is optimised; that of kernels is in final form."""
     texts = {k.symbol: k for k in kernels}
     imports = [name for k in texts.values() for name in k.imports]
-    whole, *others = (_optimised(_parsed(m.text(), target), target) for m in around)
-    for other in others:
+    whole, *imported = (_optimised(_parsed(m.text(), target), target) for m in around)
+    for other in imported:
         whole.link_in(other)
     for k in texts.values():
         whole.link_in(_parsed(k.text, target))

@@ -80,7 +80,7 @@ class Registers:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """One scalar instruction, as its handler sees it."""
+    """A scalar instruction, as its handler sees it."""
 
     f: FunctionBuilder
     registers: Registers

@@ -50,7 +50,7 @@ class Layout:
     pointer_bytes: int
 
     def offsets(self) -> tuple[dict[str, int], int]:
-        """Of each field, and the size of all."""
+        """Returns the offset of each field, and the size of all."""
         places: dict[str, int] = {}
         at = 0
         for name, type_ in _FIELDS:

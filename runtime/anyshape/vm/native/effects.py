@@ -100,7 +100,7 @@ def do_copy(frame: Frame) -> None:
 
 
 def _element_type(code: int) -> tuple[Type, bool]:
-    """(type in memory, whether it is unsigned)."""
+    """Returns the type of an element in memory, and whether it is unsigned."""
     name, _, size = ELEMENTS[code]
     return Type(f"i{size * 8}"), name.startswith(("u", "bool"))
 

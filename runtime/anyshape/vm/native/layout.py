@@ -18,17 +18,17 @@ class Word(IntEnum):
     """Address of the instruction to run next, or of the one at which the loop returned."""
     REGISTERS = 2
     ARGUMENTS = 3
-    """Per argument: address of the elements, address of the dims."""
+    """Addresses of the elements and of the dims, per argument."""
     CONSTANTS = 4
     KERNELS = 5
     REGIONS = 6
-    """Per region: address, capacity in bytes."""
+    """Address and capacity in bytes, per region."""
     RESULTS = 7
     """Addresses of results that were made and not yet taken; 0: not made."""
     FRAME = 8
     """Address of a kernel's scalars and buffers; the failure report lies ahead of them (`anyshape.failure_report`)."""
     LOST = 9
-    """One word per register: 1 if it overflowed."""
+    """Words by register: 1 if it overflowed."""
     HOLD = 10
     """1: the loop returns before a kernel, so that its caller can give the interpreter's lock back."""
     KERNEL_STATUS = 11
@@ -37,11 +37,11 @@ class Word(IntEnum):
     ARGUMENT_COUNT = 13
     RESULT_COUNT = 14
     ARGUMENT_TYPES = 15
-    """Per argument: address of the dtype object, rank, bytes of an element."""
+    """Address of the dtype object, rank and bytes of an element, per argument."""
     RESULT_TYPES = 16
-    """Per result: address of the dtype object, bytes of an element."""
+    """Address of the dtype object and bytes of an element, per result."""
     DESTINATIONS = 17
-    """Per result: address of the object that is the caller's destination for it, or 0."""
+    """Address of the object that is the caller's destination for a result, or 0, per result."""
     ARRAY_TYPE = 18
     """Address of the type of arrays, and of None: compiled code must not hold what differs between processes."""
     NONE = 19
@@ -53,15 +53,15 @@ class Word(IntEnum):
     """Address of words of the heap of lists: handle of the newest object, or 0; number of objects; bytes that may be taken before the
     system is asked again. All frames share them."""
     CALLEES = 23
-    """Per function: address of the state of a call from here, or 0."""
+    """Address of the state of a call from here, or 0, per function."""
     CALLED = 24
     """Address of the state of the last call from here."""
     INSIDE = 25
     """1: the call at CALLED is not over."""
     DEPTH = 26
-    """Number of calls around this one."""
+    """Number of calls around the current one."""
     PASS = 27
-    """Per word of a function's arguments: the place in the state where it goes."""
+    """Place in the state where a word of a function's arguments goes, per word."""
     RETURNS = 28
     """Address of the words that a function returns."""
     ALLOCATOR = 29
@@ -85,7 +85,7 @@ class Word(IntEnum):
     CANCELS = 40
     """Address of a word that counts how often calls of the executable were cancelled."""
     CANCELS_SEEN = 41
-    """Value of that counter when this call began."""
+    """Value of the word at CANCELS when the call began."""
     BEGUN = 42
     """1: Python began the call before it called the direct entry, which leaves STOP and CANCELS_SEEN as they are."""
     COUNT = 43
@@ -127,9 +127,9 @@ class End(IntEnum):
     ARGUMENTS = 9
     """An argument is not exactly what the program takes; from the direct entry alone."""
     UNKNOWN = 10
-    """There is no instruction at AT: the table was changed after it was verified."""
+    """Code for no instruction at AT: the table was changed after it was verified."""
     MEMORY = 11
-    """There is no memory for an object of a list."""
+    """Code for no memory for an object of a list."""
     CALL = 12
     """The function that the instruction at AT calls has no state yet; the loop goes on at AT."""
     DEPTH = 13

@@ -42,7 +42,7 @@ class PoolWord(IntEnum):
     WORKERS = 56
     """Number of workers."""
     BROUGHT = 57
-    """1 while workers may be where their caller is: they sleep as soon as they have nothing to do."""
+    """Flag: 1 while workers may be where their caller is: they sleep as soon as they have nothing to do."""
     LINES = 64
     """Lines of the cache, one for each thread, by the order in which workers were started; the last one is the owner's."""
     COUNT = 64 + 64 * 8

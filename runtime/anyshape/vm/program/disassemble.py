@@ -25,7 +25,7 @@ def _shown(program: Program, parameter: Parameter, operand: Operand) -> Any:
     if parameter.mode is not Mode.NUMBER:
         return f"r{operand}"
     p = program
-    things: dict[str, Any] = {
+    tables: dict[str, Any] = {
         "argument": p.arguments, "check": p.checks, "result": p.results, "kernel": p.kernels, "type": ELEMENTS
     }  # fmt: skip
-    return things[parameter.of][operand] if parameter.of in things else operand
+    return tables[parameter.of][operand] if parameter.of in tables else operand

@@ -73,9 +73,9 @@ def at_typical_points(tenants: Sequence[Tenant]) -> Sizes:
 
 def at_large_points(tenants: Sequence[Tenant], symbols: Sequence[Dim]) -> Sizes:
     """Evaluates the sizes where all of these symbols are large, and where one of them is; others are 1."""
-    others = {s: 1 for t in tenants for s in free_symbols(t.bytes)}
+    ones = {s: 1 for t in tenants for s in free_symbols(t.bytes)}
     large = [dict.fromkeys(symbols, LARGE), *({s: LARGE} for s in symbols)]
-    return at_points(tenants, [{**others, **point} for point in large])
+    return at_points(tenants, [{**ones, **point} for point in large])
 
 
 def at_points(tenants: Sequence[Tenant], values: Sequence[Mapping[Dim, int]]) -> Sizes:
@@ -89,7 +89,7 @@ def at_points(tenants: Sequence[Tenant], values: Sequence[Mapping[Dim, int]]) ->
 
 
 MOST = 1 << 63
-"""More bytes than any memory has"""
+"""A number of bytes that no memory has"""
 
 
 def _bytes_at(size: Size, point: Mapping[Dim, int]) -> float:
@@ -124,8 +124,8 @@ def _conflicts(tenants: Sequence[Tenant]) -> list[list[int]]:
     ends = np.array([t.end for t in tenants], np.int64)
     conflicts = []
     for k, t in enumerate(tenants):
-        others = np.flatnonzero((starts <= t.end) & (ends >= t.start))
-        conflicts.append([int(j) for j in others if j != k])
+        overlapping = np.flatnonzero((starts <= t.end) & (ends >= t.start))
+        conflicts.append([int(j) for j in overlapping if j != k])
     return conflicts
 
 

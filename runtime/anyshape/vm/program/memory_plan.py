@@ -24,7 +24,7 @@ class Area:
     layout: Layout
 
     def places(self, sizes: Sequence[Size]) -> tuple[list[Size], Size]:
-        """(offsets, total) for these sizes of the tenants."""
+        """Returns (offsets, total) for sizes of the tenants."""
         offsets: list[Size] = [0] * len(sizes)
         ends: list[Size] = [0] * len(sizes)
         for k in self.layout.order:
@@ -62,7 +62,7 @@ class MemoryPlan:
     inside: tuple[Inside, ...] = ()
 
     def sizes(self) -> Iterator[Size]:
-        """Every size in it."""
+        """Every size in the plan."""
         yield from (t.bytes for area in self.areas for t in area.tenants)
         for i in self.inside:
             yield from (h.bytes for h in i.held)

@@ -159,7 +159,7 @@ class Op(Instruction):
     TAKEN = 62, "d= place:number", "a word of the results of the last call"
 # fmt: on
 _BY_NUMBER = {int(op): (op, tuple(p.mode is Mode.LIST for p in op.parameters)) for op in Op}
-"""Each instruction by its number, and which of its operands are counted lists."""
+"""Instructions by number, and which of their operands are counted lists."""
 
 
 def handlers(ops: Iterable[Instruction], *rooms: Mapping[str, Any]) -> dict[Instruction, Callable[..., Any]]:

@@ -25,7 +25,7 @@ class Causes:
         self.entry = set(f.symbols())
         self.born: dict[Dim, Value] = {}
         self.shapes: dict[Dim, list[str]] = {}
-        """where a dim is nothing but this symbol"""
+        """places in shapes whose dim is this symbol alone"""
         for p in f.params:
             for k, d in enumerate(p.type.shape or ()):
                 if isinstance(d, Dim) and d.is_symbol:

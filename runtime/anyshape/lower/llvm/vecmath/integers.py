@@ -42,7 +42,7 @@ def _quotient(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
 
 
 def _long_quotient(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
-    """The same for vectors of 64 bits: by floats if all lanes are short, else lane by lane."""
+    """Divides vectors of 64 bits toward zero, b safe: by floats if all lanes are short, else lane by lane."""
     high = f.or_(*(x if unsigned else f.add(x, 1 << SHORT) for x in (a, b)))
     short = f.reduce("and", f.compare("lt", high, 1 << (SHORT + (not unsigned)), unsigned=True))
     with f.if_else(short) as branch:

@@ -1,0 +1,151 @@
+"""Kernels of operators of torch: executables on the memory of tensors.
+
+In: what states a call as a graph, and the arguments of calls. Out: tensors. An executable serves all sizes of its tensors; there is one
+for each choice of dtypes, ranks, attributes and tensors that are present. Integers that may be sizes are compiled in as the numbers that
+they are, until a call comes with a fifth choice of them: from then on they are operands of one executable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from anyshape.dims import symbol
+from anyshape.frontends.torch.dtypes import array_of, dtype_of_torch, tensor_of
+from anyshape.graph.building import function, input
+from anyshape.graph.value import Node, Value
+from anyshape.torch.graph import fixed_sizes, flat, has_ranks, size_operand
+from anyshape.torch.schema import Argument
+from anyshape.types import TensorType
+from anyshape.vm.executable.executable import Executable, compile
+
+MOST_NUMBERS = 4
+"""The choices of integers for which there is an executable each"""
+
+
+@dataclass
+class Family:
+    """The executables for one choice of dtypes, ranks, attributes and tensors that are present."""
+
+    fixed: frozenset[str]
+    """names of sizes that are numbers in each executable"""
+    takes_operands: bool
+    """whether integers that may be sizes can be operands: not where ranks depend on them"""
+    executables: dict[Hashable, Executable] = field(default_factory=dict)
+    """by the fixed sizes, and by integers that may be sizes, or None where these are operands"""
+
+
+class Kernel:
+    """The executables of one operator. `state` makes the values of the results of values in place of the arguments; `node` is the call of
+    the op in it."""
+
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[Argument],
+        state: Callable[[Sequence[Any]], Sequence[Value]],
+        node: Callable[[Sequence[Any]], Node],
+    ) -> None:
+        self.name, self.arguments, self.state, self.node = name, arguments, state, node
+        self.families: dict[Hashable, Family] = {}
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        """The results of a call with all arguments, flat. Raises AnyshapeError for a call that the op refuses."""
+        plain = [attribute(a, v) for a, v in zip(self.arguments, args, strict=True)]
+        kinds = tuple(_kind(a, v) for a, v in zip(self.arguments, plain))
+        family = self.families.get(kinds)
+        if family is None:
+            family = self.families[kinds] = self._family(plain)
+        fixed = tuple(n for name, n in self._sizes(plain).items() if name in family.fixed) if family.fixed else ()
+        numbers = tuple(v for a, v in zip(self.arguments, plain) if a.is_size)
+        known = family.executables
+        as_operands = family.takes_operands and (fixed, numbers) not in known and len(known) >= MOST_NUMBERS
+        key = fixed, None if as_operands else numbers
+        if key not in known:
+            values = self._values(plain, family.fixed, as_operands)
+            params = [v for v in flat(values) if isinstance(v, Value)]
+            known[key] = compile(function(params, self.state(values), self.name))
+        return self._run(known[key], plain, as_operands)
+
+    def _family(self, args: Sequence[Any]) -> Family:
+        def suffice(fixed: frozenset[str], as_operands: bool = False) -> bool:
+            return has_ranks(self.node(self._values(args, fixed, as_operands)))
+
+        fixed = fixed_sizes(list(self._sizes(args)), suffice)
+        return Family(fixed, any(a.is_size for a in self.arguments) and suffice(fixed, True))
+
+    def _tensors(self, args: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+        """The tensors among the arguments, with names for each."""
+        for a, v in zip(self.arguments, args):
+            if a.is_tensors:
+                yield from ((f"{a.name}{k}", t) for k, t in enumerate(v))
+            elif a.is_tensor and v is not None:
+                yield a.name, v
+
+    def _sizes(self, args: Sequence[Any]) -> dict[str, int]:
+        """The sizes of all tensors, by the names of their dims."""
+        return {f"{name}_{k}": n for name, t in self._tensors(args) for k, n in enumerate(t.shape)}
+
+    def _values(self, args: Sequence[Any], fixed: frozenset[str], as_operands: bool) -> list[Any]:
+        """Values in place of the tensors and, `as_operands`, of integers that may be sizes."""
+        tensors = (_open(name, t, fixed) for name, t in self._tensors(args))
+        return [self._value(a, v, tensors, as_operands) for a, v in zip(self.arguments, args)]
+
+    def _value(self, a: Argument, v: Any, tensors: Iterator[Value], as_operands: bool) -> Any:
+        if v is None:
+            return None
+        if a.is_tensors:
+            return [next(tensors) for _ in v]
+        if a.is_tensor:
+            return next(tensors)
+        if not as_operands or not a.is_size:
+            return v
+        several = isinstance(v, tuple)
+        dims = [symbol(f"{a.name}_{k}", None) for k in range(len(v) if several else 1)]
+        return size_operand(a.name, dims if several else dims[0])
+
+    def _run(self, executable: Executable, args: Sequence[Any], as_operands: bool) -> list[Any]:
+        arrays: list[Any] = []
+        for a, v in zip(self.arguments, args):
+            if a.is_tensor or a.is_tensors:
+                arrays += [array_of(t, f"{self.name}: {a.name}") for t in flat([v])]
+            elif a.is_size and as_operands and v is not None:
+                arrays.append(np.asarray(v, np.int64))
+        results = executable.run(dict(zip(executable.input_names, arrays, strict=True)))
+        return [tensor_of(_own(r, arrays)) for r in results]
+
+
+def attribute(a: Argument, v: Any) -> Any:
+    """An argument of torch as ops take it: a list as a tuple, a dtype as one of ours; tensors as they are."""
+    if isinstance(v, torch.dtype):
+        return dtype_of_torch(v)
+    return tuple(v) if isinstance(v, (list, tuple)) and not a.is_tensors else v
+
+
+def _kind(a: Argument, v: Any) -> Hashable:
+    """What an executable is compiled for."""
+    if isinstance(v, torch.Tensor):
+        return v.dtype, v.ndim
+    if a.is_tensors:
+        return tuple((t.dtype, t.ndim) for t in v)
+    if a.is_size and v is not None:
+        return len(v) if isinstance(v, tuple) else -1
+    return v, type(v)
+
+
+def _open(name: str, tensor: Any, fixed: frozenset[str]) -> Value:
+    """A parameter for tensors of this dtype and rank, of any sizes but the fixed ones."""
+    dims = [(n, f"{name}_{k}") for k, n in enumerate(tensor.shape)]
+    shape = tuple(n if dim in fixed else symbol(dim) for n, dim in dims)
+    return input(name, TensorType(dtype_of_torch(tensor.dtype), shape))  # type: ignore[no-any-return]
+
+
+def _own(result: Any, arrays: Sequence[Any]) -> Any:
+    """A result in memory of its own, dense, as torch demands it of operators."""
+    if any(np.may_share_memory(result, a) for a in arrays):
+        return result.copy()
+    return np.ascontiguousarray(result).reshape(result.shape)

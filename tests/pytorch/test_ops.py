@@ -1,0 +1,105 @@
+"""Every op as an operator of torch, on the examples of its spec: results, `torch.library.opcheck`, gradients, refusals.
+
+ANYSHAPE_LONG=1 checks all examples; else it is the first one with a result of each op.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import pytest
+import torch
+
+from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.frontends.torch.dtypes import array_of
+from anyshape.torch import ops
+from anyshape.torch.schema import as_passed
+from anyshape_testing.catalogue import SPEAKS_OF
+from anyshape_testing.examples import expected
+from tests.pytorch.op_calls import PROPERTIES, calls, finite, flat, floats_of, on_floats, run, wide
+
+LONG = os.environ.get("ANYSHAPE_LONG", "") not in ("", "0")
+NO_GRADIENT = r"no gradient of .*\(specs/\w+\.yaml:\d+\)"
+CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+CLASSES = [name for name in ops.OPERATORS if SPEAKS_OF["smooth_op"](PROPERTIES[name]) is None]
+"""Ops with a gradient in f64"""
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def held(name: str) -> list[tuple[Any, list[Any]]]:
+    """The examples of an op that have results."""
+    examples = [(e, args) for e, args in calls(name) if e.error is None]
+    return examples if LONG else examples[:1]
+
+
+def checked(name: str, args: list[Any]) -> None:
+    """Checks the registrations of an operator by a call. Raises OpCheckError. What is drawn at random differs from call to call."""
+    utils = CHECKS[:-1] if ops.VARIANTS[name].static.is_random else CHECKS
+    positional, named = as_passed(ops.VARIANTS[name].arguments, args)
+    torch.library.opcheck(ops.OPERATORS[name], tuple(positional), named, test_utils=utils)
+
+
+def prepared(name: str, args: list[Any]) -> list[Any]:
+    """The arguments for a check, whose floats require gradients if the op has one. The check adds up results in the dtype of the first one,
+    and cannot do so where floats come after integers."""
+    floats = [t.is_floating_point() for t in flat([run(name, args)])]
+    try:
+        return finite(name, args, gradients=floats == sorted(floats, reverse=True))
+    except UnsupportedError as e:
+        assert re.search(NO_GRADIENT, str(e)), e
+        return finite(name, args, gradients=False)
+
+
+def test_every_op_is_an_operator_or_refused_with_the_line_of_its_spec() -> None:
+    assert ops.OPERATORS.keys() | ops.refused().keys() == ops.VARIANTS.keys() >= PROPERTIES.keys()
+    assert not ops.OPERATORS.keys() & ops.refused().keys()
+    assert len(ops.OPERATORS) > 250
+    for name, reason in ops.refused().items():
+        assert ops.VARIANTS[name].static.source in reason
+        with pytest.raises(AttributeError, match=r"strings.*specs/\w+\.yaml:\d+"):
+            getattr(ops, name)
+    with pytest.raises(AttributeError, match="did you mean softmax"):
+        _ = ops.sofmax
+
+
+@pytest.mark.parametrize("name", ops.OPERATORS)
+def test_results_and_registrations(name: str) -> None:
+    examples = held(name)
+    assert examples, "it has no example of dtypes that torch has"
+    for e, args in examples:
+        results = run(name, args)
+        outputs = ops.VARIANTS[name].static.outputs
+        for o, value in zip(outputs, [results] if len(outputs) == 1 else results, strict=True):
+            if o.name in e.outputs:
+                expected(e.outputs[o.name], [array_of(t) for t in flat([value])], o.variadic)
+        checked(name, prepared(name, args))
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_gradients_are_limits_of_differences(name: str) -> None:
+    for _, args in held(name):
+        try:
+            floats = finite(name, wide(args), gradients=True)
+        except UnsupportedError as e:
+            assert re.search(NO_GRADIENT, str(e)), e
+            continue
+
+        if not all(t.numel() for t in [*floats_of(floats), *floats_of([run(name, floats)])]) or not floats_of(floats):
+            continue  # there is no slope to compare
+
+        def of_floats(*values: Any, args: list[Any] = args) -> Any:
+            remaining = iter(values)
+            return tuple(floats_of([run(name, on_floats(args, lambda _: next(remaining)))]))
+
+        assert torch.autograd.gradcheck(of_floats, floats_of(floats), fast_mode=True)
+
+
+@pytest.mark.parametrize("name", ops.OPERATORS)
+def test_calls_that_a_spec_refuses_are_refused(name: str) -> None:
+    for e, args in calls(name):
+        if e.error is not None:
+            with pytest.raises(AnyshapeError, match=e.error):
+                run(name, args)
