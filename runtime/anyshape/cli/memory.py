@@ -20,7 +20,7 @@ from anyshape.vm.export import ArenaFormulas, arena_of, bytes_at, export_target
 from anyshape.vm.export.interface import CallerDim
 
 USUAL, FARTHEST, POINTS = 64, 1024, 65
-"""Of a dim that `--at` does not set, the size while another one varies; the last size of one without an upper bound; points of a curve."""
+"""Size of a dim that `--at` does not set, while another one varies; last size of a dim without an upper bound; points of a curve"""
 
 
 def memory_answer(exe: Executable, args: argparse.Namespace) -> Answer:
@@ -62,8 +62,8 @@ def _curve(formulas: ArenaFormulas, d: CallerDim, fixed: Mapping[str, int]) -> C
     low, high = _within(1, d), bounds(d.symbol)[1]
     last = max(low, FARTHEST if high is None else high)
     sizes = sorted({low + (last - low) * k // (POINTS - 1) for k in range(POINTS)})
-    others = ", ".join(f"{name} = {n}" for name, n in fixed.items() if name != d.c_name)
-    return Curve(d.c_name, others, sizes, _bytes(formulas, d, sizes, fixed))
+    where = ", ".join(f"{name} = {n}" for name, n in fixed.items() if name != d.c_name)
+    return Curve(d.c_name, where, sizes, _bytes(formulas, d, sizes, fixed))
 
 
 def _bytes(formulas: ArenaFormulas, d: CallerDim, sizes: Sequence[int], fixed: Mapping[str, int]) -> list[int]:

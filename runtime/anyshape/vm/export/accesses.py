@@ -21,15 +21,15 @@ class By(StrEnum):
     """What keeps an index in bounds."""
 
     LOOP = "loop"
-    """It is the variable of a loop over the dim."""
+    """The index is the variable of a loop over the dim."""
     RULE = "shape rule"
-    """It was proved, for all sizes that the op's rule accepts, when the op was generated."""
+    """The index was proved in bounds, for all sizes that the op's rule accepts, when the op was generated."""
     TEST = "run-time test"
     """The kernel compares it with the dim, and ends the call where it is out of bounds."""
     PAD = "pad"
     """The kernel compares it with the dim, and reads nothing where it is out of bounds."""
     END = "end"
-    """It counts what a filter lets pass, and the kernel stops at the end of the dim."""
+    """The index counts what a filter lets pass, and the kernel stops at the end of the dim."""
 
 
 @dataclass(frozen=True, slots=True)
