@@ -69,12 +69,16 @@ def aims(p: Property, most: int) -> list[Aim]:
 def _try(targets: list[Aim], calls: Iterator[Call], where: str, most: int) -> None:
     for c in calls:
         said = refused(c)
-        alone = said is None or len(broken(c.op, c.values(typed), c.params)[0]) <= 1
-        for a in targets:
-            calls_so_far: list[Call] = getattr(a, where) if alone else a.mixed
-            if said is not None and len(calls_so_far) < most and is_of(a.refusal, said):
-                calls_so_far.append(c)
-                break
+        wanting = (
+            [] if said is None else [a for a in targets if len(getattr(a, where)) < most and is_of(a.refusal, said)]
+        )
+        if wanting:
+            alone = len(broken(c.op, c.values(typed), c.params)[0]) <= 1
+            for a in wanting:
+                calls_so_far: list[Call] = getattr(a, where) if alone else a.mixed
+                if len(calls_so_far) < most:
+                    calls_so_far.append(c)
+                    break
         if all(len(getattr(a, where)) >= most for a in targets):
             break
 

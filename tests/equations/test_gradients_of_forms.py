@@ -243,3 +243,15 @@ def test_a_refusal_of_data_in_a_gradient_names_operands_as_the_op_does():
         exe(np.ones(2, np.float32), np.ones(2, np.float32), np.array([0, 9]))
     twice = anyshape.compile(anyshape.function([x], anyshape.gradients(ops.sum(ops.mul(x, x)), [x])))
     np.testing.assert_array_equal(twice(np.full(1, 3, np.float32)), [6])
+
+
+def test_a_gradient_of_any_rank_is_that_of_the_rank_that_comes():
+    x = anyshape.input("x", "f32[...]")
+    slopes = anyshape.compile(anyshape.function([x], anyshape.gradients(x * x, [x])))
+    for shape in ((), (3,), (2, 0), (2, 3, 1)):
+        data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        np.testing.assert_array_equal(slopes(data), 2 * data)
+    mask = anyshape.input("m", "bool[?]")
+    slopes = anyshape.compile(anyshape.function([x, mask], anyshape.gradients(ops.compress(x, mask), [x])))
+    with pytest.raises(UnsupportedError, match="nothing defines"):  # the rule, which counts, had not run when it was made
+        slopes(np.ones(2, np.float32), np.array([True, False]))

@@ -172,8 +172,8 @@ def test_one_side_may_decide_where_nothing_is_known_of_the_other():
     i, j = eqs.index("i", 2), eqs.index("j", 2)
     eqs.define(y[i], or_(le(x[i], 4.0), lt(cast(as_expr(N), F32) * x[i], 9.0)))
     eqs.define(z[j], and_(le(x[j], 4.0), lt(cast(as_expr(N), F32) * x[j], 9.0)))
-    found = interpret(eqs.equations, {x: np.array([2.0, 5.0], object)}, symbolic=True)
-    assert found[y].tolist() == [True, NOTHING] and found[z].tolist() == [NOTHING, False]
+    arrays = interpret(eqs.equations, {x: np.array([2.0, 5.0], object)}, symbolic=True)
+    assert arrays[y].tolist() == [True, NOTHING] and arrays[z].tolist() == [NOTHING, False]
 
 
 def test_an_assert_of_which_nothing_is_known_is_not_taken_to_hold():

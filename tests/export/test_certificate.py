@@ -177,7 +177,7 @@ def test_a_text_of_another_format_is_refused() -> None:
 
 
 def test_entry_checks_of_the_certificate_are_those_of_the_code() -> None:
-    """`NAME_check` refuses a call exactly where a condition that is no choice of a program does not hold."""
+    """Compares at all sizes: `NAME_check` refuses a call exactly where a condition that is no choice of a program does not hold."""
     c = Exported(exported(products()))
     certificate: Data = json.loads(text_of(products))
     names = [d.c_name for d in c.interface.dims]

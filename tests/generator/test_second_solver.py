@@ -38,7 +38,7 @@ def test_the_second_solver_agrees_on_a_sample_of_ops() -> None:
 
 
 def test_the_negation_of_each_claim_of_the_sample_is_refused() -> None:
-    """Facts do not imply both a claim and its negation: a judge that agrees with everything is noticed on the same claims."""
+    """Tries what facts cannot imply beside a claim that they imply: a judge that agrees with everything is noticed on the same claims."""
     tried = 0
     for claim in itertools.chain.from_iterable(map(claims_of, sample())):
         match claim.literals:
@@ -93,7 +93,7 @@ def test_one_of_several_literals_is_enough_and_equality_is_no_inequality() -> No
 
 
 def test_what_the_solver_does_not_decide_in_time_is_counted_and_named() -> None:
-    """The claim that no cube is the sum of two takes more than arithmetic."""
+    """Fermat's theorem for cubes takes more than arithmetic."""
     a, b, c = (symbol(name, 1) for name in "abc")
     claims = [
         Claim((Literal(a * a * a + b * b * b - c * c * c - 1), Literal(c * c * c - a * a * a - b * b * b - 1)), ())

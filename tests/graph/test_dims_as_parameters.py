@@ -83,8 +83,8 @@ def test_an_entry_of_a_list_has_one_element(entry):
     exe = anyshape.compile(anyshape.function([x, v], LISTS[entry](x, v)))
     alone = anyshape.compile(anyshape.function([x, one], LISTS[entry](x, one)))
     X3 = np.ones((1, 3), np.float32)
-    for got, wanted in zip(exe(X3, np.array([1])), alone(X3, np.array([1]))):
-        np.testing.assert_array_equal(got, wanted)
+    for got, want in zip(exe(X3, np.array([1])), alone(X3, np.array([1]))):
+        np.testing.assert_array_equal(got, want)
     with pytest.raises(ShapeError, match=r"item \(.*\): one element was expected, got \[2\]"):
         exe(X3, np.array([1, 1]))
 

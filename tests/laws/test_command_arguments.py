@@ -45,8 +45,8 @@ def test_what_is_refused(
         code: int | str | None = command(words.split())
     except SystemExit as e:
         code = e.code
-    told = capsys.readouterr()
-    assert code == 2 and text in told.out + told.err and "Traceback" not in told.err
+    printed = capsys.readouterr()
+    assert code == 2 and text in printed.out + printed.err and "Traceback" not in printed.err
 
 
 def test_what_is_in_order_is_answered(capsys: pytest.CaptureFixture[str]) -> None:

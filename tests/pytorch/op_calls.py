@@ -40,11 +40,11 @@ def run(name: str, args: Sequence[Any]) -> Any:
 def tensor(array: Any) -> Any:
     """An array as a tensor. Raises UnsupportedError for a dtype that torch has not."""
     try:
-        made = tensor_of(array.copy())
+        tensor = tensor_of(array.copy())
     except TypeError as e:
         raise UnsupportedError(str(e)) from None
-    dtype_of_torch(made.dtype)
-    return made
+    dtype_of_torch(tensor.dtype)
+    return tensor
 
 
 def param(a: Argument, value: Any) -> Any:

@@ -20,7 +20,7 @@ from anyshape.vm.export import ArenaFormulas, arena_of, bytes_at, export_target
 from anyshape.vm.export.interface import CallerDim
 
 USUAL, FARTHEST, POINTS = 64, 1024, 65
-"""Size of a dim that `--at` does not set, while another one varies; last size of a dim without an upper bound; points of a curve"""
+"""Size of a dim that `--at` does not set while another one varies; last size of one without an upper bound; points of a curve."""
 
 
 def memory_answer(exe: Executable, args: argparse.Namespace) -> Answer:
@@ -47,7 +47,7 @@ def memory_answer(exe: Executable, args: argparse.Namespace) -> Answer:
 
 
 def curves(formulas: ArenaFormulas, at: Mapping[str, int]) -> list[Curve]:
-    """The bytes over each dim, the others being as `at` says or of a usual size."""
+    """The bytes over each dim, the other dims being as `at` says or of a usual size."""
     dims = formulas.interface.dims
     fixed = {d.c_name: at.get(d.label, at.get(d.c_name, _within(USUAL, d))) for d in dims}
     return [_curve(formulas, d, fixed) for d in dims]
@@ -62,8 +62,8 @@ def _curve(formulas: ArenaFormulas, d: CallerDim, fixed: Mapping[str, int]) -> C
     low, high = _within(1, d), bounds(d.symbol)[1]
     last = max(low, FARTHEST if high is None else high)
     sizes = sorted({low + (last - low) * k // (POINTS - 1) for k in range(POINTS)})
-    where = ", ".join(f"{name} = {n}" for name, n in fixed.items() if name != d.c_name)
-    return Curve(d.c_name, where, sizes, _bytes(formulas, d, sizes, fixed))
+    fixed_sizes = ", ".join(f"{name} = {n}" for name, n in fixed.items() if name != d.c_name)
+    return Curve(d.c_name, fixed_sizes, sizes, _bytes(formulas, d, sizes, fixed))
 
 
 def _bytes(formulas: ArenaFormulas, d: CallerDim, sizes: Sequence[int], fixed: Mapping[str, int]) -> list[int]:

@@ -12,10 +12,10 @@ _WIDE, _HIGH, _LEFT, _TOP, _BETWEEN = 560, 160, 90, 50, 80
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The bytes for sizes of one dim; `where` has the sizes of the other dims, as text."""
+    """The bytes for sizes of one dim; `fixed` are the sizes of the other dims, as text."""
 
     dim: str
-    where: str
+    fixed: str
     sizes: Sequence[int]
     bytes: Sequence[int]
 
@@ -53,7 +53,7 @@ def _panel(c: Curve, top: int) -> list[str]:
 
 
 def _heading(c: Curve) -> str:
-    return f"bytes over {c.dim}{f', where {c.where}' if c.where else ''}"
+    return f"bytes over {c.dim}{f', where {c.fixed}' if c.fixed else ''}"
 
 
 def png(path: str, title: str, curves: Sequence[Curve]) -> None:

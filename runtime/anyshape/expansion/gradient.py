@@ -299,6 +299,8 @@ class _Call:
     def known_sizes(self, rule: Rule, arguments: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
         """The sizes that the op's data decide, by their names in the rule: dims of the seeds tell them, for the gradient finds none."""
         node = self.node
+        if node.bound is None:  # the rule has not run, since a rank is not known
+            return {}
         of_operands = {s for v in node.inputs if v is not None for n in v.type.shape or () for s in free_symbols(n)}
         of_results = {s for k in self.floats for n in node.outputs[k].type.shape or () for s in free_symbols(n)}
         counted = [name for name, n in vars(node.bound).items() if isinstance(n, Dim) and n in of_results - of_operands]

@@ -60,8 +60,8 @@ def _first(operands: Sequence[Any]) -> Value:
     from anyshape.graph.value import Value
 
     number = isinstance(operands[0], int | float)
-    others = (v.type.dtype for v in operands if isinstance(v, Value))
-    return as_value(operands[0], next(others) if number else None)
+    dtypes = (v.type.dtype for v in operands if isinstance(v, Value))
+    return as_value(operands[0], next(dtypes) if number else None)
 
 
 def of_function(function: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:

@@ -101,14 +101,13 @@ def is_vector(v: Any) -> bool:
 
 def spread(f: Callable[..., Any], *args: Any) -> Any:
     """f on scalars, or item by item where an argument is a vector, scalars repeated."""
-    lengths = {len(a) for a in args if isinstance(a, tuple | list | range)}
-    if not lengths:
+    vectors = [a for a in args if isinstance(a, (tuple, list, range))]
+    if not vectors:
         return f(*args)
-    if len(lengths) > 1:
-        shown = " and ".join(str(Vec(a)) for a in args if isinstance(a, tuple | list | range))
-        raise ShapeError(f"vectors of different lengths are combined: {shown}")
-    n = lengths.pop()
-    columns = [a if isinstance(a, tuple | list | range) else (a,) * n for a in args]
+    n = len(vectors[0])
+    if any(len(v) != n for v in vectors):
+        raise ShapeError(f"vectors of different lengths are combined: {' and '.join(str(Vec(v)) for v in vectors)}")
+    columns = [a if isinstance(a, (tuple, list, range)) else (a,) * n for a in args]
     return Vec(map(f, *columns))
 
 

@@ -36,7 +36,7 @@ class Family:
     takes_operands: bool
     """whether integers that may be sizes can be operands: not where ranks depend on them"""
     executables: dict[Hashable, Executable] = field(default_factory=dict)
-    """by the fixed sizes, and by integers that may be sizes, or None where these are operands"""
+    """executables by the fixed sizes, and by integers that may be sizes, or None where these are operands"""
 
 
 class Kernel:

@@ -22,7 +22,7 @@ KINDS = {
 }  # fmt: skip
 """The type in a schema for each kind of parameter"""
 SIZES = {"int": "SymInt", "ints": "SymInt[]"}
-"""Those that may be sizes, if the dyn variant has them as operands"""
+"""Types of integers that may be sizes, if the dyn variant has them as operands"""
 LITERALS = ("bool", "int", "float", "str", "SymInt")
 """Types whose defaults a schema can say"""
 
@@ -35,7 +35,7 @@ class Argument:
     type: str
     required: bool = True
     default: bool | int | float | str | None = None
-    """of one that is not required; None: it may be None"""
+    """the default of an argument that is not required; None: it may be None"""
     by_name: bool = False
     """whether it is passed by name only"""
 

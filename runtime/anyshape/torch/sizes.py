@@ -23,7 +23,7 @@ class Sizes:
     def __init__(self, numbers: Mapping[Any, int] | None = None) -> None:
         self.numbers = numbers or {}
         self.dims: dict[Any, Dim] = {}
-        """by expressions of torch"""
+        """dims by expressions of torch"""
         self.values: dict[Dim, Any] = {}
         """SymInts, by dims"""
 

@@ -171,7 +171,7 @@ class _Kernel:
         return parse_dim(text, self.scope)
 
     def _fitting_buffers(self) -> Iterator[tuple[Literal, ...]]:
-        """Clauses that the bytes of a tensor fit 63 bits, and so do the dims of a tensor that is not empty."""
+        """Demands that the elements of a tensor are no more than its bytes, which fit 63 bits, and so are dims of one that is not empty."""
         for b in self.kernel["buffers"]:
             shape = [self._size(n) for n in b["dims"]]
             empty = [Literal(n, True) for n in shape]
@@ -182,7 +182,7 @@ class _Kernel:
             yield (Literal(MOST - count),)
 
     def _fitting_sizes(self) -> Iterator[tuple[Literal, ...]]:
-        """Clauses that sizes which kernels take fit 64 bits, and what callers pass and runs read."""
+        """Demands that sizes which kernels take fit 64 bits, and what callers pass and runs read."""
         sizes = [self._size(text) for text in self.kernel["sizes"]["fit 64 bits"]]
         for n in (*sizes, *self.passed):
             yield (Literal(MOST - n),)

@@ -23,7 +23,7 @@ class By(StrEnum):
     LOOP = "loop"
     """The index is the variable of a loop over the dim."""
     RULE = "shape rule"
-    """The index was proved in bounds, for all sizes that the op's rule accepts, when the op was generated."""
+    """Proved, for all sizes that the op's rule accepts, when the op was generated."""
     TEST = "run-time test"
     """The kernel compares it with the dim, and ends the call where it is out of bounds."""
     PAD = "pad"

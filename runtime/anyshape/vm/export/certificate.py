@@ -31,7 +31,7 @@ INTEGERS = (
 
 
 class Established(StrEnum):
-    """The place where a condition is established."""
+    """The place at which a condition is established."""
 
     ENTRY = "entry check"
     """`NAME_check` and `NAME_run` test it before any kernel runs: dims decide it."""
@@ -222,7 +222,7 @@ class _Certification:
     # --- conditions
 
     def _of_inputs(self) -> Iterator[Condition]:
-        """Conditions that no axis of an input is negative."""
+        """Yields conditions that no axis of an input is negative."""
         named = {d.symbol: symbol(d.c_name, 0) for d in self.interface.dims}
         for t in self.interface.inputs:
             for axis, n in enumerate(t.shape):

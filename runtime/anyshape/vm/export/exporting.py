@@ -73,7 +73,7 @@ class Export:
     functions: tuple[str, ...]
     """The functions that the object defines."""
     programs: tuple[tuple[Interface, tuple[EntryKnowledge, ...]], ...]
-    """Interfaces of the models in the object, and what is known of their programs."""
+    """What callers see of each model in the object, and what is known of its programs."""
     fits: tuple[str, ...] = ()
     """Sizes that fit the budget, as sentences."""
 
@@ -87,7 +87,7 @@ class Export:
         return tuple(sorted(undefined(self.object) & (LIBRARY | MATHEMATICS)))
 
     def certificates(self) -> list[Certificate]:
-        """Certifies each model in the object: what keeps the accesses of its kernels in bounds."""
+        """Says for each model in the object what keeps the accesses of its kernels in bounds."""
         return [certify(m, self.target.name, knowledge) for m, knowledge in self.programs]
 
     def files(self) -> dict[str, bytes]:
