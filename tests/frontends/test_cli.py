@@ -106,7 +106,7 @@ def test_curves_of_memory_are_what_the_exported_function_returns():
     f = anyshape.function([x, w], ops.softmax(ops.matmul(ops.exp(x), w)))
     target, options = export_target(None), make_options({"dims": {}})
     c, (over_n, over_m) = Exported(export(f, "m", target, options)), curves(arena_of(f, target, options), {"m": 3})
-    assert (over_n.others, over_m.others) == ("m = 3", "n = 64") and over_n.sizes[:2] == [1, 16]
+    assert (over_n.fixed, over_m.fixed) == ("m = 3", "n = 64") and over_n.sizes[:2] == [1, 16]
     assert over_n.bytes == [c.arena_bytes([n, 3]) for n in over_n.sizes]
     assert over_m.bytes == [c.arena_bytes([64, m]) for m in over_m.sizes]
 
