@@ -253,7 +253,6 @@ def test_a_gradient_of_any_rank_is_that_of_the_rank_that_comes():
         np.testing.assert_array_equal(slopes(data), 2 * data)
     mask = anyshape.input("m", "bool[?]")
     slopes = anyshape.compile(anyshape.function([x, mask], anyshape.gradients(ops.compress(x, mask), [x])))
-    with pytest.raises(
-        UnsupportedError, match="nothing defines"
-    ):  # the rule, which counts, had not run when it was made
+    # the rule, which counts, had not run when the gradient was made
+    with pytest.raises(UnsupportedError, match="nothing defines"):
         slopes(np.ones(2, np.float32), np.array([True, False]))
