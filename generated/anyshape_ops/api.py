@@ -1136,7 +1136,7 @@ def align_planes(
     )[0]
 
 
-# specs/detection.yaml:303
+# specs/detection.yaml:304
 @called
 def align_pixels(
     x: Operand,
@@ -1165,7 +1165,7 @@ def align_pixels(
     )[0]
 
 
-# specs/detection.yaml:416
+# specs/detection.yaml:418
 @called
 def roi_align(
     x: Operand,
@@ -1195,7 +1195,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:490
+# specs/detection.yaml:493
 @called
 def max_roi_pool(
     x: Operand,

@@ -382,7 +382,7 @@ def align_planes(
     )[0]
 
 
-# specs/detection.yaml:303
+# specs/detection.yaml:304
 @called
 def align_pixels(
     x: Operand,
@@ -410,7 +410,7 @@ def align_pixels(
     )[0]
 
 
-# specs/detection.yaml:416
+# specs/detection.yaml:418
 @called
 def roi_align(
     x: Operand,
@@ -439,7 +439,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:490
+# specs/detection.yaml:493
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Operand, scale: float = 1.0, *, source: str = ""

@@ -185,6 +185,12 @@ KEPT: tuple[Kept, ...] = (
         'must be one of',
     ),
     Kept(
+        'wrong', 'RNN', 'R with *',
+        'RNN-14 simple_rnn_batchwise: R with nan',
+        'one step without an initial state has no product with R; others multiply R by zeros',
+        case='simple_rnn_batchwise',
+    ),
+    Kept(
         'refused', 'RNN GRU LSTM', 'clip=-1.0',
         'RNN-14 simple_rnn_with_initial_bias: clip=-1.0',
         'clipping to an empty range',

@@ -9,7 +9,7 @@ from anyshape import rules
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/detection.yaml:416
+# specs/detection.yaml:418
 def roi_align_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -376,7 +376,7 @@ def align_planes_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end(source="specs/detection.yaml:207")
 
 
-# specs/detection.yaml:303
+# specs/detection.yaml:304
 def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
     scale = bound.scale
     half_pixel = bound.half_pixel
@@ -430,46 +430,46 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:339: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:340: all(0 <= image[n] < b for n in k) does not hold",
     )
     begin = eqs.scratch("begin", eqs.dtypes["U"], rules.Vec((k, 2)))
     n, e = eqs.index("n", k), eqs.index("e", 2)
-    eqs.define(begin[n, e], corner(rois[n, 1 - e]), "specs/detection.yaml:342")
+    eqs.define(begin[n, e], corner(rois[n, 1 - e]), "specs/detection.yaml:343")
     side = eqs.scratch("side", eqs.dtypes["U"], rules.Vec((k, 2)))
     n, e = eqs.index("n", k), eqs.index("e", 2)
-    eqs.define(side[n, e], corner(rois[n, 3 - e]) - begin[n, e], "specs/detection.yaml:343")
+    eqs.define(side[n, e], corner(rois[n, 3 - e]) - begin[n, e], "specs/detection.yaml:344")
     step = eqs.scratch("step", eqs.dtypes["U"], rules.Vec((k, 2)))
     n, e = eqs.index("n", k), eqs.index("e", 2)
     eqs.define(
         step[n, e],
         (side[n, e] if half_pixel else maximum(side[n, e], 1)) / cast(maximum(item(size, e), 1), eqs.dtypes["U"]),
-        "specs/detection.yaml:344",
+        "specs/detection.yaml:345",
     )
     grid = eqs.scratch("grid", parse_dtype("i64"), rules.Vec((k, 2)))
     n, e = eqs.index("n", k), eqs.index("e", 2)
     eqs.define(
         grid[n, e],
         where(rules.gt(ratio, 0), lambda: ratio, lambda: maximum(cast(ceil(step[n, e]), parse_dtype("i64")), 0)),
-        "specs/detection.yaml:345",
+        "specs/detection.yaml:346",
     )
     above = eqs.scratch("above", parse_dtype("i64"), rules.Vec((k, size[0])))
     n, i = eqs.index("n", k), eqs.index("i", size[0])
-    eqs.define(above[n, i], early(begin[n, 0], step[n, 0], i), "specs/detection.yaml:346")
+    eqs.define(above[n, i], early(begin[n, 0], step[n, 0], i), "specs/detection.yaml:347")
     ahead = eqs.scratch("ahead", parse_dtype("i64"), rules.Vec((k, size[1])))
     n, j = eqs.index("n", k), eqs.index("j", size[1])
-    eqs.define(ahead[n, j], early(begin[n, 1], step[n, 1], j), "specs/detection.yaml:347")
+    eqs.define(ahead[n, j], early(begin[n, 1], step[n, 1], j), "specs/detection.yaml:348")
     down = eqs.scratch("down", eqs.dtypes["U"], rules.Vec((k, size[0], room)))
     n, i, u = eqs.index("n", k), eqs.index("i", size[0]), eqs.index("u", room)
-    eqs.define(down[n, i, u], spot(begin[n, 0], step[n, 0], grid[n, 0], above[n, i], i, u), "specs/detection.yaml:348")
+    eqs.define(down[n, i, u], spot(begin[n, 0], step[n, 0], grid[n, 0], above[n, i], i, u), "specs/detection.yaml:349")
     along = eqs.scratch("along", eqs.dtypes["U"], rules.Vec((k, size[1], room)))
     n, j, v = eqs.index("n", k), eqs.index("j", size[1]), eqs.index("v", room)
-    eqs.define(along[n, j, v], spot(begin[n, 1], step[n, 1], grid[n, 1], ahead[n, j], j, v), "specs/detection.yaml:349")
+    eqs.define(along[n, j, v], spot(begin[n, 1], step[n, 1], grid[n, 1], ahead[n, j], j, v), "specs/detection.yaml:350")
     rows = eqs.scratch("rows", parse_dtype("i64"), rules.Vec((k, size[0])))
     n, i = eqs.index("n", k), eqs.index("i", size[0])
-    eqs.define(rows[n, i], minimum(grid[n, 0] - above[n, i], room), "specs/detection.yaml:350")
+    eqs.define(rows[n, i], minimum(grid[n, 0] - above[n, i], room), "specs/detection.yaml:351")
     columns = eqs.scratch("columns", parse_dtype("i64"), rules.Vec((k, size[1])))
     n, j = eqs.index("n", k), eqs.index("j", size[1])
-    eqs.define(columns[n, j], minimum(grid[n, 1] - ahead[n, j], room), "specs/detection.yaml:351")
+    eqs.define(columns[n, j], minimum(grid[n, 1] - ahead[n, j], room), "specs/detection.yaml:352")
     value = eqs.scratch("value", eqs.dtypes["U"], rules.Vec((k, size[0], size[1], room, room, c)))
     n = eqs.index("n", k)
     i = eqs.index("i", size[0])
@@ -507,7 +507,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
                 eqs.dtypes["U"],
             ),
         ),
-        "specs/detection.yaml:352: x[image[n], place(down[n, i, u], d[0]), "
+        "specs/detection.yaml:353: x[image[n], place(down[n, i, u], d[0]), "
         "place(along[n, j, v], d[1]), f], x[image[n], place(down[n, i, u], d[0]), "
         "after(along[n, j, v], d[1]), f], x[image[n], after(down[n, i, u], d[0]), "
         "place(along[n, j, v], d[1]), f], x[image[n], after(down[n, i, u], d[0]), "
@@ -530,7 +530,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
                 ) / maximum(cast(grid[n, 0], eqs.dtypes["U"]) * cast(grid[n, 1], eqs.dtypes["U"]), 1),
                 eqs.dtypes["F"],
             ),
-            "specs/detection.yaml:359: y[n, i, j, f]",
+            "specs/detection.yaml:360: y[n, i, j, f]",
         )
     if mode == "max":
         tall = eqs.scratch("tall", parse_dtype("i64"), rules.Vec((k, size[0])))
@@ -538,7 +538,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             tall[n, i],
             reduce_("sum", [room], lambda u: 1, where=lambda u: and_(lt(u, rows[n, i]), reaches(down[n, i, u], d[0]))),
-            "specs/detection.yaml:363",
+            "specs/detection.yaml:364",
         )
         wide = eqs.scratch("wide", parse_dtype("i64"), rules.Vec((k, size[1])))
         n, j = eqs.index("n", k), eqs.index("j", size[1])
@@ -547,7 +547,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
             reduce_(
                 "sum", [room], lambda v: 1, where=lambda v: and_(lt(v, columns[n, j]), reaches(along[n, j, v], d[1]))
             ),
-            "specs/detection.yaml:364",
+            "specs/detection.yaml:365",
         )
         most = eqs.scratch("most", eqs.dtypes["U"], rules.Vec((k, size[0], size[1], c)))
         n, i, j, f = eqs.index("n", k), eqs.index("i", size[0]), eqs.index("j", size[1]), eqs.index("f", c)
@@ -563,14 +563,14 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 where=lambda u, v: and_(lt(u, rows[n, i]), lt(v, columns[n, j])),
             ),
-            "specs/detection.yaml:365",
+            "specs/detection.yaml:366",
         )
         found = eqs.scratch("found", eqs.dtypes["U"], rules.Vec((k, size[0], size[1], c)))
         n, i, j, f = eqs.index("n", k), eqs.index("i", size[0]), eqs.index("j", size[1]), eqs.index("f", c)
         eqs.define(
             found[n, i, j, f],
             where(and_(gt(tall[n, i], 0), gt(wide[n, j], 0)), lambda: most[n, i, j, f], lambda: 0),
-            "specs/detection.yaml:367",
+            "specs/detection.yaml:368",
         )
         n, i, j, f = eqs.index("n", k), eqs.index("i", size[0]), eqs.index("j", size[1]), eqs.index("f", c)
         eqs.define(
@@ -583,11 +583,11 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["F"],
             ),
-            "specs/detection.yaml:368: y[n, i, j, f]",
+            "specs/detection.yaml:369: y[n, i, j, f]",
         )
 
 
-# specs/detection.yaml:490
+# specs/detection.yaml:493
 def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, scale, size, d, c = bound.b, bound.k, bound.scale, bound.size, bound.d, bound.c
     x, rois, image, y = eqs.tensor("x"), eqs.tensor("rois"), eqs.tensor("image"), eqs.tensor("y")
@@ -597,17 +597,17 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:504: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:507: all(0 <= image[n] < b for n in k) does not hold",
     )
     top = eqs.scratch("top", eqs.dtypes["U"], rules.Vec((k,)))
     n = eqs.index("n", k)
     eqs.define(
-        top[n], rounded(cast(rois[n, 1], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])), "specs/detection.yaml:506"
+        top[n], rounded(cast(rois[n, 1], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])), "specs/detection.yaml:509"
     )
     left = eqs.scratch("left", eqs.dtypes["U"], rules.Vec((k,)))
     n = eqs.index("n", k)
     eqs.define(
-        left[n], rounded(cast(rois[n, 0], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])), "specs/detection.yaml:507"
+        left[n], rounded(cast(rois[n, 0], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])), "specs/detection.yaml:510"
     )
     height = eqs.scratch("height", eqs.dtypes["U"], rules.Vec((k,)))
     n = eqs.index("n", k)
@@ -616,7 +616,7 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
         maximum(
             rounded(cast(rois[n, 3], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])) - top[n] + 1, 1
         ) / cast(size[0], eqs.dtypes["U"]),
-        "specs/detection.yaml:508",
+        "specs/detection.yaml:511",
     )
     width = eqs.scratch("width", eqs.dtypes["U"], rules.Vec((k,)))
     n = eqs.index("n", k)
@@ -625,35 +625,35 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
         maximum(
             rounded(cast(rois[n, 2], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])) - left[n] + 1, 1
         ) / cast(size[1], eqs.dtypes["U"]),
-        "specs/detection.yaml:509",
+        "specs/detection.yaml:512",
     )
     upper = eqs.scratch("upper", parse_dtype("i64"), rules.Vec((k, size[0])))
     n, i = eqs.index("n", k), eqs.index("i", size[0])
     eqs.define(
         upper[n, i],
         clamp(cast(floor(cast(i, eqs.dtypes["U"]) * height[n]) + top[n], parse_dtype("i64")), 0, d[0]),
-        "specs/detection.yaml:510",
+        "specs/detection.yaml:513",
     )
     lower = eqs.scratch("lower", parse_dtype("i64"), rules.Vec((k, size[0])))
     n, i = eqs.index("n", k), eqs.index("i", size[0])
     eqs.define(
         lower[n, i],
         clamp(cast(ceil(cast(i + 1, eqs.dtypes["U"]) * height[n]) + top[n], parse_dtype("i64")), 0, d[0]),
-        "specs/detection.yaml:511",
+        "specs/detection.yaml:514",
     )
     begin = eqs.scratch("begin", parse_dtype("i64"), rules.Vec((k, size[1])))
     n, j = eqs.index("n", k), eqs.index("j", size[1])
     eqs.define(
         begin[n, j],
         clamp(cast(floor(cast(j, eqs.dtypes["U"]) * width[n]) + left[n], parse_dtype("i64")), 0, d[1]),
-        "specs/detection.yaml:512",
+        "specs/detection.yaml:515",
     )
     end = eqs.scratch("end", parse_dtype("i64"), rules.Vec((k, size[1])))
     n, j = eqs.index("n", k), eqs.index("j", size[1])
     eqs.define(
         end[n, j],
         clamp(cast(ceil(cast(j + 1, eqs.dtypes["U"]) * width[n]) + left[n], parse_dtype("i64")), 0, d[1]),
-        "specs/detection.yaml:513",
+        "specs/detection.yaml:516",
     )
     tall = eqs.scratch("tall", eqs.dtypes["F"], rules.Vec((k, c, size[0], d[1])))
     n, f, i, v = eqs.index("n", k), eqs.index("f", c), eqs.index("i", size[0]), eqs.index("v", d[1])
@@ -665,7 +665,7 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
             lambda u: checked(x)[image[n], f, *fit((u, v), d)],
             where=lambda u: and_(le(upper[n, i], u), lt(u, lower[n, i])),
         ),
-        "specs/detection.yaml:514: x[image[n], f, u, v]",
+        "specs/detection.yaml:517: x[image[n], f, u, v]",
     )
     n, f, i, j = eqs.index("n", k), eqs.index("f", c), eqs.index("i", size[0]), eqs.index("j", size[1])
     eqs.define(
@@ -677,5 +677,5 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             lambda: 0,
         ),
-        "specs/detection.yaml:515: y[n, f, i, j]",
+        "specs/detection.yaml:518: y[n, f, i, j]",
     )

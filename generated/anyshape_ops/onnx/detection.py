@@ -26,7 +26,7 @@ def non_max_suppression_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:444
+# specs/detection.yaml:446
 def roi_align_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.roi_align(
@@ -43,7 +43,7 @@ def roi_align_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:446
+# specs/detection.yaml:448
 def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.roi_align(
@@ -60,7 +60,7 @@ def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:521
+# specs/detection.yaml:524
 def max_roi_pool_1(n: OnnxNode) -> Sequence[Value]:
     image_ = api.cast(
         api.gather(n.input(1), scalar(0), axis=1, source=n.source), to=parse_dtype("i64"), source=n.source

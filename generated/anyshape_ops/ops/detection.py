@@ -104,7 +104,7 @@ DYN_ALIGN_PLANES = OpDef(
     source="specs/detection.yaml:178",
 )
 
-# specs/detection.yaml:303
+# specs/detection.yaml:304
 STATIC_ALIGN_PIXELS = OpDef(
     name="align_pixels",
     variant="static",
@@ -126,7 +126,7 @@ STATIC_ALIGN_PIXELS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.align_pixels_kernel,
     summary="What roi_align gives, of images whose last axis are the channels.",
-    source="specs/detection.yaml:303",
+    source="specs/detection.yaml:304",
 )
 DYN_ALIGN_PIXELS = OpDef(
     name="align_pixels",
@@ -149,10 +149,10 @@ DYN_ALIGN_PIXELS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.align_pixels_kernel,
     summary="What roi_align gives, of images whose last axis are the channels.",
-    source="specs/detection.yaml:303",
+    source="specs/detection.yaml:304",
 )
 
-# specs/detection.yaml:416
+# specs/detection.yaml:418
 STATIC_ROI_ALIGN = OpDef(
     name="roi_align",
     variant="static",
@@ -176,7 +176,7 @@ STATIC_ROI_ALIGN = OpDef(
         "Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples "
         "between the elements."
     ),
-    source="specs/detection.yaml:416",
+    source="specs/detection.yaml:418",
 )
 DYN_ROI_ALIGN = OpDef(
     name="roi_align",
@@ -201,10 +201,10 @@ DYN_ROI_ALIGN = OpDef(
         "Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples "
         "between the elements."
     ),
-    source="specs/detection.yaml:416",
+    source="specs/detection.yaml:418",
 )
 
-# specs/detection.yaml:490
+# specs/detection.yaml:493
 STATIC_MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
     variant="static",
@@ -226,7 +226,7 @@ STATIC_MAX_ROI_POOL = OpDef(
         "Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the "
         "largest element, 0 of none."
     ),
-    source="specs/detection.yaml:490",
+    source="specs/detection.yaml:493",
 )
 DYN_MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
@@ -249,5 +249,5 @@ DYN_MAX_ROI_POOL = OpDef(
         "Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the "
         "largest element, 0 of none."
     ),
-    source="specs/detection.yaml:490",
+    source="specs/detection.yaml:493",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyshape.rules import Bound, Rule, Vec, clamp, eq, ge, gt, prod
+from anyshape.rules import Bound, Rule, Vec, clamp, eq, ge, gt, le, prod
 
 
 # specs/detection.yaml:76
@@ -57,7 +57,10 @@ def align_planes_relation(
     rule.equal(4, rois[1], "4 of rois")
     k = rule.equal(k, image[0], "k of image")
     rule.require(ge(size, 0), lambda: f"{size} bins")
-    rule.require(ge(ratio, 0), lambda: f"{ratio} samples on a side of a bin")
+    rule.require(
+        rule.and_(le(0, ratio), lambda: le(ratio, 4096)),
+        lambda: f"{ratio} samples on a side of a bin, expected 0 (by its length) to 4096",
+    )
     rule.require(gt(d, 0), lambda: f"boxes of images of size {d}")
     bins = rule.max(rule.item(size, 0), rule.item(size, 1))
     room = rule.where(gt(ratio, 0), lambda: ratio, lambda: rule.max(rule.item(d, 0), rule.item(d, 1)) + 3)
@@ -77,7 +80,7 @@ def align_planes_relation(
     )
 
 
-# specs/detection.yaml:303
+# specs/detection.yaml:304
 def align_pixels_relation(
     rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: Any, mode: str, ratio: Any, scale: Any, half_pixel: bool
 ) -> Bound:
@@ -92,7 +95,10 @@ def align_pixels_relation(
     rule.equal(4, rois[1], "4 of rois")
     k = rule.equal(k, image[0], "k of image")
     rule.require(ge(size, 0), lambda: f"{size} bins")
-    rule.require(ge(ratio, 0), lambda: f"{ratio} samples on a side of a bin")
+    rule.require(
+        rule.and_(le(0, ratio), lambda: le(ratio, 4096)),
+        lambda: f"{ratio} samples on a side of a bin, expected 0 (by its length) to 4096",
+    )
     rule.require(gt(d, 0), lambda: f"boxes of images of size {d}")
     room = rule.where(gt(ratio, 0), lambda: ratio, lambda: rule.max(rule.item(d, 0), rule.item(d, 1)) + 3)
     return rule.bind(
@@ -110,7 +116,7 @@ def align_pixels_relation(
     )
 
 
-# specs/detection.yaml:416
+# specs/detection.yaml:418
 def roi_align_relation(
     rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: Any, mode: str, ratio: Any, scale: Any, half_pixel: bool
 ) -> Bound:
@@ -125,7 +131,10 @@ def roi_align_relation(
     rule.equal(4, rois[1], "4 of rois")
     k = rule.equal(k, image[0], "k of image")
     rule.require(ge(size, 0), lambda: f"{size} bins")
-    rule.require(ge(ratio, 0), lambda: f"{ratio} samples on a side of a bin")
+    rule.require(
+        rule.and_(le(0, ratio), lambda: le(ratio, 4096)),
+        lambda: f"{ratio} samples on a side of a bin, expected 0 (by its length) to 4096",
+    )
     rule.require(gt(d, 0), lambda: f"boxes of images of size {d}")
     return rule.bind(
         outputs={"y": Vec((k, c, *size))},
@@ -140,7 +149,7 @@ def roi_align_relation(
     )
 
 
-# specs/detection.yaml:490
+# specs/detection.yaml:493
 def max_roi_pool_relation(rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: Any, scale: Any) -> Bound:
     rule.equal(2, len(size), "the length of size")
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
