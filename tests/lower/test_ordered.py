@@ -13,6 +13,7 @@ from anyshape.equations import Equations, Tensor
 from anyshape.equations.functions import item, ne, wrap
 from anyshape.equations.interpret import interpret
 from anyshape.lower import Group, describe, host_target
+from anyshape.lower.emit.sort import SHORT
 from tests.lower.native import Native
 
 N, M, K = (dims.symbol(name) for name in ("n", "m", "k"))
@@ -30,7 +31,9 @@ def test_sort(dtype: str, descending: bool) -> None:
     a = eqs.index("a", M)
     eqs.argsort(y[a, :], [N], lambda j: x[a, j], descending=descending)
     kernel = Native(Group("sort", tuple(eqs.equations), (x,), outputs=(y,)))
-    for shape in ((3, 5), (2, 0), (0, 4), (1, 40), (2, 41), (3, 600), (4, 1)):
+    counted = SHORT * host_target().lanes(8) * x.dtype.numpy.itemsize  # rows up to this length are sorted by counting
+    around = [(2, n) for n in (7, 8, 9, 17, counted - 1, counted, counted + 1)]
+    for shape in ((3, 5), (2, 0), (0, 4), (1, 40), (2, 41), *around, (3, 600), (4, 1)):
         values = (RNG.integers(-60, 60, shape) / 4).astype(x.dtype.numpy)
         if x.dtype.is_float and values.size > 3:
             values.flat[[1, 2]] = np.nan, -0.0
