@@ -8,7 +8,7 @@ positions are wanted, the least keys so far are kept in order, and vectors of ke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from anyshape.dims import Size
 from anyshape.dtypes import F32 as FLOAT32
@@ -333,29 +333,64 @@ def _by_counting(f: FunctionBuilder, keys: Val, places: Val, n: Val) -> None:
 
 
 def _by_digits(ctx: KernelContext, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Val]) -> Val:
-    """Sorts by one byte after the other, moving keys and places between two pairs of arrays; returns the places at the end."""
+    """Sorts by one byte after the other, moving keys and places between two pairs of arrays; returns the places at the end. Keys of up to
+    32 bits are moved in one word with their places, where those fit the other half."""
+    f, (keys, places, to_keys, to_places) = ctx.f, arrays
+    passes = _passes(dtype)
+    if passes > 4:
+        return _moved_by_digits(ctx, n, (keys, places), (to_keys, to_places), 0, passes)[1]
+    with f.if_else(f.compare("lt", n, 1 << 32)) as branch:
+        with branch.then():
+            _pack(f, keys, n)
+            (packed,) = _moved_by_digits(ctx, n, (keys,), (to_keys,), 32, passes)
+            _each_vector(f, packed, places, n, lambda words, index: f.and_(words, (1 << 32) - 1))
+            branch.give(places)
+        with branch.otherwise():
+            branch.give(_moved_by_digits(ctx, n, (keys, places), (to_keys, to_places), 0, passes)[1])
+    return branch.results[0]
+
+
+def _pack(f: FunctionBuilder, keys: Val, n: Val) -> None:
+    """Puts the position of each key into the lower half of its word, and the key into the upper one."""
+    lanes = const_vector(I64, list(range(f.target.lanes(I64.bytes))))
+    _each_vector(f, keys, keys, n, lambda words, index: f.or_(f.shl(words, 32), f.add(lanes, index)))
+
+
+def _each_vector(f: FunctionBuilder, source: Val, to: Val, n: Val, compute: Callable[[Val, Val], Val]) -> None:
+    """Stores what is computed of each vector of words and of its index; arrays have room for whole vectors."""
+    lanes = f.target.lanes(I64.bytes)
+    with f.for_range(0, n, lanes) as loop:
+        f.store(compute(f.load(source, I64.vector(lanes), loop.index), loop.index), to, loop.index)
+
+
+def _moved_by_digits(
+    ctx: KernelContext, n: Val, arrays: tuple[Val, ...], more: tuple[Val, ...], shift: int, passes: int
+) -> tuple[Val, ...]:
+    """Sorts words by some of their bytes, from the one at `shift` on, and other arrays with them; returns where they are at the end: in
+    `arrays` or in `more`. All bytes are counted at once, since the counts do not depend on the order."""
     f = ctx.f
-    counts = f.alloca(I64, _DIGITS)
-    with f.for_range(0, 8 * _passes(dtype), 8, carried=arrays, at_least_once=True) as iteration:
-        keys, places, to_keys, to_places = iteration.carried
-        _count(f, keys, n, iteration.index, counts)
-        first = f.load(counts, I64, _digit(f, f.load(keys, I64), iteration.index))
+    counts = f.alloca(I64, passes * _DIGITS)
+    _count(f, arrays[0], n, counts, shift, passes)
+    with f.for_range(0, passes, 1, carried=(*arrays, *more), at_least_once=True) as iteration:
+        own, to = iteration.carried[: len(arrays)], iteration.carried[len(arrays) :]
+        table = f.gep(counts, f.mul(iteration.index, _DIGITS), I64)
+        place = f.add(f.mul(iteration.index, 8), shift)
+        first = f.load(table, I64, _digit(f, f.load(own[0], I64), place))
         with f.if_else(f.compare("eq", first, n)) as branch:
             with branch.then():
-                branch.give(keys, places, to_keys, to_places)
+                branch.give(*own, *to)
             with branch.otherwise():
-                _starts(f, counts)
+                _starts(f, table)
                 with f.for_range(0, n) as inner:
-                    key = f.load(keys, I64, inner.index)
-                    digit = _digit(f, key, iteration.index)
-                    at = f.load(counts, I64, digit)
-                    f.store(key, to_keys, at)
-                    f.store(f.load(places, I64, inner.index), to_places, at)
-                    f.store(f.add(at, 1), counts, digit)
+                    digit = _digit(f, f.load(own[0], I64, inner.index), place)
+                    at = f.load(table, I64, digit)
+                    for source, target in zip(own, to, strict=True):
+                        f.store(f.load(source, I64, inner.index), target, at)
+                    f.store(f.add(at, 1), table, digit)
                     ctx.levels.poll_now_and_then(inner.index)
-                branch.give(to_keys, to_places, keys, places)
+                branch.give(*to, *own)
         iteration.next(*branch.results)
-    return iteration.results[1]
+    return iteration.results[: len(arrays)]
 
 
 def _passes(dtype: DType) -> int:
@@ -367,11 +402,14 @@ def _digit(f: FunctionBuilder, key: Val, shift: Val) -> Val:
     return f.and_(f.lshr(key, shift), _DIGITS - 1)
 
 
-def _count(f: FunctionBuilder, keys: Val, n: Val, shift: Val, counts: Val) -> None:
-    f.memset_zero(counts, const(I64, _DIGITS * I64.bytes))
+def _count(f: FunctionBuilder, keys: Val, n: Val, counts: Val, shift: int, passes: int) -> None:
+    """Counts each value of each byte, a table of counts behind the other."""
+    f.memset_zero(counts, const(I64, passes * _DIGITS * I64.bytes))
     with f.for_range(0, n) as loop:
-        digit = _digit(f, f.load(keys, I64, loop.index), shift)
-        f.store(f.add(f.load(counts, I64, digit), 1), counts, digit)
+        key = f.load(keys, I64, loop.index)
+        for k in range(passes):
+            place = f.add(_digit(f, key, const(I64, shift + 8 * k)), k * _DIGITS)
+            f.store(f.add(f.load(counts, I64, place), 1), counts, place)
 
 
 def _starts(f: FunctionBuilder, counts: Val) -> None:
