@@ -84,7 +84,9 @@ def test_accepted_mutants_are_emitted() -> None:
     texts = [path.read_text() for path in FILES if path.parent.name == "specs"]
     small = [entry for text in texts if "\ndefine:" not in text for entry in entries(text)]
     emitted = 0
-    for _ in range(600):
+    for _ in range(3000):
+        if emitted > 15:  # one of fifty is accepted
+            break
         text = mutant(rng.choice(small), rng)
         try:
             findings = Findings(sources={"specs/m.yaml": text.split("\n")})
