@@ -75,7 +75,7 @@ test-long: $(STAMP) lint  ## the same with nothing sampled, in an hour and a hal
 	$(BIN)/python -m tests.long_run --jobs $(JOBS) --chunk $(or $(CHUNK),0) $(if $(ONLY),--only $(ONLY))
 endif
 
-test-torch: $(TORCH_VENV)/.anyshape-torch  ## the tests of the PyTorch frontend, in an environment of their own with a CPU build of torch; eight minutes
+test-torch: $(TORCH_VENV)/.anyshape-torch  ## the tests of the PyTorch frontend, in an environment of their own with a CPU build of torch; two minutes
 	$(TORCH_VENV)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/pytorch
 
 test-export: $(VENV)/.anyshape-cross  ## exported C programs of every target, by the package ziglang, qemu-user if it is here, and wasmtime; ten minutes the first time
