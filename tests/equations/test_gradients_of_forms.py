@@ -256,3 +256,13 @@ def test_a_gradient_of_any_rank_is_that_of_the_rank_that_comes():
     # the rule, which counts, had not run when the gradient was made
     with pytest.raises(UnsupportedError, match="nothing defines"):
         slopes(np.ones(2, np.float32), np.array([True, False]))
+
+
+def test_a_gradient_of_no_positions_is_empty():
+    """Types say that there are none: intermediate tensors of the gradient have axes of size 0 ahead of others."""
+    shapes = {"q": (1, 0, 2, 4), "k": (1, 0, 1, 4), "v": (1, 0, 1, 3)}
+    params = [anyshape.input(name, f"f32{list(shape)}") for name, shape in shapes.items()]
+    y = ops.grouped_query_attention(*params, np.zeros(1, np.int32), total=0)[0]
+    slopes = anyshape.compile(anyshape.function(params, anyshape.gradients(y, params)))
+    got = slopes(*(np.zeros(shape, np.float32) for shape in shapes.values()))
+    assert [g.shape for g in got] == list(shapes.values())

@@ -63,11 +63,12 @@ class Affine:
 
 
 def row_major(variables: Sequence[LoopVar], stride: Size = 1) -> tuple[list[tuple[LoopVar, Size]], Size]:
-    """Terms of the address of an element in dense memory, the last variable fastest; and how many elements there are, times `stride`."""
+    """Terms of the address of an element in dense memory, the last variable fastest; and how many elements there are, times `stride`. An
+    extent of 0 counts as 1: where nothing is stored, each variable still has a term."""
     terms: list[tuple[LoopVar, Size]] = []
     for v in reversed(variables):
         terms.append((v, stride))
-        stride = stride * v.extent
+        stride = stride * (v.extent if v.extent != 0 else 1)
     return terms, stride
 
 
