@@ -101,12 +101,17 @@ def disagreements(schedules: Sequence[tuple[str, KernelStep, KernelSchedule]]) -
     return wrong
 
 
+def computes_nothing(step: KernelStep) -> bool:
+    """Whether the types say that all results have no elements, so that there is nothing to share out."""
+    return all(0 in v.type.shape for v in step.outputs if v.type.shape is not None)
+
+
 def alone_too_long(schedules: Sequence[tuple[str, KernelStep, KernelSchedule]]) -> list[str]:
     """Kernels with contractions that fusion put together, or says that others may stand beside, and that one thread has to run whole."""
     wrong = []
     for name, step, schedule in schedules:
         together = len(step.nodes) > 1 and bool(products_of(step.equations))
-        if schedule.serial and (together or left_operand(step.equations) is not None):
+        if schedule.serial and (together or left_operand(step.equations) is not None) and not computes_nothing(step):
             wrong.append(f"{name}, {step_name(step)}")
     return wrong
 
@@ -138,6 +143,8 @@ def test_answers_that_are_wrong_are_found() -> None:
     assert len(disagreements([("", product[0], sums[1]), ("", sums[0], product[1]), ("", product[0], row[1])])) == 3
     assert alone_too_long([("", *product), ("", *integers)]) == []
     assert alone_too_long([("", product[0], replace(integers[1], serial=True))]) == [", matmul+relu"]
+    (empty,) = kernels(anyshape.function([x, v := anyshape.input("v", "f32[8, 0]")], ops.relu(ops.matmul(x, v))))
+    assert alone_too_long([("", empty[0], replace(integers[1], serial=True))]) == []
 
 
 def test_only_padded_factors_and_divided_indices_are_left_to_the_lowering() -> None:

@@ -63,12 +63,11 @@ class Affine:
 
 
 def row_major(variables: Sequence[LoopVar], stride: Size = 1) -> tuple[list[tuple[LoopVar, Size]], Size]:
-    """Terms of the address of an element in dense memory, the last variable fastest; and how many elements there are, times `stride`. An
-    extent of 0 counts as 1: where nothing is stored, each variable still has a term."""
+    """Terms of the address of an element in dense memory, the last variable fastest; and how many elements there are, times `stride`."""
     terms: list[tuple[LoopVar, Size]] = []
     for v in reversed(variables):
         terms.append((v, stride))
-        stride = stride * (v.extent if v.extent != 0 else 1)
+        stride = stride * v.extent
     return terms, stride
 
 
