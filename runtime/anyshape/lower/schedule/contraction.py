@@ -410,7 +410,8 @@ class _Splitter:
         number = self.number + len(self.out.temporaries)
         tensor = Tensor(f"phase{number}", n.dtype, tuple(v.extent for v in variables))
         self.out.temporaries.append(tensor)
-        terms = [(v, c if c != 0 else 1) for v, c in row_major(variables)[0]]  # of no elements, each variable still has a term
+        # where there are no elements, each variable still has a term
+        terms = [(v, c if c != 0 else 1) for v, c in row_major(variables)[0]]
         return Store(Access(tensor, affine(terms, 0)), n, variables)
 
     def through_scratch(self, reduction: Reduction, factors: tuple[Access, ...], stores: list[Store]) -> list[Store]:
