@@ -105,8 +105,8 @@ def assembly(text: str, target: Target) -> str:
 
 
 def _keeps_addresses(target: Target) -> bool:
-    """Whether code is generated without loop strength reduction, which takes a sixth of the time and where instructions add a scaled index
-    makes no kernel faster (`python -m benchmarks.op_audit`, on a Zen 5)."""
+    """Whether code is generated without loop strength reduction: it takes time, and where instructions add a scaled index hardly a kernel
+    is faster by it (docs/matrix-product.md)."""
     return target.triple.startswith("x86_64")
 
 
