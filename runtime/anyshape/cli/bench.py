@@ -82,11 +82,7 @@ def bench(args: argparse.Namespace) -> Answer:
         except ImportError:
             why = WITHOUT
         except Exception as e:  # what its calls raise has no common class
-            why = (
-                str(e)
-                if isinstance(e, AnyshapeError)
-                else f"onnxruntime fails on the model: {' '.join(str(e).split())}"
-            )
+            why = reason(e)
     if theirs is None:
         calls.pop(THEY, None)
         differing = []
@@ -116,6 +112,11 @@ def bench(args: argparse.Namespace) -> Answer:
         "plot": args.plot,
     }
     return Answer(text="\n".join(lines).rstrip(), data=data)
+
+
+def reason(e: Exception) -> str:
+    """Says in one line why onnxruntime was not measured."""
+    return str(e) if isinstance(e, AnyshapeError) else f"onnxruntime fails on the model: {' '.join(str(e).split())}"
 
 
 def places_of(nodes: Sequence[tuple[Any, float]], places: Mapping[str, int]) -> frozenset[int]:
