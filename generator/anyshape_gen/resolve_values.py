@@ -58,6 +58,8 @@ class Vars:
     vectors: set[str] = field(default_factory=set)
     bound: set[str] = field(default_factory=set)
     """Variables of an update that its own generators bind"""
+    read: dict[str, list[Expr]] = field(default_factory=dict)
+    """Of each variable, the dims of tensors that are indexed by it alone"""
 
 
 class Tensors(Protocol):
