@@ -298,8 +298,8 @@ class KernelResolver:
         )
 
     def _check_runs(self, equation: Equation, variables: Vars) -> None:
-        """Checks that a run of an intermediate tensor, whose dims are those of the first tensor that is read by it, is no run of other dims too:
-        either may be the longer one, to which the other broadcasts."""
+        """Checks that a run of an intermediate tensor, whose dims are those of the first tensor that is read by it, is no run of other
+        dims too: either may be the longer one, to which the other broadcasts."""
         name = equation.target.tensor
         if name in self.operands or any(e.annotation for e in self.kernel.equations if e.target.tensor == name):
             return

@@ -59,7 +59,7 @@ class Vars:
     bound: set[str] = field(default_factory=set)
     """Variables of an update that its own generators bind"""
     read: dict[str, list[Expr]] = field(default_factory=dict)
-    """Of each variable, the dims of tensors that are indexed by it alone"""
+    """Dims of the tensors that each variable alone indexes"""
 
 
 class Tensors(Protocol):

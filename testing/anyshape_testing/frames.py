@@ -20,5 +20,7 @@ def _call(function: Callable[..., Any], /, **arguments: Any) -> Any:
     return function(**arguments)
 
 
-call_with_frames: Callable[..., Any] = FunctionType(_call.__code__.replace(co_stacksize=WORDS), globals(), "call_with_frames")
+call_with_frames: Callable[..., Any] = FunctionType(
+    _call.__code__.replace(co_stacksize=WORDS), globals(), "call_with_frames"
+)
 """Calls a function with keyword arguments."""

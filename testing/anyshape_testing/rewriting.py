@@ -53,7 +53,7 @@ from anyshape_testing.draws import Choosing, HypothesisDraw, choosing
 from anyshape_testing.enlarging import enlarged
 from anyshape_testing.evaluation import evaluate
 from anyshape_testing.running import MORE, PACKAGES, PROPERTIES, asked_of, line_of, plain, register
-from anyshape_testing.tolerance import is_float, is_normal, product_leaves_range
+from anyshape_testing.tolerance import is_float, is_normal, product_leaves_range, underflow
 
 Array = NDArray[Any]
 Record = Callable[[str, Any], None]
@@ -441,7 +441,8 @@ def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value
             close = _are_close(got, want, spread)
         if not close and _adds_up(before.node) and product_leaves_range(instance.operands):
             held = is_normal(got) & is_normal(want)
-            close = _are_close(got[held], want[held], np.broadcast_to(spread, got.shape)[held])
+            lost = underflow(instance.operands)
+            close = _are_close(got[held], want[held], np.broadcast_to(spread + lost, got.shape)[held])
     assert close, f"{where}: {got!r} in place of {want!r}"
     return bool(np.any(want))
 
