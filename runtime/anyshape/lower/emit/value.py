@@ -40,6 +40,7 @@ from anyshape.lower.ir.dag import (
     walk,
 )
 from anyshape.lower.ir.padded import Padded, padded_load
+from anyshape.lower.llvm.gathering import every, permute, pick
 from anyshape.lower.llvm.types import I32, I64, Type, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
 
@@ -352,7 +353,7 @@ class Values:
         first = self.f.gep(pointer, window.lowest, type_)
         low = self.f.masked_load(first, type_, window.first)
         high = low if window.second is None else self.f.masked_load(first, type_, window.second, type_.lanes)
-        return self.f.permute(low, high, window.places)
+        return permute(self.f, low, high, window.places)
 
     # masks
 
@@ -411,7 +412,7 @@ class Values:
             and not any(self.varies(n) for n, _ in access.address.lets)
         ):
             first = f.gep(pointer, f.mul(self.levels.indices[self.vector.variable], step), element)
-            return elementwise.load_value(f, access.tensor.dtype, f.every(first, type_, step, copy * lanes * step))
+            return elementwise.load_value(f, access.tensor.dtype, every(f, first, type_, step, copy * lanes * step))
         window = self.windows.get((access, copy))
         if window is not None:
             return elementwise.load_value(f, access.tensor.dtype, self._from_window(window, pointer, type_))
@@ -430,7 +431,7 @@ class Values:
         else:
             assert offsets is not None
             picked = mask is None and any(self.varies(n) for n, _ in access.address.lets)
-            raw = f.pick(pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
+            raw = pick(f, pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
         return elementwise.load_value(f, access.tensor.dtype, raw)
 
     def _not_empty(self, t: Tensor) -> Val | None:
