@@ -243,7 +243,7 @@ def test_not_and_in_of_python_ask_for_one_expression_and_decide_at_once() -> Non
     x, y = inputs(x="f32[n]", y="f32[k]")
     n, k = x.shape[0], y.shape[0]
     asked = []
-    control.if_(k <= n, lambda: asked.append((not k == n, k in (n, 1), k in (n, k), k == n or n == n)) or x, lambda: x)  # noqa: SIM201
+    control.if_(k <= n, lambda: asked.append((not k == n, k in (n, 1), k in (n, k), k == n or n == n)) or x, lambda: x)  # noqa: SIM201, `not` is what is tested
     assert asked == [(True, False, True, True)]
     with pytest.raises(ArgumentError, match="equal"):
         ops.require(k == n, "they differ")
