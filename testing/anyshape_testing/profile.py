@@ -25,7 +25,7 @@ def load_profile(examples: int, shrink: bool = True) -> None:
     """Sets the number of random calls for a law; `shrink`: whether the smallest failing call is searched, which tests of laws do not need.
 
     The draws depend on nothing else: by default the library also draws constants that it finds in the code of imported modules."""
-    setattr(HypothesisProvider, "_local_constants", Constants())  # noqa: B010
+    setattr(HypothesisProvider, "_local_constants", Constants())  # noqa: B010, it is no attribute that types know
     settings.register_profile(
         "laws",
         deadline=None,

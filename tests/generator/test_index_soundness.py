@@ -284,8 +284,10 @@ class Walk:
 
 
 def calls(kind: str, draw: random.Random) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    def size() -> int:
+        return draw.choice((0, 1, 1, 2, 3, 4, 5))
+
     while True:
-        size = lambda: draw.choice((0, 1, 1, 2, 3, 4, 5))  # noqa: E731
         if kind in ("scalars", "updates"):
             yield {"x": [size()], "u": [size()], "v": [size()]}, {"a": draw.randint(-2, 4), "b": draw.randint(-2, 4)}
             continue

@@ -1,5 +1,5 @@
 """The passes are one walk: ten times the nodes take ten times as much work, and a model in which nothing changes takes next to none.
-Work is counted, not timed; `benchmarks/passes_speed.py` prints the times."""
+Work is counted, not timed; `python -m benchmarks.passes_speed` prints the times."""
 
 from __future__ import annotations
 
