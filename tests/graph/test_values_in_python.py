@@ -249,9 +249,27 @@ def test_a_value_is_itself_alone():
 
 def test_arrays_compare_elements_on_either_side():
     x, a = anyshape.input("x", "f32[n]"), np.float32([1, 2, 3])
-    forms = [x == a, a == x, x == np.float32(2), np.float32(2) == x, x != a, a != x, np.not_equal(x, x + 1.0), np.equal(x, x)]
+    forms = [
+        x == a,
+        a == x,
+        x == np.float32(2),
+        np.float32(2) == x,
+        x != a,
+        a != x,
+        np.not_equal(x, x + 1.0),
+        np.equal(x, x),
+    ]
     got = anyshape.compile(anyshape.function([x], forms))(np.float32([1, 0, 2]))
-    assert [r.tolist() for r in got] == [[1, 0, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1], [0, 1, 1], [0, 1, 1], [1] * 3, [1] * 3]
+    assert [r.tolist() for r in got] == [
+        [1, 0, 0],
+        [1, 0, 0],
+        [0, 0, 1],
+        [0, 0, 1],
+        [0, 1, 1],
+        [0, 1, 1],
+        [1] * 3,
+        [1] * 3,
+    ]
     for compared in (lambda: x == 2, lambda: x != [1, 2], lambda: x == x.shape[0]):
         with pytest.raises(ArgumentError, match=r"x\.equal\(y\)"):
             compared()

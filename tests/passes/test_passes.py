@@ -122,7 +122,9 @@ def test_a_vector_of_the_size_is_one_view_in_the_program_for_sizes_of_0():
     """ONNX can copy dim 0 for the 0 of an empty tensor only if that is 0, so the computed 0 is the size either way."""
     x = anyshape.input("x", "f32[n, m]")
     f = anyshape.function([x], [ops.exp(spell(x)) for spell in FLAT.values()])
-    assert [node.attrs for node in passes.optimise(f).nodes if node.op.view] == [{"newshape": (-1,), "allowzero": False}]
+    assert [node.attrs for node in passes.optimise(f).nodes if node.op.view] == [
+        {"newshape": (-1,), "allowzero": False}
+    ]
     compiled = anyshape.compile(f)
     for shape in [(2, 3), (0, 3), (3, 0), (0, 0)]:
         assert {a.shape for a in compiled(np.zeros(shape, np.float32))} == {(shape[0] * shape[1],)}
