@@ -54,4 +54,4 @@ def test_a_value_beside_a_dim_computes() -> None:
 
 
 def test_equality_asks_whether_two_are_one() -> None:
-    assert not np.int64(3) == N and np.array([1, 2]) != N and np.equal(N, N)
+    assert np.int64(3) != N and np.array([1, 2]) != N and np.equal(N, N)
