@@ -2002,7 +2002,7 @@ def reshape(
     return call_alias(STATIC_RESHAPE, DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:40
+# specs/movement.yaml:47
 @called
 def transpose(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
@@ -2014,7 +2014,7 @@ def transpose(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = Non
     return call_alias(STATIC_TRANSPOSE, DYN_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:61
+# specs/movement.yaml:68
 @called
 def squeeze(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
@@ -2026,7 +2026,7 @@ def squeeze(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None,
     return call_alias(STATIC_SQUEEZE, DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:83
+# specs/movement.yaml:90
 @called
 def expand_dims(x: Operand, axes: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
@@ -2038,7 +2038,7 @@ def expand_dims(x: Operand, axes: Sequence[int | Dim | Value] | Value, *, source
     return call_alias(STATIC_EXPAND_DIMS, DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:100
+# specs/movement.yaml:107
 @called
 def flatten(x: Operand, axis: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
@@ -2050,7 +2050,7 @@ def flatten(x: Operand, axis: int | Dim | Value | None = 1, *, source: str = "")
     return call_alias(STATIC_FLATTEN, DYN_FLATTEN, [x], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:123
+# specs/movement.yaml:130
 @called
 def broadcast_to(x: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
@@ -2063,7 +2063,7 @@ def broadcast_to(x: Operand, shape: Sequence[int | Dim | Value] | Value, *, sour
     return call_alias(STATIC_BROADCAST_TO, DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:142
+# specs/movement.yaml:149
 @called
 def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors side by side along one axis; their other dims are equal.
@@ -2073,7 +2073,7 @@ def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") ->
     return call(CONCAT, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:161
+# specs/movement.yaml:168
 @called
 def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors of one shape, side by side along a new axis.
@@ -2083,7 +2083,7 @@ def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> 
     return call(STACK, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:185
 @called
 def split(
     x: Operand,
@@ -2106,7 +2106,7 @@ def split(
     return call_alias(STATIC_SPLIT, DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:209
+# specs/movement.yaml:216
 @called
 def slice(
     x: Operand,
@@ -2130,7 +2130,7 @@ def slice(
     )[0]
 
 
-# specs/movement.yaml:243
+# specs/movement.yaml:250
 @called
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
@@ -2140,7 +2140,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
     return call(GATHER, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:266
+# specs/movement.yaml:273
 @called
 def trilu(x: Operand, k: int | Dim | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.

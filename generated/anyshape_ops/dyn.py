@@ -804,7 +804,7 @@ def reshape(x: Operand, newshape: Operand, allowzero: bool = False, *, source: s
     return call(DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:40
+# specs/movement.yaml:47
 @called
 def transpose(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
@@ -816,7 +816,7 @@ def transpose(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:61
+# specs/movement.yaml:68
 @called
 def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
@@ -828,7 +828,7 @@ def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:83
+# specs/movement.yaml:90
 @called
 def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
@@ -840,7 +840,7 @@ def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     return call(DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:100
+# specs/movement.yaml:107
 @called
 def flatten(x: Operand, axis: Operand = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
@@ -852,7 +852,7 @@ def flatten(x: Operand, axis: Operand = 1, *, source: str = "") -> Value:
     return call(DYN_FLATTEN, [x], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:123
+# specs/movement.yaml:130
 @called
 def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
@@ -865,7 +865,7 @@ def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:185
 @called
 def split(
     x: Operand, axis: int = 0, parts: int = 2, sizes: Operand = None, *, outputs: int | None = None, source: str = ""
@@ -882,7 +882,7 @@ def split(
     return call(DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:209
+# specs/movement.yaml:216
 @called
 def slice(
     x: Operand, starts: Operand, ends: Operand, axes: Operand = None, steps: Operand = None, *, source: str = ""
@@ -897,7 +897,7 @@ def slice(
     return call(DYN_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:266
+# specs/movement.yaml:273
 @called
 def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.

@@ -817,7 +817,7 @@ def reshape(x: Operand, newshape: Sequence[int], allowzero: bool = False, *, sou
     return call(STATIC_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:40
+# specs/movement.yaml:47
 @called
 def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
@@ -829,7 +829,7 @@ def transpose(x: Operand, axes: Sequence[int] | None = None, *, source: str = ""
     return call(STATIC_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:61
+# specs/movement.yaml:68
 @called
 def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
@@ -841,7 +841,7 @@ def squeeze(x: Operand, axes: Sequence[int] | None = None, *, source: str = "") 
     return call(STATIC_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:83
+# specs/movement.yaml:90
 @called
 def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
@@ -853,7 +853,7 @@ def expand_dims(x: Operand, axes: Sequence[int], *, source: str = "") -> Value:
     return call(STATIC_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:100
+# specs/movement.yaml:107
 @called
 def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
@@ -865,7 +865,7 @@ def flatten(x: Operand, axis: int = 1, *, source: str = "") -> Value:
     return call(STATIC_FLATTEN, [x], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:123
+# specs/movement.yaml:130
 @called
 def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
@@ -878,7 +878,7 @@ def broadcast_to(x: Operand, shape: Sequence[int], *, source: str = "") -> Value
     return call(STATIC_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:185
 @called
 def split(
     x: Operand,
@@ -901,7 +901,7 @@ def split(
     return call(STATIC_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:209
+# specs/movement.yaml:216
 @called
 def slice(
     x: Operand,
@@ -922,7 +922,7 @@ def slice(
     return call(STATIC_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:266
+# specs/movement.yaml:273
 @called
 def trilu(x: Operand, k: int = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.

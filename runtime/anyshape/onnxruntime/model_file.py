@@ -75,6 +75,8 @@ def without_defaults(source: Source, names: frozenset[str]) -> Any:
         for k, t in enumerate(source.model.graph.initializer)
         if t.name not in names
     )
+    del copy.graph.sparse_initializer[:]
+    copy.graph.sparse_initializer.extend(s for s in source.model.graph.sparse_initializer if s.values.name not in names)
     return copy
 
 
