@@ -48,7 +48,7 @@ def bind_row(ctx: KernelContext, rows: Sequence[LoopVar], row: Val) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """So many vectors of places of a copy of windows, along the variable that counts these."""
+    """Number of vectors of places of a copy of windows, along the variable that counts these."""
 
     windows: Windows[DagNode]
     along: LoopVar
