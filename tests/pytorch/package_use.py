@@ -88,7 +88,7 @@ def exporting(folder: str) -> None:
 
 
 def same_operators() -> None:
-    """Of the ops of anyshape and of this package, which anyshape finds by its entry point."""
+    """Compares an op of anyshape, which finds it by the entry point of this package, with the operator."""
     x = anyshape.input("x", "f32[n]")
     run = anyshape.compile(anyshape.function([x], anyshape.ops.swoosh(x)))
     values = np.linspace(-2, 2, 7, dtype=np.float32)

@@ -55,7 +55,7 @@ class Rows(nn.Module):
     """A function of each row."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch_map(lambda row, w: row.softmax(0) * w, x, x[0])  # type: ignore[no-any-return]
+        return torch_map(lambda row, w: row.softmax(0) * w, x, x.sum(0))  # type: ignore[no-any-return]
 
 
 INPUTS = [torch.full((2, 3), -1.0), torch.full((5, 3), 1.0), torch.arange(12.0).reshape(4, 3)]
