@@ -37,23 +37,33 @@ class Project:
         return f"{re.sub(r'[-_.]+', '_', self.name).lower()}-{self.version}"
 
 
+TABLES = {"dependencies": list, "optional-dependencies": dict, "entry-points": dict, "scripts": dict}
+"""Keys of `project` that are not texts"""
+
+
 def read_project(text: str, path: str) -> Project:
-    """Reads the table `project` of a `pyproject.toml`. Raises SpecError for a text without a name and a version."""
+    """Reads the table `project` of a `pyproject.toml`. Raises SpecError for a text without a name and a version, or with other tables."""
     try:
-        table: dict[str, Any] = tomllib.loads(text).get("project", {})
+        table: Any = tomllib.loads(text).get("project", {})
     except tomllib.TOMLDecodeError as e:
         raise SpecError(f"{path}: {e}") from None
+    if not isinstance(table, dict):
+        raise SpecError(f"{path}: project must be a table, got {table!r}")
     for key in ("name", "version"):
         if not isinstance(table.get(key), str):
             raise SpecError(f"{path}: a wheel needs project.{key}, a text, got {table.get(key)!r}")
+    for key, kind in TABLES.items():
+        if not isinstance(table.get(key, kind()), kind):
+            raise SpecError(f"{path}: project.{key} must be a {kind.__name__}, got {table[key]!r}")
     extras = {name: tuple(demands) for name, demands in table.get("optional-dependencies", {}).items()}
+    scripts = {"console_scripts": table["scripts"]} if "scripts" in table else {}
     return Project(
         name=table["name"],
         version=table["version"],
         python=table.get("requires-python"),
         dependencies=tuple(table.get("dependencies", ())),
         extras=extras,
-        entry_points=table.get("entry-points", {}),
+        entry_points={**table.get("entry-points", {}), **scripts},
     )
 
 

@@ -38,6 +38,8 @@ dependencies = ["anyshape[torch]", "numpy>=2"]
 test = ["anyshape[test]", "pytest; python_version > '3'"]
 [project.entry-points."anyshape.ops"]
 my_ops_torch = "my_ops_torch_ops:OPS"
+[project.scripts]
+twice = "my_ops_torch:main"
 """
 
 
@@ -102,14 +104,26 @@ def test_a_wheel_says_what_the_project_says() -> None:
         "Requires-Dist: pytest; (python_version > '3') and extra == 'test'",
     ):
         assert line in said["METADATA"].splitlines()
+    assert "[console_scripts]\ntwice = my_ops_torch:main" in said["entry_points.txt"]
     digest = base64.urlsafe_b64encode(hashlib.sha256(b"x = 1\n").digest()).rstrip(b"=").decode()
     assert f"my_ops_torch/__init__.py,sha256={digest},6" in said["RECORD"].splitlines()
 
 
-@pytest.mark.parametrize("text", ["", '[project]\nname = "x"\n', '[project]\nname = "x"\nversion = 1\n', "[project"])
-def test_a_project_without_name_or_version_is_refused(text: str) -> None:
-    with pytest.raises(SpecError, match=r"pyproject\.toml: "):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "needs project.name"),
+        ('[project]\nname = "x"\n', "needs project.version"),
+        ('[project]\nname = "x"\nversion = 1\n', "needs project.version, a text, got 1"),
+        ("[project", "Expected"),
+        ("project = 1", "must be a table"),
+        ('[project]\nname = "x"\nversion = "1"\ndependencies = "numpy"', "project.dependencies must be a list"),
+    ],
+)
+def test_a_project_of_which_no_wheel_can_be_written_is_refused(text: str, words: str) -> None:
+    with pytest.raises(SpecError) as refused:
         read_project(text, "pyproject.toml")
+    assert str(refused.value).startswith("pyproject.toml: ") and words in str(refused.value)
 
 
 def test_a_project_that_does_not_announce_the_ops_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
