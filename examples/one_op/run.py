@@ -1,4 +1,6 @@
-"""Calls one op from Python, C, PyTorch and WebAssembly, as far as their tools are here, at the same shapes: `python run.py FOLDER`.
+"""Calls one op from Python, C, PyTorch and WebAssembly, as far as their tools are here, at the same shapes:
+
+    python examples/one_op/run.py FOLDER
 
 In: the op's spec, and an empty folder for what is built. Out: a line for each shape; an error where two of them differ.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -76,5 +77,10 @@ def alone(site: Path, script: str, *words: str) -> str:
 
 
 def test_the_package_is_used_with_torch_and_the_run_time_alone(site: Path) -> None:
-    said = alone(site, "package_use.py", str(site))
-    assert said.split() == ["operators", "registrations", "compiling", "same_operators", "exporting"]
+    said = alone(site, "package_use.py")
+    assert said.split() == ["operators", "registrations", "compiling", "exporting", "same_operators"]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler of C++, which AOTInductor needs")
+def test_aot_inductor_packs_a_model_with_the_operators(site: Path, tmp_path: Path) -> None:
+    assert alone(site, "package_aoti.py", str(tmp_path)).split() == ["1", "2", "7", "50"]
