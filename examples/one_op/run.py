@@ -65,7 +65,7 @@ def in_c(tools: Toolchain, folder: Path) -> Call:
 def in_torch() -> Call:
     """A model of torch with the op in it, compiled for all sizes. Each call compares gradients with those of torch's own operators."""
     import torch
-    import unit_rows_torch  # type: ignore[import-not-found]  # `install` installs it
+    import unit_rows_torch  # `install` installs it
 
     class Model(torch.nn.Module):
         def forward(self, x: Any, scale: Any) -> Any:
@@ -79,7 +79,7 @@ def in_torch() -> Call:
         result, expected = compiled(a, b), a / a.square().sum(-1, keepdim=True).sqrt() * b
         slopes = (torch.autograd.grad(y.cos().sum(), (a, b)) for y in (result, expected))
         torch.testing.assert_close(*slopes, rtol=1e-4, atol=1e-5)
-        return result.detach().numpy()  # type: ignore[no-any-return]
+        return result.detach().numpy()
 
     return run
 

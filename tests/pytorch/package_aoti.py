@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 import torch._inductor
-from package_use import Model  # type: ignore[import-not-found]  # the program beside this one
+from package_use import Model  # the program beside this one
 from torch.export import Dim
 
 if __name__ == "__main__":

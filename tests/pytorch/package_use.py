@@ -13,9 +13,9 @@ import torch
 from torch.export import Dim
 
 for absent in ("anyshape_gen", "anyshape_testing", "yaml", "jinja2"):
-    sys.modules[absent] = None  # type: ignore[assignment]  # to import it is an error
+    sys.modules[absent] = None  # to import it is an error
 
-import my_ops_torch  # type: ignore[import-not-found]  # test_package.py installs it  # noqa: E402
+import my_ops_torch  # noqa: E402  # test_package.py installs it
 from my_ops_torch import swoosh, widen  # noqa: E402
 
 import anyshape  # noqa: E402

@@ -37,7 +37,7 @@ class Doubling(nn.Module):
     """Doubles until an element is large; counts how often."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return while_loop(lambda k, y: y.max() < 100, lambda k, y: (k + 1, y * 2 + x), (torch.tensor(0), x + 0))  # type: ignore[no-any-return]
+        return while_loop(lambda k, y: y.max() < 100, lambda k, y: (k + 1, y * 2 + x), (torch.tensor(0), x + 0))
 
 
 class Decay(nn.Module):
@@ -48,14 +48,14 @@ class Decay(nn.Module):
             after = mean * 0.5 + row
             return after, after.relu()
 
-        return scan(step, torch.zeros_like(x[0]), x)  # type: ignore[no-any-return]
+        return scan(step, torch.zeros_like(x[0]), x)
 
 
 class Rows(nn.Module):
     """A function of each row."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch_map(lambda row, w: row.softmax(0) * w, x, x.sum(0))  # type: ignore[no-any-return]
+        return torch_map(lambda row, w: row.softmax(0) * w, x, x.sum(0))
 
 
 INPUTS = [torch.full((2, 3), -1.0), torch.full((5, 3), 1.0), torch.arange(12.0).reshape(4, 3)]
