@@ -1,4 +1,4 @@
-"""The law of custom ops: as a node of onnxruntime, an op gives what its reference gives, and refuses what Python refuses, in the same words.
+"""The law of custom ops: as a node of onnxruntime, an op gives what its reference gives, and refuses what Python refuses, in its words.
 
 In: ops. Out: a library of a kernel for an example of each, and sessions of one node, with the attributes, dtypes and ranks of the example.
 """

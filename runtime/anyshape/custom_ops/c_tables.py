@@ -204,10 +204,6 @@ class _Tables:
         is_default = int(value is None or (not p.required and value == p.default))
         if value is None:
             return f"{{{_quoted(p.name)}, ATTRIBUTE_{kind}, {is_default}, NULL, 0}}"
-        if kind == "STRINGS":
-            raise UnsupportedError(
-                f"{op.full_name}: {p.name} is a list of texts, which a kernel cannot compare; leave it out"
-            )
         content = _content(kind, value)
         self.most_bytes = max(self.most_bytes, len(content))
         words = [str(int.from_bytes(content[k : k + 8], "little")) + "u" for k in range(0, len(content), 8)]

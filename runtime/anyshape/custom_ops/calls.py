@@ -22,7 +22,7 @@ from anyshape.vm.export.op_function import ANY_RANK, of_op, of_rank
 USUAL = ("f32", "i64")
 """The element types that a variable of an op has if it allows them and a user says none; else it has the first that it allows."""
 RANKS = (0, 4)
-"""The ranks that inputs of any rank have if a user says none"""
+"""The ranks of inputs that are tried if a user says none"""
 MOST_ITEMS = 4
 """The most tensors of an input that is a row of them, unless a user says their types"""
 MOST_CALLS = 256
@@ -71,6 +71,15 @@ def refusal(op: OpDef) -> str | None:
     if strange := [i.name for i in op.inputs if not _allowed(op, i)]:
         return f"{strange[0]} is of elements that are packed, or that onnxruntime has not"
     return None
+
+
+def demand_comparable(call: OpCall) -> None:
+    """Raises UnsupportedError for a value of a parameter that a kernel cannot compare with the attribute of a node."""
+    for p in call.op.attributes:
+        if p.kind == "strs" and call.params.get(p.name) is not None:
+            raise UnsupportedError(
+                f"{call.op.full_name}: {p.name} is a list of texts, which a kernel cannot compare with an attribute; leave it out"
+            )
 
 
 def calls_of(op: OpDef, choice: Choice) -> list[OpCall]:
@@ -146,7 +155,7 @@ def _types(op: OpDef, choice: Choice, params: Mapping[str, Any]) -> Iterator[Map
 
 @dataclass
 class _Search:
-    """Ranks are tried from the first input to the last, and left as soon as the op refuses them."""
+    """Ranks are tried from the first input to the last, with unknown ones for those that follow, and left as soon as the op refuses them."""
 
     op: OpDef
     dtypes: Mapping[str, str]
@@ -169,6 +178,7 @@ class _Search:
         return self.dtypes.get(i.dtype, i.dtype)
 
     def alternatives(self, i: InputDef) -> Iterator[dict[str, str]]:
+        """The types of an input: of each rank, of each number of tensors if it is a row of them; none, if it may be absent."""
         if i.optional:
             yield {}
         for rank in range(self.ranks[0], self.ranks[1] + 1):

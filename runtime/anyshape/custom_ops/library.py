@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anyshape.custom_ops.c_tables import Kernel, c_text, name_of
-from anyshape.custom_ops.calls import Choice, OpCall, calls_of
+from anyshape.custom_ops.calls import Choice, OpCall, calls_of, demand_comparable
 from anyshape.errors import ArgumentError, UnsupportedError
 from anyshape.files import PathLike, replacing
 from anyshape.graph.opdef import OpDef
@@ -72,6 +72,8 @@ def library_of(calls: Sequence[OpCall], name: str, target: ExportTarget, domain:
     checked_name(name)
     if target.pointer_bytes != 8:
         raise UnsupportedError(f"{target.name} has no shared libraries, which onnxruntime loads custom ops from")
+    for call in calls:
+        demand_comparable(call)
     functions = {f"{name}_{k}": call.function for k, call in enumerate(calls)}
     exported = export_several(functions, name, Request(target, make_options({"dims": {}})))
     kernels = tuple(Kernel(call, m) for call, (m, _) in zip(calls, exported.programs, strict=True))

@@ -12,7 +12,11 @@ from anyshape.graph.registry import all_ops
 
 def refused() -> dict[str, str]:
     """The ops that are refused, by the name that nodes would call them, and why."""
-    return {name_of(op): f"{why} ({op.source})" for op in all_ops().values() if (why := refusal(op)) is not None}
+    return {
+        name_of(op): f"{why} ({op.source.partition(':')[0]})"
+        for op in all_ops().values()
+        if (why := refusal(op)) is not None
+    }
 
 
 def taken() -> list[str]:
