@@ -49,23 +49,28 @@ static int64_t read_attribute(Node node, const char *name, int type, void *data,
   }
 }
 
-/* Whether a node has a list of texts, which kernels read since onnxruntime 1.25; before, it counts as present, so that none is overlooked. */
-static int has_texts(Node node, const char *name) {
+/* Whether a node has an attribute of that name, of any type. Kernels read lists of texts since onnxruntime 1.25; before, they have to be
+   taken for present, where one is possible. */
+static int is_present(Node node, const Attribute *a) {
+  static const int types[] = {ATTRIBUTE_INT, ATTRIBUTE_INTS, ATTRIBUTE_FLOAT, ATTRIBUTE_FLOATS, ATTRIBUTE_STRING};
   const void *attribute = NULL;
+  int64_t value;
   size_t count = 0;
-  if (node.shapes) return !failed(ort_ShapeInferContext_GetAttribute(node.shapes, name, &attribute));
-  return minor_version < 25 || !failed(ort_KernelInfoGetAttributeArray_string(node.info, name, NULL, NULL, &count));
+  if (node.shapes) return !failed(ort_ShapeInferContext_GetAttribute(node.shapes, a->name, &attribute));
+  for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+    if (read_attribute(node, a->name, types[k], &value, sizeof value) >= 0) return 1;
+  if (minor_version < 25) return a->type == ATTRIBUTE_STRINGS;
+  return !failed(ort_KernelInfoGetAttributeArray_string(node.info, a->name, NULL, NULL, &count));
 }
 
 static int is_value(Node node, const Attribute *a) {
   union { int64_t words[MOST_VALUE_BYTES / 8 + 1]; float numbers[1]; } value;
-  if (a->type == ATTRIBUTE_STRINGS) return !has_texts(node, a->name);
   int64_t bytes = read_attribute(node, a->name, a->type, &value, MOST_VALUE_BYTES);
   if (bytes < 0 && a->type == ATTRIBUTE_FLOAT) { /* a whole number may be written as an integer */
     bytes = read_attribute(node, a->name, ATTRIBUTE_INT, &value, MOST_VALUE_BYTES);
     if (bytes >= 0) value.numbers[0] = (float)value.words[0], bytes = 4;
   }
-  if (bytes < 0) return a->is_default;
+  if (bytes < 0) return a->is_default && !is_present(node, a);
   return a->value && bytes == a->bytes && bytes <= MOST_VALUE_BYTES && !memcmp(&value, a->value, (size_t)bytes);
 }
 

@@ -180,7 +180,7 @@ class _Tables:
             f"{{{_quoted(n)}, {ELEMENT_TYPES[t]}, {int(op.is_optional(n))}}}"
             for n, t in zip(op.inputs, overload.inputs)
         ]
-        results = [f"{{NULL, {ELEMENT_TYPES[t]}, {int(k > 0)}}}" for k, t in enumerate(overload.outputs)]
+        results = [f"{{NULL, {ELEMENT_TYPES[t]}, {int(op.output_count > 1)}}}" for t in overload.outputs]
         by_values: dict[str, list[Kernel]] = {}
         for k in overload.kernels:
             by_values.setdefault(repr(k.values), []).append(k)

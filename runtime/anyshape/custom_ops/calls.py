@@ -147,15 +147,15 @@ def _types(op: OpDef, choice: Choice, params: Mapping[str, Any]) -> Iterator[Map
         calls = [*search.types(0, {})]
         if not calls:
             raise ArgumentError(
-                f"{op.full_name}: no call with inputs of ranks {choice.ranks[0]} to {choice.ranks[1]}: {search.reason}; say the types "
-                "of the inputs by --input"
+                f"{op.full_name}: no call with inputs of ranks {choice.ranks[0]} to {choice.ranks[1]}: {search.reason}; say other "
+                "--ranks, or the types of the inputs by --input"
             )
         yield from calls
 
 
 @dataclass
 class _Search:
-    """Ranks are tried from the first input to the last, with unknown ones for those that follow, and left as soon as the op refuses them."""
+    """Ranks are tried from the first input to the last, with unknown ones for those that follow, and left when the op refuses them."""
 
     op: OpDef
     dtypes: Mapping[str, str]
