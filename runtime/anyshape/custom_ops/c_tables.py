@@ -77,6 +77,8 @@ class _Op:
             rows = [[n for n in k.inputs if n == i.name or n.rpartition(".")[0] == i.name] for k in kernels]
             names.update(dict.fromkeys(max(rows, key=len) or [i.name]))
         names.update(dict.fromkeys(p.name for p in op.operands))
+        while names and all(next(reversed(names)) not in k.inputs for k in kernels):
+            names.popitem()
         self.inputs = list(names)
         self.output_count = max(len(k.interface.outputs) for k in kernels)
 
