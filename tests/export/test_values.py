@@ -224,8 +224,8 @@ def test_tensors_of_dlpack(both: tuple[Exported, anyshape.Executable]) -> None:
 
 def test_one_function_for_all_ranks_of_an_op() -> None:
     """The tensor's rank chooses; the plan writes shapes and bytes."""
-    from anyshape.cli.export import of_op, of_rank
     from anyshape.cli.show import variant
+    from anyshape.vm.export.op_function import of_op, of_rank
 
     types = {"a": "f32[...]", "b": "f32[...]"}
     functions = {r: of_op(variant("add"), of_rank(types, r), {}) for r in range(4)}

@@ -49,6 +49,10 @@ def diff_model(args: argparse.Namespace) -> Answer:
 
 
 def export_program(args: argparse.Namespace) -> Answer:
+    if args.engine is not None:
+        from anyshape.cli.custom_ops import custom_ops_command
+
+        return custom_ops_command(args)
     from anyshape.cli.export import export_command
 
     return export_command(args)

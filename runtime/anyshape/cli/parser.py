@@ -58,6 +58,7 @@ _EXAMPLES = """\
   anyshape export bert.onnx --out bert --target aarch64-linux-gnu --weights file
   anyshape export --op softmax --input x='f32[n, m]' --param axis=0 --out softmax
   anyshape export --op softmax --input x='f32[...]' --ranks 1:4 --out softmax
+  anyshape export --op softmax,add --ranks 1:4 --for onnxruntime --out ops        custom ops for register_custom_ops_library
   anyshape show softmax                                  its spec, equations, loops, machine code and speed
   anyshape show dyn.reshape --shape x=4x6 --param newshape='[3, -1]' --stage program
 """
@@ -266,6 +267,11 @@ def _add_export(commands: Commands) -> None:
     )
     ranks = "with --op and an input of type f32[...]: a function for each of these ranks, and one that chooses by the tensor"
     one.add_argument("--ranks", type=arguments.ranks, metavar="0:4", help=ranks)
+    engine = "with --op OP,OP: write a library of custom ops that this engine loads; --param may have several values of one name"
+    one.add_argument("--for", dest="engine", choices=("onnxruntime",), help=engine)
+    dtypes = "with --for: the element types of inputs, as f32,f16 (default: f32, else i64, where an op takes them)"
+    one.add_argument("--dtypes", metavar="f32,f16", help=dtypes)
+    one.add_argument("--domain", metavar="NAME", help="with --for: the domain of the ops (anyshape)")
     one.set_defaults(command=export_program)
 
 
