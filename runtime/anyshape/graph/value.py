@@ -165,14 +165,14 @@ class Value(Spelled):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, np.ndarray | np.generic):  # as NumPy has it for `array == value`
-            return np.equal(self, other)  # type: ignore[call-overload, no-any-return]
+            return np.equal(self, other)  # type: ignore[return-value]
         if isinstance(other, int | float | list | Dim):
             raise ArgumentError("values are == if they are the same value; elements are compared by x.equal(y)")
         return Sameness(self, other, self is other)  # type: ignore[return-value]
 
     def __ne__(self, other: object) -> bool:
         if isinstance(other, np.ndarray | np.generic):
-            return np.not_equal(self, other)  # type: ignore[call-overload, no-any-return]
+            return np.not_equal(self, other)  # type: ignore[return-value]
         return Sameness(self, other, not self == other)  # type: ignore[return-value]
 
     def __getitem__(self, key: Any) -> Value:
