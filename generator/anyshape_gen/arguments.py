@@ -30,7 +30,7 @@ def _name(text: str) -> str:
 
 
 COMMANDS = ("gen", "new-op", "watch")
-TARGETS = ("anyshape", "onnx")
+TARGETS = ("anyshape", "onnx", "torch")
 _EXAMPLES = """\
 examples:
   python -m anyshape_gen                                 all ops of specs/, into generated/ and docs/ops/
@@ -40,6 +40,7 @@ examples:
   python -m anyshape_gen watch halve                    generate and test it after every edit
   python -m anyshape_gen --package my_ops --out .        a package of your own, from ./specs
   python -m anyshape_gen --target onnx --out build       build/anyshape_ops.onnx: ops as functions of ONNX
+  python -m anyshape_gen --target torch --package my_ops_torch --out .     a package and its wheel: ops as operators of PyTorch
 """
 
 
@@ -78,7 +79,8 @@ def arguments() -> argparse.ArgumentParser:
         choices=TARGETS,
         default="anyshape",
         help="anyshape: the package; onnx: the file OUT/PACKAGE.onnx, which has each op whose equations are compositions of "
-        "ONNX's operators as a function, for any ONNX engine",
+        "ONNX's operators as a function, for any ONNX engine; torch: a package that registers the ops as operators of PyTorch when it is "
+        "imported, the package PACKAGE_ops that it reads, and a wheel of both",
     )
     parser.add_argument("--specs", type=_path, default=Path("specs"), help="the folder of *.yaml specs")
     parser.add_argument("--package", type=_name, default=DEFAULT_PACKAGE, help="the name of the generated package")

@@ -26,14 +26,17 @@ from anyshape_gen.bounds.store import Safety, read_record, record_text
 from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
 from anyshape_gen.emit.reports import MUTATION, reports
-from anyshape_gen.emit.standalone import emit_project, emit_standalone
+from anyshape_gen.emit.standalone import emit_project, emit_standalone, emit_torch
 from anyshape_gen.memo import Memo
 from anyshape_gen.schema import SCHEMA_NAME, schema_text
 from anyshape_gen.source import NOWHERE, Finding, Findings
 from anyshape_gen.watch import Watch
+from anyshape_gen.wheel import read_project, wheel
 from anyshape_gen.write import Difference, differences, synchronise
 
 MOST_LINES = 20
+GROUP = "anyshape.ops"
+"""The entry point by which anyshape finds a package of ops"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,9 +64,14 @@ def run(options: argparse.Namespace) -> int:
         raise SpecError(f"--json is for generating and --check, not for {options.command}")
     if options.target == "onnx":
         return write_functions(options)
-    package = (options.out / options.package).resolve()
-    if package in (options.specs.resolve(), *options.specs.resolve().parents):
-        text = f"the package would be written to {package}, which contains the specs: choose another --out"
+    if options.target == "torch" and options.package == DEFAULT_PACKAGE:
+        raise SpecError(
+            "--target torch needs --package: anyshape's own ops are operators of torch in anyshape.torch.ops"
+        )
+    folders = [folder.resolve() for folder in own_folders(options)]
+    overlap = [f for f in folders if f in (options.specs.resolve(), *options.specs.resolve().parents)]
+    if overlap:
+        text = f"the package would be written to {overlap[0]}, which contains the specs: choose another --out"
         if options.json:
             tell_json(errors=[Finding(NOWHERE, text)])
         else:
@@ -73,11 +81,24 @@ def run(options: argparse.Namespace) -> int:
         return new_op(options.name, options.specs / f"{options.file}.yaml")
     if options.command == "watch":
         memo = Memo.standard()
-        return Watch(options.specs, options.name, options.package, lambda: write(options, memo), options.out).forever()
+        return Watch(
+            options.specs, options.name, ops_package(options), lambda: write(options, memo), options.out
+        ).forever()
     if options.check:
         return check(options)
     write(options, Memo.standard())
     return 0
+
+
+def ops_package(options: argparse.Namespace) -> str:
+    """The name of the package of the ops: for torch not the package itself, whose import imports torch."""
+    name: str = options.package
+    return f"{name}_ops" if options.target == "torch" else name
+
+
+def own_folders(options: argparse.Namespace) -> list[Path]:
+    """The folders of the generated packages."""
+    return [options.out / name for name in dict.fromkeys((options.package, ops_package(options)))]
 
 
 @dataclass(frozen=True)
@@ -95,14 +116,16 @@ def generated(options: argparse.Namespace, memo: Memo) -> Generated:
     """Generates all files in memory. Raises SpecError with every finding of every spec."""
     contents = read_folder(options.specs)
     analysis, safe = prove(analyse(contents, memo=memo), contents, options, memo)
-    code = emit_code(analysis, options.package, contents, memo)
+    code = emit_code(analysis, ops_package(options), contents, memo)
     memo.end_round()
     if options.package != DEFAULT_PACKAGE:
-        code |= emit_standalone(options.package, options.specs.name)
+        code |= emit_standalone(ops_package(options), options.specs.name)
+    if options.target == "torch":
+        code |= emit_torch(options.package, ops_package(options), options.specs.name)
     files = {options.out / path: text for path, text in code.items()}
     files[options.specs / SCHEMA_NAME] = schema_text()
     files[record_path(options)] = record_text(analysis, safe)
-    owned = [options.out / options.package]
+    owned = own_folders(options)
     docs = options.docs or (Path("docs/ops") if options.package == DEFAULT_PACKAGE else None)
     if docs is not None:
         stored = reports(files[record_path(options)], read(docs.parent / MUTATION))
@@ -119,10 +142,13 @@ def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
     project = options.out / "pyproject.toml"
     if options.package != DEFAULT_PACKAGE and not project.exists():
         project.parent.mkdir(parents=True, exist_ok=True)
-        project.write_text(emit_project(options.package))
+        project.write_text(emit_project(options.package, ops_package(options)))
         if not options.json:
             print(f"new: {project.as_posix()}, which is not overwritten again")
+    archives = [packed(options, result)] if options.target == "torch" else []
     written = synchronise(result.files, result.owned)
+    for path, archive in archives:
+        written += write_archive(path, archive)
     if options.json:
         tell_json(warnings=result.advice, files=[(DONE[d.kind], d.path) for d in written])
         return result.ops
@@ -130,6 +156,33 @@ def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
     print(f"{len(result.files)} generated files are current")
     tell([f"{f.span}: warning: {f.text}" for f in result.advice], sys.stderr)
     return result.ops
+
+
+def packed(options: argparse.Namespace, result: Generated) -> tuple[Path, bytes]:
+    """The wheel of the packages, by what `pyproject.toml` says of them. Raises SpecError for a project that does not announce the ops."""
+    path = options.out / "pyproject.toml"
+    project = read_project(path.read_text(encoding="utf-8"), path.as_posix())
+    points, place = project.entry_points.get(GROUP, {}), f"{ops_package(options)}:OPS"
+    if points.get(options.package) != place:
+        raise SpecError(
+            f'{path.as_posix()}: project.entry-points."{GROUP}" needs {options.package} = "{place}", got {dict(points)}'
+        )
+    files = {
+        file.relative_to(options.out).as_posix(): text.encode()
+        for file, text in result.files.items()
+        if any(folder in file.parents for folder in result.owned)
+    }
+    name, archive = wheel(project, files)
+    return options.out / name, archive
+
+
+def write_archive(path: Path, archive: bytes) -> list[Difference]:
+    """Writes a file if it differs; returns the difference."""
+    if path.exists() and path.read_bytes() == archive:
+        return []
+    difference = Difference(path, "changed" if path.exists() else "missing")
+    path.write_bytes(archive)
+    return [difference]
 
 
 def write_functions(options: argparse.Namespace) -> int:
@@ -194,7 +247,7 @@ def read(path: Path) -> str | None:
 
 def record_path(options: argparse.Namespace) -> Path:
     """The file of verdicts on indices, which is part of the generated package."""
-    path: Path = options.out / options.package / RECORD
+    path: Path = options.out / ops_package(options) / RECORD
     return path
 
 

@@ -238,13 +238,13 @@ def test_too_many_indices():
 def test_an_attribute_that_no_spec_says():
     x = anyshape.input("x", "f32[n]")
     with pytest.raises(AttributeError, match=r"did you mean .*cumsum"):
-        x.cumsums  # noqa: B018
+        x.cumsums  # noqa: B018, the read raises
     assert {"sum", "reshape", "T"} <= set(dir(x)) and not hasattr(x, "__fspath__")
 
 
 def test_a_value_is_itself_alone():
     x, y = anyshape.input("x", "f32[n]"), anyshape.input("x", "f32[n]")
-    assert x == x and x != y and len({x, y, x}) == 2 and x in [y, x] and x != None  # noqa: E711
+    assert x == x and x != y and len({x, y, x}) == 2 and x in [y, x] and x != None  # noqa: E711, the operator is what is tested
 
 
 def test_arrays_compare_elements_on_either_side():

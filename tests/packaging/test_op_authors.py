@@ -133,6 +133,20 @@ registry.all_ops()
     assert "my_ops and anyshape_ops both declare an op softmax; rename it in the specs of my_ops" in run.stderr
 
 
+@pytest.mark.parametrize(("name", "refused"), [("json_ops", False), ("my_ops", True), ("anyshape", True)])
+def test_two_packages_of_one_namespace_are_refused(name: str, refused: bool, outside: Path, tmp_path: Path) -> None:
+    info = tmp_path / "other-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text(f"[anyshape.ops]\n{name} = json:OPS\n")
+    code = "from anyshape.graph.registry import namespaces; print(*namespaces())"
+    run = python("-c", code, path=(outside, tmp_path))
+    if refused:
+        assert f"both register ops under the name {name} (anyshape.ops); rename that of" in run.stderr
+    else:
+        assert run.stdout.split() == ["anyshape", "json_ops", "my_ops"], run.stderr
+
+
 def test_a_failing_law_prints_what_repeats_it(outside: Path) -> None:
     """A wrong kernel: the printed script fails in the same way, and holds when the kernel is right again."""
     kernels = outside / "my_ops/kernels/mine.py"

@@ -243,15 +243,6 @@ def test_everything_that_is_not_supported_is_refused_at_once() -> None:
         assert words in str(refused.value)
 
 
-def test_control_flow_of_torch_is_refused_by_name() -> None:
-    class Choice(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,))
-
-    with pytest.raises(UnsupportedError, match=r"torch\.cond"):
-        compiled(Choice(), torch.ones(2))
-
-
 def test_what_torch_asserts_of_sizes_is_checked() -> None:
     class Few(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -225,13 +225,13 @@ class Dim(Consed):
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
-        return NotImplemented if computes(other) else Sameness(self, other, self is other)  # type: ignore[return-value]
+        return NotImplemented if computes(other) else Sameness(self, other, self is other)  # type: ignore[return-value]  # a Sameness stands for a bool
 
     def __ne__(self, other: object) -> bool:
-        return NotImplemented if computes(other) else Sameness(self, other, self is not other)  # type: ignore[return-value]
+        return NotImplemented if computes(other) else Sameness(self, other, self is not other)  # type: ignore[return-value]  # a Sameness stands for a bool
 
     def __neg__(self) -> Dim:
-        return _scaled(self, -1)  # type: ignore[return-value]
+        return _scaled(self, -1)  # type: ignore[return-value]  # a Dim, as it is times no 0
 
     def __add__(self, other: Size) -> Size:
         if not isinstance(other, Dim) and not isinstance(other, int) and (other := as_size(other)) is NotImplemented:

@@ -14,22 +14,34 @@ from anyshape.errors import UnsupportedError
 from anyshape.graph.opdef import OpDef
 
 GROUP = "anyshape.ops"
+OWN = "anyshape"
+"""The namespace of the generated package's ops"""
+
+
+def packages() -> tuple[ModuleType, ...]:
+    """anyshape's own package of ops, then those of others by name. Raises UnsupportedError as `namespaces` does."""
+    return tuple(namespaces().values())
 
 
 @cache
-def packages() -> tuple[ModuleType, ...]:
-    """anyshape's own package of ops, then those of others by name. Raises UnsupportedError for one that cannot be imported."""
+def namespaces() -> Mapping[str, ModuleType]:
+    """The packages by the namespaces that other engines have for their ops: the names of their entry points. Raises UnsupportedError for a
+    package that cannot be imported, and where two have one namespace."""
     from importlib.metadata import entry_points
 
-    modules = [import_module("anyshape_ops")]
-    for module in sorted({point.module for point in entry_points(group=GROUP)}):
+    modules = {OWN: import_module("anyshape_ops")}
+    for module, name in sorted({(point.module, point.name) for point in entry_points(group=GROUP)}):
+        if name in modules:
+            raise UnsupportedError(
+                f"{module} and {modules[name].__name__} both register ops under the name {name} ({GROUP}); rename that of {module}"
+            )
         try:
-            modules.append(import_module(module))
+            modules[name] = import_module(module)
         except ImportError as e:
             raise UnsupportedError(
                 f"the package {module} registers ops ({GROUP}), but cannot be imported: {e}; reinstall or uninstall it"
             ) from e
-    return tuple(modules)
+    return modules
 
 
 @cache

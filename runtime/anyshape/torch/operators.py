@@ -1,8 +1,8 @@
-"""Registers ops as operators of torch: `register(op)` makes `anyshape::name` and the operator of its gradient.
+"""Registers an op as an operator of torch: `register(op, namespace)` makes `namespace::name` and the operator of its gradient.
 
 In: the variants of an op. Out: an operator of `torch.library`, with a kernel, a fake kernel, a gradient and a batching rule.
 
-- The gradient is an operator too, `anyshape::name__gradient`: it takes the seeds of the float results, which of the tensors are needed,
+- The gradient is an operator too, `namespace::name__gradient`: it takes the seeds of the float results, which of the tensors are needed,
   and the arguments of the call. It has no gradient of its own.
 - Under `vmap` an operator runs once for each item of the batch, and its results are stacked.
 """
@@ -21,17 +21,16 @@ from anyshape.torch.graph import flat, gradients_of, node_of
 from anyshape.torch.kernel import Kernel
 from anyshape.torch.schema import Argument, Variants, as_passed, completed, results_text, schema_text
 
-NAMESPACE = "anyshape"
 SEEDS, NEEDED = Argument("seeds", "Tensor[]"), Argument("needed", "bool[]")
 
 
-def register(op: Variants) -> Any:
+def register(op: Variants, namespace: str) -> Any:
     """Makes the operator of an op that is not refused."""
     arguments = op.arguments
     kernel = Kernel(op.static.name, arguments, lambda values: node_of(op, values).outputs, partial(node_of, op))
     tags = [torch.Tag.nondeterministic_seeded] if op.static.is_random else []
     operator = torch.library.custom_op(
-        f"{NAMESPACE}::{op.static.name}",
+        f"{namespace}::{op.static.name}",
         lambda *args, **named: formed(op, kernel(completed(arguments, args, named))),
         mutates_args=(),
         schema=schema_text(arguments, results_text(op.static)),
@@ -39,7 +38,7 @@ def register(op: Variants) -> Any:
     )
     operator.register_fake(lambda *args, **named: formed(op, results_of(op, completed(arguments, args, named))))
     operator.register_vmap(batching(operator))
-    setup, backward = autograd(op, _register_gradient(op))
+    setup, backward = autograd(op, _register_gradient(op, namespace))
     operator.register_autograd(backward, setup_context=setup)
     return operator
 
@@ -55,7 +54,7 @@ def formed(op: Variants, results: Sequence[Any]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _register_gradient(op: Variants) -> Any:
+def _register_gradient(op: Variants, namespace: str) -> Any:
     """Makes the operator of an op's gradient."""
     name = f"{op.static.name}__gradient"
 
@@ -67,7 +66,7 @@ def _register_gradient(op: Variants) -> Any:
     kernel = Kernel(name, arguments, state, lambda values: node_of(op, values[2:]))
     schema = schema_text(arguments, "Tensor[]")
     operator = torch.library.custom_op(
-        f"{NAMESPACE}::{name}",
+        f"{namespace}::{name}",
         lambda *args, **named: kernel(completed(arguments, args, named)),
         mutates_args=(),
         schema=schema,

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.frontends.torch.control_flow import CONTROL_FLOW
 from anyshape.frontends.torch.dtypes import array_of, dtype_of_torch
-from anyshape.frontends.torch.importer import GraphImport
+from anyshape.frontends.torch.importer import GraphImport, operator_name
 from anyshape.frontends.torch.model import run_imported
 from anyshape.frontends.torch.program import ImportedProgram, Result, decompositions, size_input
 from anyshape.frontends.torch.symbols import Symbols, ranges_of
@@ -61,10 +62,10 @@ def anyshape_backend(graph: Any, example_inputs: Sequence[Any], **options: Any) 
         )
         return make_boxed_func(aten.forward)
 
-    compiler = aot_autograd(
+    compiled: Callable[..., Any] = aot_autograd(
         fw_compiler=training, bw_compiler=training, inference_compiler=inference, decompositions=decompositions()()
-    )
-    return compiler(graph, example_inputs)  # type: ignore[no-any-return]
+    )(graph, example_inputs)
+    return compiled
 
 
 def _fixed(graph: Any, example_inputs: Sequence[Any]) -> dict[int, Any]:
@@ -131,8 +132,10 @@ def import_graph(graph: Any, constants: Mapping[int, Any]) -> tuple[ImportedProg
     """Imports a graph of ATen operators; with None come the FX nodes that were refused, and why."""
     of = GraphImport("a graph of torch.compile")
     inputs, refused = _bind_placeholders(of, graph, constants)
-    refused = refused or _bind_attributes(of, graph)
     if not refused:
+        for node in graph.graph.nodes:
+            if node.op == "get_attr":
+                of.bind(node, graph)
         of.run(list(graph.graph.nodes))
         refused = of.reasons
     if refused:
@@ -180,19 +183,6 @@ def _bind_placeholders(
     return params, {}
 
 
-def _bind_attributes(of: GraphImport, graph: Any) -> dict[Any, str]:
-    """Binds the attributes that a graph reads to constants; returns what is refused."""
-    import torch
-
-    for node in graph.graph.nodes:
-        if node.op == "get_attr":
-            value = getattr(graph, node.target, None)
-            if not isinstance(value, torch.Tensor):
-                return {node: "graphs within a graph are not supported"}
-            of.values[node] = constant(array_of(value, node.name), node.name)
-    return {}
-
-
 def _outputs(of: GraphImport, graph: Any) -> tuple[list[Result], list[Value]]:
     """Returns the origins of a graph's outputs, and the results of the function that compute some of them."""
     import torch
@@ -238,7 +228,9 @@ def _in_parts(graph: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
         STATISTICS.eager.setdefault(str(node.target), reason)
     parts = CapabilityBasedPartitioner(
         graph,
-        create_op_support(lambda _, node: node.op == "call_function" and node not in refused),
+        create_op_support(
+            lambda _, node: node.op == "call_function" and node not in refused and not _calls_graphs(node)
+        ),
         allows_single_node_partition=True,
     )
     split = parts.partition_and_fuse()
@@ -255,7 +247,13 @@ def _in_parts(graph: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
             outputs = next(n for n in part.graph.nodes if n.op == "output").args[0]
             setattr(split, name, _part(compiled, isinstance(outputs, (tuple, list))))
     split.recompile()
-    return split.forward  # type: ignore[no-any-return]
+    forward: Callable[..., Any] = split.forward
+    return forward
+
+
+def _calls_graphs(node: Any) -> bool:
+    """Whether a node calls graphs within its graph, which no part of the graph can take as inputs."""
+    return operator_name(node.target) in CONTROL_FLOW
 
 
 def _part(compiled: Callable[..., Any], several: bool) -> Any:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NoReturn, overload
 
 from anyshape.dtypes import DType
 from anyshape.errors import AnyshapeError, ArgumentError, UnsupportedError
 from anyshape.frontends.onnx.refusals import Refusal, Refusals
-from anyshape.frontends.torch.dtypes import dtype_of_torch
+from anyshape.frontends.torch.control_flow import CONTROL_FLOW
+from anyshape.frontends.torch.dtypes import array_of, dtype_of_torch
 from anyshape.frontends.torch.node import AtenNode, scalar
 from anyshape.frontends.torch.node import Mapping as NodeMapping
 from anyshape.frontends.torch.own import own_mapping
-from anyshape.graph.value import Value
+from anyshape.graph.value import Value, constant
 
 
 def operator_name(target: Any) -> str:
@@ -132,19 +134,52 @@ class GraphImport:
             return _STATEMENTS[name](self, node)
         if any(a in self.values and self.values[a] is None for a in node.all_input_nodes):
             return None  # of a node that was refused
-        mapping = mapping_of(node.target)
-        if mapping is None:
-            return self._refuse(node, name, why_missing(name))
         try:
-            call = self.imported(node)
-            results = list(mapping(call))
-            return self._checked(node, call, results)
+            return self._checked(node, self._results(node, name))
         except Refusal as e:
             return self._refuse(node, name, str(e))
         except UnsupportedError as e:
             return self._refuse(node, name, str(e))
         except AnyshapeError as e:
             return self._refuse(node, name, f"it is not what the op takes: {e}")
+
+    def _results(self, node: Any, name: str) -> list[Value]:
+        """The results of a call. Raises Refusal where it has no mapping."""
+        if name in CONTROL_FLOW:
+            count = len(_output_types(node.meta.get("val")))
+            return list(CONTROL_FLOW[name](self.region, count, *(self.operand(a) for a in node.args)))
+        mapping = mapping_of(node.target)
+        if mapping is None:
+            raise Refusal(why_missing(name))
+        return list(mapping(self.imported(node)))
+
+    def region(self, graph: Any, operands: Sequence[Any]) -> list[Value]:
+        """The results of a graph within the graph, on some operands. Raises Refusal where it has a node that is refused."""
+        nodes = list(graph.graph.nodes)
+        for node, value in zip((n for n in nodes if n.op == "placeholder"), operands, strict=True):
+            self.values[node] = value
+            if isinstance(value, Value) and _is_size(node.meta.get("val")):
+                self.sizes.add(value)
+        for node in nodes:
+            if node.op == "get_attr":
+                self.bind(node, graph)
+        self.run(nodes)
+        (returned,) = next(n for n in nodes if n.op == "output").args
+        results = [self.operand(a) for a in (returned if isinstance(returned, (list, tuple)) else [returned])]
+        if any(v is None for v in results):
+            raise Refusal("a graph within it has nodes that are not supported")
+        return [scalar(v) for v in results]
+
+    def bind(self, node: Any, owner: Any) -> Any:
+        """Binds a node that reads an attribute of a graph: a tensor to a constant, a graph within the graph to itself. Returns the
+        attribute."""
+        import torch
+
+        value = attrgetter(node.target)(owner)
+        self.values[node] = (
+            constant(array_of(value, node.target), node.target) if isinstance(value, torch.Tensor) else value
+        )
+        return value
 
     def _refuse(self, node: Any, name: str, reason: str) -> None:
         self.refusals.add(name, "aten", None, reason, f"node {node.name}")
@@ -210,17 +245,15 @@ class GraphImport:
             raise Refusal(f"a size {a} that no node computes")
         return a
 
-    def _checked(self, node: Any, call: Any, results: Sequence[Value]) -> Any:
+    def _checked(self, node: Any, results: Sequence[Value]) -> Any:
         """The results of a call, as FX has them. Raises Refusal where a type is another one than torch's."""
-        import torch
-
-        for value, (dtype, rank) in zip(results, call.output_types):
+        said = node.meta.get("val")
+        for value, (dtype, rank) in zip(results, _output_types(said)):
             if value.type.dtype is not dtype or value.type.rank not in (rank, None):
                 raise Refusal(
                     f"its mapping gives {value.type}, and torch a tensor of rank {rank} and {dtype}; this is a defect of ours"
                 )
-        said = node.meta.get("val")
-        if isinstance(said, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)):
+        if _is_size(said):
             self.sizes.add(results[0])
             return results[0]
         return tuple(results) if isinstance(said, (tuple, list)) else results[0]
@@ -230,6 +263,13 @@ def _is_getitem(node: Any) -> bool:
     import operator
 
     return node.target is operator.getitem
+
+
+def _is_size(said: Any) -> bool:
+    """Whether torch says that a node is a number."""
+    import torch
+
+    return isinstance(said, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool))
 
 
 def _default(declared: Any) -> Any:

@@ -1,28 +1,29 @@
 """Operators of torch that are ops (`anyshape.torch`), in programs that are imported: each is the op that it was made of.
 
-In: the name of an operator, `anyshape::softmax`. Out: its mapping.
+In: the name of an operator, `anyshape::softmax`, or with the namespace of another package of ops. Out: its mapping.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anyshape.frontends.torch.node import AtenNode, Mapping
+from anyshape.frontends.torch.node import AtenNode
+from anyshape.frontends.torch.node import Mapping as NodeMapping
 from anyshape.graph.call import call, call_alias
 from anyshape.graph.opdef import OpDef
-from anyshape.graph.registry import all_ops
+from anyshape.graph.registry import namespaces
 from anyshape.graph.value import Value
 
-PREFIX = "anyshape::"
 
-
-def own_mapping(name: str) -> Mapping | None:
+def own_mapping(name: str) -> NodeMapping | None:
     """The mapping of an operator that is an op; None for any other."""
-    plain = name.removeprefix(PREFIX)
-    ops = all_ops()
+    namespace, separator, plain = name.partition("::")
+    if not separator or namespace not in namespaces():
+        return None
+    ops: Mapping[str, OpDef] = namespaces()[namespace].OPS
     op, dyn = ops.get(plain, ops.get(f"static.{plain}")), ops.get(f"dyn.{plain}")
-    if not name.startswith(PREFIX) or op is None:
+    if op is None:
         return None
 
     def mapping(n: AtenNode) -> Sequence[Value]:

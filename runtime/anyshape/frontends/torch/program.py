@@ -5,7 +5,6 @@ In: a `torch.export.ExportedProgram`. Out: an `ImportedProgram`: the function, a
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -262,15 +261,11 @@ class _ProgramImport:
             self.graph.values[node] = constant(array_of(tensor, target), target)
 
     def _attribute(self, node: Any) -> None:
-        value = operator.attrgetter(node.target)(self.program.graph_module)
         import torch
 
-        if not isinstance(value, torch.Tensor):
-            raise UnsupportedError(
-                f"{node.target}: graphs within a graph (torch.cond, while_loop, map) are not supported"
-            )
-        self.tensors[node] = value
-        self.graph.values[node] = constant(array_of(value, node.target), node.target)
+        value = self.graph.bind(node, self.program.graph_module)
+        if isinstance(value, torch.Tensor):
+            self.tensors[node] = value
 
     def _finished(self) -> ImportedProgram:
         results: list[Value] = []

@@ -1,0 +1,112 @@
+"""Calls one op from Python, C, PyTorch and WebAssembly, as far as their tools are here, at the same shapes:
+
+    python examples/one_op/run.py FOLDER
+
+In: the op's spec, and an empty folder for what is built. Out: a line for each shape; an error where two of them differ.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape_gen.cli import main as generate
+from anyshape_testing.c_programs import Toolchain, toolchain
+
+HERE = Path(__file__).parent
+SHAPES = ((1, 1), (2, 3), (7, 64), (33, 5), (0, 4), (128, 129))
+Array = NDArray[np.float32]
+Call = Callable[[Array, Array], Array]
+
+
+def install(folder: Path) -> None:
+    """Writes the package of the op, and installs its wheel in a folder of the path: anyshape finds the op there."""
+    words = ["--specs", str(HERE / "specs"), "--package", "unit_rows_torch", "--out", str(folder / "out")]
+    assert generate(["--target", "torch", *words]) == 0
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--target", str(folder / "site"), *map(str, (folder / "out").glob("*.whl"))], check=True)
+    sys.path.insert(0, str(folder / "site"))
+
+
+def in_python() -> Call:
+    import anyshape
+
+    x, scale = anyshape.input("x", "f32[rows, n]"), anyshape.input("scale", "f32[n]")
+    run: Call = anyshape.compile(anyshape.function([x, scale], anyshape.ops.unit_rows(x, scale)))
+    return run
+
+
+def in_c(tools: Toolchain, folder: Path) -> Call:
+    """The C program, for this machine or by what runs programs of another target."""
+    from anyshape.cli.main import main as anyshape_command
+
+    inputs = ["--input", "x=f32[rows, n]", "--input", "scale=f32[n]"]
+    assert (
+        anyshape_command(["export", "--op", "unit_rows", *inputs, "--target", tools.target, "--out", str(folder)]) == 0
+    )
+    words = [*tools.compile, "-I", str(folder), str(HERE / "unit_rows.c"), str(folder / "unit_rows.o")]
+    subprocess.run([*words, "-lm", "-o", str(folder / "program")], check=True)
+
+    def run(x: Array, scale: Array) -> Array:
+        data = np.array(x.shape, np.int64).tobytes() + x.tobytes() + scale.tobytes()
+        done = subprocess.run([*tools.run, str(folder / "program")], input=data, capture_output=True, check=True)
+        return np.frombuffer(done.stdout, np.float32).reshape(x.shape)
+
+    return run
+
+
+def in_torch() -> Call:
+    """A model of torch with the op in it, compiled for all sizes. Each call compares gradients with those of torch's own operators."""
+    import torch
+    import unit_rows_torch  # `install` installs it
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any, scale: Any) -> Any:
+            return unit_rows_torch.unit_rows(x * 1, scale)
+
+    torch.fx.experimental._config.backed_size_oblivious = True  # sizes of 0 and 1 are sizes as any other
+    compiled = torch.compile(Model(), fullgraph=True, dynamic=True, backend="aot_eager")
+
+    def run(x: Array, scale: Array) -> Array:
+        a, b = (torch.tensor(v, requires_grad=True) for v in (x, scale))
+        result, expected = compiled(a, b), a / a.square().sum(-1, keepdim=True).sqrt() * b
+        slopes = (torch.autograd.grad(y.cos().sum(), (a, b)) for y in (result, expected))
+        torch.testing.assert_close(*slopes, rtol=1e-4, atol=1e-5)
+        return result.detach().numpy()
+
+    return run
+
+
+def places(folder: Path) -> dict[str, Call]:
+    """Everywhere that the op can be called from here."""
+    calls = {"Python": in_python()}
+    for name, target in (("C", "x86-64-v2"), ("WebAssembly", "wasm32")):
+        tools = toolchain(target)
+        if tools is not None:
+            calls[name] = in_c(tools, folder / target)
+    if find_spec("torch") is not None:
+        calls["PyTorch"] = in_torch()
+    return calls
+
+
+def main(folder: Path) -> None:
+    install(folder)
+    calls = places(folder)
+    rng = np.random.default_rng(0)
+    for rows, n in SHAPES:
+        x, scale = (rng.standard_normal(shape).astype(np.float32) for shape in ((rows, n), (n,)))
+        expected = x / np.sqrt(np.sum(x * x, -1, keepdims=True)) * scale
+        for name, call in calls.items():
+            np.testing.assert_allclose(call(x, scale), expected, rtol=2e-6, atol=1e-6, err_msg=name)
+        print(f"{rows} x {n}: the same in {', '.join(calls)}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())
