@@ -1289,7 +1289,7 @@ def floor_div(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(FLOOR_DIV, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:194
 @called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
@@ -1299,7 +1299,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:206
+# specs/elementwise.yaml:210
 @called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
@@ -1309,7 +1309,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:222
+# specs/elementwise.yaml:226
 @called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
@@ -1319,7 +1319,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:242
+# specs/elementwise.yaml:246
 @called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
@@ -1329,7 +1329,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:260
+# specs/elementwise.yaml:264
 @called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
@@ -1339,7 +1339,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:272
+# specs/elementwise.yaml:276
 @called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
@@ -1349,7 +1349,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:284
+# specs/elementwise.yaml:288
 @called
 def expm1(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element, less one, without losing the digits of an element near zero.
@@ -1359,7 +1359,7 @@ def expm1(x: Operand, *, source: str = "") -> Value:
     return call(EXPM1, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:299
 @called
 def log1p(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of one plus every element, without losing the digits of an element near zero.
@@ -1369,7 +1369,7 @@ def log1p(x: Operand, *, source: str = "") -> Value:
     return call(LOG1P, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:306
+# specs/elementwise.yaml:310
 @called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
@@ -1379,7 +1379,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:319
+# specs/elementwise.yaml:323
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1389,7 +1389,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:332
+# specs/elementwise.yaml:336
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1399,7 +1399,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:346
+# specs/elementwise.yaml:350
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1409,7 +1409,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:364
+# specs/elementwise.yaml:368
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1419,7 +1419,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:376
+# specs/elementwise.yaml:380
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1429,7 +1429,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:388
+# specs/elementwise.yaml:392
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1439,7 +1439,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:400
+# specs/elementwise.yaml:404
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1449,7 +1449,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:413
+# specs/elementwise.yaml:417
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1459,7 +1459,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:425
+# specs/elementwise.yaml:429
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1469,7 +1469,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:442
+# specs/elementwise.yaml:446
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1479,7 +1479,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:465
+# specs/elementwise.yaml:469
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1489,7 +1489,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:485
+# specs/elementwise.yaml:489
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1499,7 +1499,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:535
+# specs/elementwise.yaml:539
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
@@ -4289,7 +4289,7 @@ def run_windows(
     )[0]
 
 
-# specs/window.yaml:580
+# specs/window.yaml:581
 @called
 def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -4301,7 +4301,7 @@ def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *,
     return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:596
+# specs/window.yaml:597
 @called
 def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows of rows.
@@ -4311,7 +4311,7 @@ def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(RUN_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:607
+# specs/window.yaml:608
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -4323,7 +4323,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | D
     return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:627
+# specs/window.yaml:628
 @called
 def conv_run_by_2(
     x: Operand,
@@ -4350,7 +4350,7 @@ def conv_run_by_2(
     )[0]
 
 
-# specs/window.yaml:639
+# specs/window.yaml:640
 @called
 def conv_run_by_4(
     x: Operand,
@@ -4377,7 +4377,7 @@ def conv_run_by_4(
     )[0]
 
 
-# specs/window.yaml:654
+# specs/window.yaml:655
 @called
 def conv_run_of_5(
     x: Operand,
@@ -4404,7 +4404,7 @@ def conv_run_of_5(
     )[0]
 
 
-# specs/window.yaml:696
+# specs/window.yaml:697
 @called
 def conv_transpose(
     x: Operand,
@@ -4446,7 +4446,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:736
+# specs/window.yaml:737
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4487,7 +4487,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:779
+# specs/window.yaml:780
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4500,7 +4500,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:800
+# specs/window.yaml:801
 @called
 def overlap_add(
     x: Operand,
@@ -4528,7 +4528,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:836
+# specs/window.yaml:837
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4555,7 +4555,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:865
+# specs/window.yaml:866
 @called
 def phase_sums(
     x: Operand,
@@ -4577,7 +4577,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:894
+# specs/window.yaml:895
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4591,7 +4591,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:917
+# specs/window.yaml:918
 @called
 def interleave_phases(
     x: Operand,
@@ -4609,7 +4609,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:942
+# specs/window.yaml:943
 @called
 def conv_integer(
     x: Operand,
@@ -4642,7 +4642,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:979
+# specs/window.yaml:980
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -4678,7 +4678,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1031
+# specs/window.yaml:1032
 @called
 def qlinear_conv(
     x: Operand,
@@ -4717,7 +4717,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1104
+# specs/window.yaml:1105
 @called
 def max_unpool(
     x: Operand,
@@ -4746,7 +4746,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1147
+# specs/window.yaml:1148
 @called
 def col2im(
     x: Operand,

@@ -9,9 +9,9 @@ from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.internal.constants_ast import Constants
 
 USUAL = 100
-WIDE = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
-"""Whether laws draw from all dtypes of an op in half of the draws, and the ends of integers; otherwise they draw five common dtypes, and
-laws 1 and 2 have one call in each other dtype"""
+LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
+"""Whether nothing is sampled, as in `make test-long`: laws draw from all dtypes of an op in half of the draws, and the ends of
+integers; otherwise they draw five common dtypes, and laws 1 and 2 have one call in each other dtype"""
 CHUNK = int(os.environ.get("ANYSHAPE_CHUNK") or 0)
 """Number of a series of draws: equal numbers give equal draws, different ones different draws"""
 

@@ -17,7 +17,7 @@ from anyshape.graph.value import Node, Value
 from anyshape_testing.enlarging import enlarged
 from anyshape_testing.evaluation import evaluate
 from anyshape_testing.rewrite_instances import Array, Instance
-from anyshape_testing.tolerance import is_float, is_normal, product_leaves_range
+from anyshape_testing.tolerance import is_float, is_normal, product_leaves_range, underflow
 
 
 def applied(rewrite: RewriteDef, instance: Instance, before: Value) -> bool:
@@ -48,7 +48,8 @@ def compare(rewrite: RewriteDef, instance: Instance, before: Value, after: Value
             close = are_close(got, want, spread)
         if not close and _adds_up(before.node) and product_leaves_range(instance.operands):
             held = is_normal(got) & is_normal(want)
-            close = are_close(got[held], want[held], np.broadcast_to(spread, got.shape)[held])
+            lost = underflow(instance.operands)
+            close = are_close(got[held], want[held], np.broadcast_to(spread + lost, got.shape)[held])
     assert close, f"{where}: {got!r} in place of {want!r}"
     return bool(np.any(want))
 
