@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from anyshape.cli.main import parser as anyshape_arguments
+from anyshape.cli.parser import parser as anyshape_arguments
 from anyshape_gen.cli import arguments as generator_arguments
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,16 @@ from anyshape.lower.ir.terms import NODES
 from anyshape.lower.schedule.byte_products import ByteProducts
 from anyshape.lower.schedule.codes import operand_of, raw_sum, sides_of
 from anyshape.lower.schedule.factors import contraction, is_contiguous, is_covered, is_free, joined_step, plain_access
-from anyshape.lower.schedule.products import ComputedColumns, GatheredRows, InMemory, Product, WindowColumns, WindowRows
+from anyshape.lower.schedule.products import (
+    ColumnOperand,
+    ComputedColumns,
+    GatheredRows,
+    InMemory,
+    Product,
+    RowOperand,
+    WindowColumns,
+    WindowRows,
+)
 
 
 class WindowProducts:
@@ -69,9 +78,9 @@ class WindowProducts:
                 windows, n = seen
                 moved = {p.position for p in windows.staged.moving}
             batch = tuple(v for v in stores[0].variables if v is not m and v not in moved)
-            columns = ComputedColumns(b, over) if windows is None else WindowColumns(b, over, windows)
+            operand: ColumnOperand = ComputedColumns(b, over) if windows is None else WindowColumns(b, over, windows)
             return Product(
-                sum=reduction, a=InMemory(access), b=columns, m=m, n=n, k=k, batch=batch, stores=tuple(stores), ahead=ahead
+                sum=reduction, a=InMemory(access), b=operand, m=m, n=n, k=k, batch=batch, stores=tuple(stores), ahead=ahead
             )  # fmt: skip
         return None
 
@@ -142,7 +151,7 @@ class WindowProducts:
                 windows, m = seen
                 over, rows = reduction.variables, tuple(p.position for p in windows.staged.moving)
             batch = tuple(v for v in stores[0].variables if v is not columns[0] and v not in rows)
-            a = GatheredRows(x, over, rows) if windows is None else WindowRows(x, over, rows, windows)
+            a: RowOperand = GatheredRows(x, over, rows) if windows is None else WindowRows(x, over, rows, windows)
             return Product(
                 sum=reduction, a=a, b=InMemory(b, b.tensor), m=m, n=columns[0], k=self._counting(over), batch=batch,
                 stores=tuple(stores),
@@ -181,7 +190,9 @@ class WindowProducts:
             total, ahead, known = self.of_bytes.corrected(raw, (x, w), codes, reduction.variables, stores)
             rebuild = Rebuild(self.dag, {reduction: total})
             batch = tuple(v for v in stores[0].variables if v is not columns[0] and v not in rows)
-            a = GatheredRows(x.stored, over, rows) if windows is None else WindowRows(x.stored, over, rows, windows)
+            a: RowOperand = (
+                GatheredRows(x.stored, over, rows) if windows is None else WindowRows(x.stored, over, rows, windows)
+            )
             return Product(
                 sum=raw, a=a, b=InMemory(b, b.tensor), m=m, n=columns[0], k=self._counting(over), batch=batch,
                 stores=tuple(rebuild.store(s) for s in stores), codes=codes, ahead=ahead, known=known,
