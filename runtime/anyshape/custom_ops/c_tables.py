@@ -242,7 +242,7 @@ def _sizes(op: _Op, k: Kernel, n: Size) -> list[str]:
     for part in parts:
         if not isinstance(part, Dim):
             listed.append([f"{{{part}, -1, -1}}"])
-        elif isinstance(part, Dim) and part.kind == "bcast":
+        elif part.kind == "bcast":
             listed.append(_sizes(op, k, part))
         else:
             places = [
