@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,10 @@ LOOPS: dict[str, tuple[Callable[..., list[Any]], Callable[[Any], Any]]] = {
 
 def fibonacci() -> anyshape.Executable:
     f = control.function("f", {"n": "i64[]"}, ["i64[]"])
-    both = lambda n: ops.add(*(control.call(f, [ops.sub(n, k)])[0] for k in (1, 2)))  # noqa: E731
+
+    def both(n: Any) -> Any:
+        return ops.add(*(control.call(f, [ops.sub(n, k)])[0] for k in (1, 2)))
+
     control.define(f, lambda n: control.if_(ops.less(n, 2), lambda: n, lambda: both(n)))
     n = anyshape.input("n", "i64[]")
     return anyshape.compile(anyshape.function([n], control.call(f, [n])))
@@ -71,7 +75,7 @@ def main() -> int:
     x = np.ones(4, np.float32)
     for name, (body, start) in LOOPS.items():
         exe = looped(body, start)
-        print(f"{name:<50} {least(lambda: exe(x, np.array(turns))) / turns * 1e9:7.1f} ns per turn")  # noqa: B023
+        print(f"{name:<50} {least(partial(exe, x, np.array(turns))) / turns * 1e9:7.1f} ns per turn")
     exe, n = fibonacci(), 18
     calls = 2 * int(exe(np.array(n + 1))) - 1
     print(f"{'a call of a recursive function':<50} {least(lambda: exe(np.array(n))) / calls * 1e9:7.1f} ns per call")

@@ -1,4 +1,4 @@
-"""Nanoseconds per operation on dims, and the dims' share of inferring a BERT. Run: python benchmarks/dims_speed.py
+"""Nanoseconds per operation on dims, and the dims' share of inferring a BERT. Run: python -m benchmarks.dims_speed
 
 Each figure is the least of several batches. "new" operations get symbols they have not met, so that no cache answers;
 the others repeat, as inference does.
@@ -6,19 +6,14 @@ the others repeat, as inference does.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "runtime"), str(ROOT)]
-
-from anyshape import dims, rules  # noqa: E402
-from anyshape.dims import Facts, Size, fresh, symbol  # noqa: E402
-from anyshape.rules import Rule, Vec  # noqa: E402
-from tests.rules.reshape_rule import reshape  # noqa: E402
+from anyshape import dims, rules
+from anyshape.dims import Facts, Size, fresh, symbol
+from anyshape.rules import Rule, Vec
+from tests.rules.reshape_rule import reshape
 
 
 def repeated(f: Callable[[], Any], batch: int = 2000, batches: int = 7) -> float:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def main(names: list[str]) -> None:
             results = python.run(named)
             destinations = dict(zip(python.output_names, results))
             call, arena = caller(c, inputs, results)
-            ours, theirs = least([call, lambda: python.run(named, destinations)])  # noqa: B023
+            ours, theirs = least([call, partial(python.run, named, destinations)])
             sizes = f"{batch} x {length}"
             print(
                 f"{name:<12} {sizes:>10} {len(e.object) // 1024:>5} KB {len(e.weights.content()) // 1024:>6} KB {arena // 1024:>6} KB "

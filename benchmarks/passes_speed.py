@@ -1,6 +1,6 @@
 """How long the passes take: dyn-to-static against the size of a graph, and on a BERT in which nothing changes.
 
-Run: python benchmarks/passes_speed.py. Each figure is the least of a few runs, without the cost of building the graph. Families of
+Run: python -m benchmarks.passes_speed. Each figure is the least of a few runs, without the cost of building the graph. Families of
 graphs: reshape chains with dims of at least 1 and with dims that may be 0, encoders in which most nodes are no shape arithmetic, shape
 arithmetic alone, branches and loops with bodies, cuts at computed bounds, branches within branches in one loop, shapes of thousands
 of inputs joined, and thousands of reshapes by one shape.
@@ -9,22 +9,17 @@ of inputs joined, and thousands of reshapes by one shape.
 from __future__ import annotations
 
 import gc
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from unittest.mock import patch
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "runtime"), str(ROOT / "generated")]
-
-import anyshape  # noqa: E402
-from anyshape import control, ops, passes  # noqa: E402
-from anyshape.graph import infer  # noqa: E402
-from anyshape.graph.function import Function  # noqa: E402
-from anyshape.graph.value import Value  # noqa: E402
-from anyshape.types import parse_type  # noqa: E402
+import anyshape
+from anyshape import control, ops, passes
+from anyshape.graph import infer
+from anyshape.graph.function import Function
+from anyshape.graph.value import Value
+from anyshape.types import parse_type
 
 
 def reshapes(nodes: int, low: int = 1) -> Function:

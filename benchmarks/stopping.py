@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,13 +71,13 @@ def main() -> None:
         exe(*small)
         feed = dict(zip(exe.input_names, large))
         ways: dict[str, tuple[Callable[[], object], Callable[[], object] | None]] = {
-            "cancel()": (lambda: exe(*large), exe.cancel),  # noqa: B023
-            "deadline=": (lambda: exe.run(feed, deadline=DELAY), None),  # noqa: B023
-            "Ctrl-C": (lambda: exe(*large), lambda: os.kill(os.getpid(), signal.SIGINT)),  # noqa: B023
+            "cancel()": (partial(exe, *large), exe.cancel),
+            "deadline=": (partial(exe.run, feed, deadline=DELAY), None),
+            "Ctrl-C": (partial(exe, *large), partial(os.kill, os.getpid(), signal.SIGINT)),
         }
         for way, (call, act) in ways.items():
             print(f"{name:<8} {way:<10} {max(late(call, act) for _ in range(TIMES)) * 1e3:7.1f} ms at most", flush=True)
-        least = min(seconds(lambda: exe(*small), 20) for _ in range(15))  # noqa: B023
+        least = min(seconds(partial(exe, *small), 20) for _ in range(15))
         print(f"{name:<8} a call that is not stopped {least / 20 * 1e6:8.1f} us")
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from anyshape_testing.collector import collect_seldom, leave_out_what_stays
+from anyshape_testing.frames import call_with_frames
 
 settings.register_profile(
     "anyshape", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -22,3 +24,10 @@ def pytest_addoption(parser: Any) -> None:
 
 def pytest_collection_finish() -> None:
     leave_out_what_stays()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: Any) -> bool:
+    """Calls a test as pytest does, with frames enough for all that it calls."""
+    call_with_frames(pyfuncitem.obj, **{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+    return True

@@ -73,7 +73,7 @@ def train(steps: int, size: int, rate: float, seed: int) -> DateReader:
         ids, dates = next(stream)
         loss = loss_of(model(ids), dates)
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         schedule.step()

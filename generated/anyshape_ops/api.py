@@ -1289,7 +1289,7 @@ def floor_div(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(FLOOR_DIV, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:194
 @called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
@@ -1299,7 +1299,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:206
+# specs/elementwise.yaml:210
 @called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
@@ -1309,7 +1309,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:222
+# specs/elementwise.yaml:226
 @called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
@@ -1319,7 +1319,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:242
+# specs/elementwise.yaml:246
 @called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
@@ -1329,7 +1329,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:260
+# specs/elementwise.yaml:264
 @called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
@@ -1339,7 +1339,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:272
+# specs/elementwise.yaml:276
 @called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
@@ -1349,7 +1349,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:284
+# specs/elementwise.yaml:288
 @called
 def expm1(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element, less one, without losing the digits of an element near zero.
@@ -1359,7 +1359,7 @@ def expm1(x: Operand, *, source: str = "") -> Value:
     return call(EXPM1, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:299
 @called
 def log1p(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of one plus every element, without losing the digits of an element near zero.
@@ -1369,7 +1369,7 @@ def log1p(x: Operand, *, source: str = "") -> Value:
     return call(LOG1P, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:306
+# specs/elementwise.yaml:310
 @called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
@@ -1379,7 +1379,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:319
+# specs/elementwise.yaml:323
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1389,7 +1389,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:332
+# specs/elementwise.yaml:336
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1399,7 +1399,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:346
+# specs/elementwise.yaml:350
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1409,7 +1409,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:364
+# specs/elementwise.yaml:368
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1419,7 +1419,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:376
+# specs/elementwise.yaml:380
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1429,7 +1429,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:388
+# specs/elementwise.yaml:392
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1439,7 +1439,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:400
+# specs/elementwise.yaml:404
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1449,7 +1449,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:413
+# specs/elementwise.yaml:417
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1459,7 +1459,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:425
+# specs/elementwise.yaml:429
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1469,7 +1469,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:442
+# specs/elementwise.yaml:446
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1479,7 +1479,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:465
+# specs/elementwise.yaml:469
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1489,7 +1489,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:485
+# specs/elementwise.yaml:489
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1499,7 +1499,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:535
+# specs/elementwise.yaml:539
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.
@@ -2002,7 +2002,7 @@ def reshape(
     return call_alias(STATIC_RESHAPE, DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:40
+# specs/movement.yaml:47
 @called
 def transpose(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
@@ -2014,7 +2014,7 @@ def transpose(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = Non
     return call_alias(STATIC_TRANSPOSE, DYN_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:61
+# specs/movement.yaml:68
 @called
 def squeeze(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
@@ -2026,7 +2026,7 @@ def squeeze(x: Operand, axes: Sequence[int | Dim | Value] | Value | None = None,
     return call_alias(STATIC_SQUEEZE, DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:83
+# specs/movement.yaml:90
 @called
 def expand_dims(x: Operand, axes: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
@@ -2038,7 +2038,7 @@ def expand_dims(x: Operand, axes: Sequence[int | Dim | Value] | Value, *, source
     return call_alias(STATIC_EXPAND_DIMS, DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:100
+# specs/movement.yaml:107
 @called
 def flatten(x: Operand, axis: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
@@ -2050,7 +2050,7 @@ def flatten(x: Operand, axis: int | Dim | Value | None = 1, *, source: str = "")
     return call_alias(STATIC_FLATTEN, DYN_FLATTEN, [x], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:123
+# specs/movement.yaml:130
 @called
 def broadcast_to(x: Operand, shape: Sequence[int | Dim | Value] | Value, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
@@ -2063,7 +2063,7 @@ def broadcast_to(x: Operand, shape: Sequence[int | Dim | Value] | Value, *, sour
     return call_alias(STATIC_BROADCAST_TO, DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:142
+# specs/movement.yaml:149
 @called
 def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors side by side along one axis; their other dims are equal.
@@ -2073,7 +2073,7 @@ def concat(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") ->
     return call(CONCAT, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:161
+# specs/movement.yaml:168
 @called
 def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> Value:
     """Tensors of one shape, side by side along a new axis.
@@ -2083,7 +2083,7 @@ def stack(xs: Sequence[Operand] | Value, axis: int = 0, *, source: str = "") -> 
     return call(STACK, [xs], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:185
 @called
 def split(
     x: Operand,
@@ -2106,7 +2106,7 @@ def split(
     return call_alias(STATIC_SPLIT, DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:209
+# specs/movement.yaml:216
 @called
 def slice(
     x: Operand,
@@ -2130,7 +2130,7 @@ def slice(
     )[0]
 
 
-# specs/movement.yaml:243
+# specs/movement.yaml:250
 @called
 def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Value:
     """The entries of x along one axis that an index tensor names; negative indices count from the end.
@@ -2140,7 +2140,7 @@ def gather(x: Operand, index: Operand, axis: int = 0, *, source: str = "") -> Va
     return call(GATHER, [x, index], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:266
+# specs/movement.yaml:273
 @called
 def trilu(x: Operand, k: int | Dim | Value | None = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
@@ -4289,7 +4289,7 @@ def run_windows(
     )[0]
 
 
-# specs/window.yaml:580
+# specs/window.yaml:581
 @called
 def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -4301,7 +4301,7 @@ def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *,
     return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:596
+# specs/window.yaml:597
 @called
 def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows of rows.
@@ -4311,7 +4311,7 @@ def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(RUN_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:607
+# specs/window.yaml:608
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -4323,7 +4323,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | D
     return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:627
+# specs/window.yaml:628
 @called
 def conv_run_by_2(
     x: Operand,
@@ -4350,7 +4350,7 @@ def conv_run_by_2(
     )[0]
 
 
-# specs/window.yaml:639
+# specs/window.yaml:640
 @called
 def conv_run_by_4(
     x: Operand,
@@ -4377,7 +4377,7 @@ def conv_run_by_4(
     )[0]
 
 
-# specs/window.yaml:654
+# specs/window.yaml:655
 @called
 def conv_run_of_5(
     x: Operand,
@@ -4404,7 +4404,7 @@ def conv_run_of_5(
     )[0]
 
 
-# specs/window.yaml:696
+# specs/window.yaml:697
 @called
 def conv_transpose(
     x: Operand,
@@ -4446,7 +4446,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:736
+# specs/window.yaml:737
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4487,7 +4487,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:779
+# specs/window.yaml:780
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4500,7 +4500,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:800
+# specs/window.yaml:801
 @called
 def overlap_add(
     x: Operand,
@@ -4528,7 +4528,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:836
+# specs/window.yaml:837
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4555,7 +4555,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:865
+# specs/window.yaml:866
 @called
 def phase_sums(
     x: Operand,
@@ -4577,7 +4577,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:894
+# specs/window.yaml:895
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4591,7 +4591,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:917
+# specs/window.yaml:918
 @called
 def interleave_phases(
     x: Operand,
@@ -4609,7 +4609,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:942
+# specs/window.yaml:943
 @called
 def conv_integer(
     x: Operand,
@@ -4642,7 +4642,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:979
+# specs/window.yaml:980
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -4678,7 +4678,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1031
+# specs/window.yaml:1032
 @called
 def qlinear_conv(
     x: Operand,
@@ -4717,7 +4717,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1104
+# specs/window.yaml:1105
 @called
 def max_unpool(
     x: Operand,
@@ -4746,7 +4746,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1147
+# specs/window.yaml:1148
 @called
 def col2im(
     x: Operand,

@@ -804,7 +804,7 @@ def reshape(x: Operand, newshape: Operand, allowzero: bool = False, *, source: s
     return call(DYN_RESHAPE, [x], {"newshape": newshape, "allowzero": allowzero}, source)[0]
 
 
-# specs/movement.yaml:40
+# specs/movement.yaml:47
 @called
 def transpose(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The axes of a tensor in another order, by default reversed.
@@ -816,7 +816,7 @@ def transpose(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_TRANSPOSE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:61
+# specs/movement.yaml:68
 @called
 def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     """The same tensor without the given axes of size 1, by default without all of them.
@@ -828,7 +828,7 @@ def squeeze(x: Operand, axes: Operand = None, *, source: str = "") -> Value:
     return call(DYN_SQUEEZE, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:83
+# specs/movement.yaml:90
 @called
 def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     """The same tensor with new axes of size 1 at the given positions of the result.
@@ -840,7 +840,7 @@ def expand_dims(x: Operand, axes: Operand, *, source: str = "") -> Value:
     return call(DYN_EXPAND_DIMS, [x], {"axes": axes}, source)[0]
 
 
-# specs/movement.yaml:100
+# specs/movement.yaml:107
 @called
 def flatten(x: Operand, axis: Operand = 1, *, source: str = "") -> Value:
     """A matrix of the same elements; the axes before `axis` make its rows, the others its columns.
@@ -852,7 +852,7 @@ def flatten(x: Operand, axis: Operand = 1, *, source: str = "") -> Value:
     return call(DYN_FLATTEN, [x], {"axis": axis}, source)[0]
 
 
-# specs/movement.yaml:123
+# specs/movement.yaml:130
 @called
 def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     """A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x keeps its
@@ -865,7 +865,7 @@ def broadcast_to(x: Operand, shape: Operand, *, source: str = "") -> Value:
     return call(DYN_BROADCAST_TO, [x], {"shape": shape}, source)[0]
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:185
 @called
 def split(
     x: Operand, axis: int = 0, parts: int = 2, sizes: Operand = None, *, outputs: int | None = None, source: str = ""
@@ -882,7 +882,7 @@ def split(
     return call(DYN_SPLIT, [x], {"axis": axis, "parts": parts, "sizes": sizes}, source, outputs)
 
 
-# specs/movement.yaml:209
+# specs/movement.yaml:216
 @called
 def slice(
     x: Operand, starts: Operand, ends: Operand, axes: Operand = None, steps: Operand = None, *, source: str = ""
@@ -897,7 +897,7 @@ def slice(
     return call(DYN_SLICE, [x], {"starts": starts, "ends": ends, "axes": axes, "steps": steps}, source)[0]
 
 
-# specs/movement.yaml:266
+# specs/movement.yaml:273
 @called
 def trilu(x: Operand, k: Operand = 0, upper: bool = True, *, source: str = "") -> Value:
     """The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.
@@ -1781,7 +1781,7 @@ def run_windows(
     return call(DYN_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:580
+# specs/window.yaml:581
 @called
 def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -1793,7 +1793,7 @@ def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = ""
     return call(DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:607
+# specs/window.yaml:608
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -1805,7 +1805,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand
     return call(DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:627
+# specs/window.yaml:628
 @called
 def conv_run_by_2(
     x: Operand,
@@ -1826,7 +1826,7 @@ def conv_run_by_2(
     return call(DYN_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:639
+# specs/window.yaml:640
 @called
 def conv_run_by_4(
     x: Operand,
@@ -1847,7 +1847,7 @@ def conv_run_by_4(
     return call(DYN_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:654
+# specs/window.yaml:655
 @called
 def conv_run_of_5(
     x: Operand,
@@ -1868,7 +1868,7 @@ def conv_run_of_5(
     return call(DYN_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:696
+# specs/window.yaml:697
 @called
 def conv_transpose(
     x: Operand,
@@ -1908,7 +1908,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:736
+# specs/window.yaml:737
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1947,7 +1947,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:779
+# specs/window.yaml:780
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1960,7 +1960,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:800
+# specs/window.yaml:801
 @called
 def overlap_add(
     x: Operand,
@@ -1983,7 +1983,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:836
+# specs/window.yaml:837
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -1998,7 +1998,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:865
+# specs/window.yaml:866
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -2010,7 +2010,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:894
+# specs/window.yaml:895
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2022,7 +2022,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:917
+# specs/window.yaml:918
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -2034,7 +2034,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:942
+# specs/window.yaml:943
 @called
 def conv_integer(
     x: Operand,
@@ -2065,7 +2065,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:979
+# specs/window.yaml:980
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2099,7 +2099,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1031
+# specs/window.yaml:1032
 @called
 def qlinear_conv(
     x: Operand,
@@ -2136,7 +2136,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1104
+# specs/window.yaml:1105
 @called
 def max_unpool(
     x: Operand,
@@ -2163,7 +2163,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1147
+# specs/window.yaml:1148
 @called
 def col2im(
     x: Operand,

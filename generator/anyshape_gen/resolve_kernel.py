@@ -43,6 +43,7 @@ from anyshape_gen.nodes import (
     Star,
 )
 from anyshape_gen.numbering import numbering, unnumbered
+from anyshape_gen.printer import to_text
 from anyshape_gen.recurrences import asserted_positive, with_starts
 from anyshape_gen.resolve_values import Scratch, ValueResolver, Vars, is_local
 from anyshape_gen.slots import Many, Matcher, One, Slot, slots_of
@@ -237,8 +238,10 @@ class KernelResolver:
     def matcher(self, tensor: str, element: Expr | None, variables: Vars) -> Matcher:
         def bind(entry: Item, extent: Expr) -> None:
             inner = entry.value if isinstance(entry, Star) else entry
-            if isinstance(inner, Name) and variables.extents.get(inner.id, extent) is None:
-                variables.extents[inner.id] = extent
+            if isinstance(inner, Name):
+                variables.read.setdefault(inner.id, []).append(extent)
+                if variables.extents.get(inner.id, extent) is None:
+                    variables.extents[inner.id] = extent
 
         return Matcher(self._shape(tensor, element), bind, variables.extents.get)
 
@@ -269,6 +272,7 @@ class KernelResolver:
         value, filters = reader.expr(equation.value), tuple(map(reader.expr, equation.filters))
         within, generators = reader.ragged(generators)
         self._check_generators(generators)
+        self._check_runs(equation, variables)
         index_variables = tuple(
             IndexVar(name, name in variables.runs, extent, Role.ELEMENT if name in variables.elements else Role.LOOP)
             for name, extent in variables.extents.items()
@@ -292,6 +296,20 @@ class KernelResolver:
             filters=filters,
             span=equation.span,
         )
+
+    def _check_runs(self, equation: Equation, variables: Vars) -> None:
+        """Checks that a run of an intermediate tensor, whose dims are those of the first tensor that is read by it, is no run of other
+        dims too: either may be the longer one, to which the other broadcasts."""
+        name = equation.target.tensor
+        if name in self.operands or any(e.annotation for e in self.kernel.equations if e.target.tensor == name):
+            return
+        own = {i.value.id for i in equation.target.items or () if isinstance(i, Star) and isinstance(i.value, Name)}
+        for run in sorted(own & variables.runs):
+            several = list(dict.fromkeys(map(to_text, variables.read.get(run, ()))))
+            if len(several) > 1:
+                dims = " and ".join(several)
+                text = f"'*{run}' goes over the dims {dims}, and either may broadcast: write those of '{name}', `{name}[…]: T[…] = …`"
+                self.findings.add(equation.target.span, text)
 
     def _check_generators(self, generators: Iterable[Generator]) -> None:
         for g in generators:

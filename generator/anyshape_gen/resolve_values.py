@@ -58,6 +58,8 @@ class Vars:
     vectors: set[str] = field(default_factory=set)
     bound: set[str] = field(default_factory=set)
     """Variables of an update that its own generators bind"""
+    read: dict[str, list[Expr]] = field(default_factory=dict)
+    """Dims of the tensors that each variable alone indexes"""
 
 
 class Tensors(Protocol):

@@ -18,7 +18,7 @@ from anyshape.graph.require import require as require
 if TYPE_CHECKING:
     from anyshape_ops import dyn as dyn
     from anyshape_ops import static as static
-    from anyshape_ops.api import *  # noqa: F403
+    from anyshape_ops.api import *  # noqa: F403, types of what `__getattr__` gives
 
 _VARIANTS = ("dyn", "static")
 

@@ -31,7 +31,7 @@ from anyshape.properties import BrokenReference, Case, Property
 from anyshape.rules import Vec
 from anyshape.types import TensorType
 from anyshape_testing.draws import MOST_ELEMENTS, SEEDS, Choosing, HypothesisDraw, choosing
-from anyshape_testing.profile import WIDE
+from anyshape_testing.profile import LONG
 from anyshape_testing.values import RISING, STYLES, contents
 
 Array = NDArray[Any]
@@ -187,20 +187,20 @@ def is_of_indices(op: OpDef, name: str) -> bool:
 
 def narrow_dtypes(op: OpDef) -> list[dict[str, str]]:
     """Lists dtypes of the op's variables for each narrow float that one may be: a variable that does not allow it has its first dtype.
-    Without `WIDE` only the first float, f16, is listed."""
+    Without `LONG` only the first float, f16, is listed."""
     choices = []
     for narrow in dict.fromkeys(d for allowed in op.dtypes.values() for d in computed(allowed)):
         dtype = parse_dtype(narrow)
         if dtype.is_float and accum(dtype) is not dtype:
             choices.append({v: narrow if narrow in allowed else allowed[0] for v, allowed in op.dtypes.items()})
-    return choices if WIDE else choices[:1]
+    return choices if LONG else choices[:1]
 
 
 def _dtype(choose: Choosing, allowed: Sequence[str]) -> str:
-    """Draws a dtype that the op allows and references compute with; a common one, unless `WIDE`."""
+    """Draws a dtype that the op allows and references compute with; a common one, unless `LONG`."""
     allowed = computed(allowed)
     common = [c for c in allowed if c in COMMON] or allowed
-    return choose.among(allowed if WIDE and choose.among((False, True)) else common)
+    return choose.among(allowed if LONG and choose.among((False, True)) else common)
 
 
 def build_call(p: Property, r: Recipe) -> Call:

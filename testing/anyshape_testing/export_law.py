@@ -25,7 +25,7 @@ from anyshape_testing.examples import call_of
 from anyshape_testing.execution import input_arrays, run_reference
 from anyshape_testing.exported import Exported
 from anyshape_testing.laws import same_as_reference
-from anyshape_testing.profile import WIDE
+from anyshape_testing.profile import LONG
 from anyshape_testing.running import PROPERTIES
 
 ONE_OF = 40
@@ -43,7 +43,7 @@ class Outcome:
 
 
 def is_sampled(op: str) -> bool:
-    return WIDE or crc32(op.encode()) % ONE_OF == 0
+    return LONG or crc32(op.encode()) % ONE_OF == 0
 
 
 def exported_call(f: Function) -> Export:

@@ -28,16 +28,16 @@ from anyshape_testing.execution import arguments, run_alike, run_reference
 from anyshape_testing.executors import NATIVE, PYTHON, ways
 from anyshape_testing.laws import same_as_reference
 from anyshape_testing.memory_limit import memory_limit
-from anyshape_testing.profile import WIDE
+from anyshape_testing.profile import LONG
 from anyshape_testing.running import PROPERTIES
 from anyshape_testing.time_limit import TooLong, time_limit
 
 Array = NDArray[Any]
 LAW = "14 integers near the ends of i64"
 EXTREMES = (2**63 - 1, -(2**63), 2**62, -(2**62), 2**63 - 2, 1 - 2**63, 2**31, -(2**31))
-DRAWN, CALLS = (24, 6) if WIDE else (8, 2)
+DRAWN, CALLS = (24, 6) if LONG else (8, 2)
 """The number of random calls of an op, and of the largest of them with integers, each of which is replaced in turn"""
-COMPILED = len(EXTREMES) if WIDE else 1
+COMPILED = len(EXTREMES) if LONG else 1
 """Values tried for a parameter that is no operand: each is another program to compile"""
 SECONDS = 0.5
 """The time limit of a call: one that takes longer loops up to its integer, and is left out"""

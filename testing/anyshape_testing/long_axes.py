@@ -40,14 +40,14 @@ from anyshape_testing.calls import (
 )
 from anyshape_testing.draws import Choosing, HypothesisDraw
 from anyshape_testing.execution import in_place_of_nothing, run_native
-from anyshape_testing.profile import WIDE
+from anyshape_testing.profile import LONG
 from anyshape_testing.running import PROPERTIES, repeated, report
 from anyshape_testing.time_limit import TooLong, time_limit
 from anyshape_testing.values import LEVEL
 
 Array = NDArray[Any]
 LAW = "13 long axes of narrow floats"
-LONG = ((800, "near 1000"), (100_000, "near 20"), (100_000, LEVEL))
+LENGTHS = ((800, "near 1000"), (100_000, "near 20"), (100_000, LEVEL))
 """800 elements near 1000 sum to more than f16 holds, and so does the number of 100,000 elements."""
 MOST = 400_000
 """The most elements of all operands"""
@@ -61,9 +61,9 @@ POSITIONS = 4
 """The number of dims of a call, in the order of drawing, of which each is made long once"""
 TRIES = 12
 """The most draws for each long dim, until the rule accepts one"""
-SECONDS = 20 if WIDE else 1
+SECONDS = 20 if LONG else 1
 """Processor time for the reference: a call for which it takes longer is left out"""
-MOST_WORK = 4e7 if WIDE else 4e6
+MOST_WORK = 4e7 if LONG else 4e6
 """The most elements that a call computes with (`work`), which excludes a discrete Fourier transform of 100,000 elements by its sum"""
 STEP = 1000
 """The cost of an element of a recurrence or procedure, which references execute one by one, relative to that of another element"""
@@ -126,7 +126,7 @@ def _elements(node: Node) -> int:
 def long_calls(p: Property) -> Iterator[Call]:
     """Yields a call for each narrow dtype, length and place of the long dim, where the rule accepts one."""
     for dtypes in narrow_dtypes(variants(p.op)[0]):
-        for length, style in LONG:
+        for length, style in LENGTHS:
             for place in range(POSITIONS):
                 c = _call(p, dtypes, length, style, place)
                 if c is not None:

@@ -14,7 +14,7 @@ import pytest
 
 from anyshape_testing.catalogue import SPEAKS_OF, stale
 from anyshape_testing.counts import by_law, keep, summary
-from anyshape_testing.profile import WIDE, load_profile, usual
+from anyshape_testing.profile import LONG, load_profile, usual
 from anyshape_testing.running import register
 
 load_profile(usual())
@@ -49,7 +49,7 @@ def pytest_generate_tests(metafunc: Any) -> None:
     for fixture, silent in SPEAKS_OF.items():
         if fixture in metafunc.fixturenames:
             ops = [n for n, p in chosen.items() if silent(p) is None]
-            sampled = fixture == "smooth_op" and not WIDE and only is None
+            sampled = fixture == "smooth_op" and not LONG and only is None
             metafunc.parametrize(fixture, ops[::3] if sampled else ops)
     if "example" in metafunc.fixturenames:
         examples = [(f"{n}-{k}", (n, e)) for n, p in chosen.items() for k, e in enumerate(p.examples)]

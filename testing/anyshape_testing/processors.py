@@ -18,7 +18,7 @@ from anyshape.vm.export.object_symbols import undefined
 from anyshape_testing.accounting import LEAST
 from anyshape_testing.calls import Call, Symbols, equations, valid_node
 from anyshape_testing.execution import program_key
-from anyshape_testing.profile import WIDE
+from anyshape_testing.profile import LONG
 from anyshape_testing.running import on_random_calls
 
 NEON = processor("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon")
@@ -61,14 +61,14 @@ def test_code_for_other_processors(kernel_op: str, record_property: Any) -> None
 
     def compiled_for_others(c: Call) -> bool:
         half = any(d.is_float and d.bits == 16 for d in c.dtypes.values())
-        if half in seen and not WIDE:
+        if half in seen and not LONG:
             return False
-        targets = TARGETS if WIDE else {"SSE 4.2": SSE} if half else {"NEON": NEON, "RISC-V": RVV}
+        targets = TARGETS if LONG else {"SSE 4.2": SSE} if half else {"NEON": NEON, "RISC-V": RVV}
         compiled = [_is_whole(c, *target) for target in targets.items()]
         seen.update([half] if any(compiled) else [])
         return any(compiled)
 
-    law, (share, least) = "11 code for other processors", (4, LEAST) if WIDE else (1, 1)
+    law, (share, least) = "11 code for other processors", (4, LEAST) if LONG else (1, 1)
     on_random_calls(kernel_op, law, record_property, body, share=share, every_dtype=True, least=least)
 
 

@@ -9,9 +9,9 @@ from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.internal.constants_ast import Constants
 
 USUAL = 100
-WIDE = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
-"""Whether laws draw from all dtypes of an op in half of the draws, and the ends of integers; otherwise they draw five common dtypes, and
-laws 1 and 2 have one call in each other dtype"""
+LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
+"""Whether nothing is sampled, as in `make test-long`: laws draw from all dtypes of an op in half of the draws, and the ends of
+integers; otherwise they draw five common dtypes, and laws 1 and 2 have one call in each other dtype"""
 CHUNK = int(os.environ.get("ANYSHAPE_CHUNK") or 0)
 """Number of a series of draws: equal numbers give equal draws, different ones different draws"""
 
@@ -25,7 +25,7 @@ def load_profile(examples: int, shrink: bool = True) -> None:
     """Sets the number of random calls for a law; `shrink`: whether the smallest failing call is searched, which tests of laws do not need.
 
     The draws depend on nothing else: by default the library also draws constants that it finds in the code of imported modules."""
-    setattr(HypothesisProvider, "_local_constants", Constants())  # noqa: B010
+    setattr(HypothesisProvider, "_local_constants", Constants())  # noqa: B010, it is no attribute that types know
     settings.register_profile(
         "laws",
         deadline=None,

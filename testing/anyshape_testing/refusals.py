@@ -7,7 +7,6 @@ built or, at the latest, when it runs, by the native loop and by Python with the
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,11 +20,11 @@ from anyshape_testing.aiming import aims
 from anyshape_testing.calls import Call, dyn_node, static_node, typed, variants
 from anyshape_testing.execution import arguments, compiled, input_arrays
 from anyshape_testing.executors import NATIVE, PYTHON, WAYS, Array, ways
+from anyshape_testing.profile import LONG
 from anyshape_testing.running import PACKAGES, PROPERTIES, on_random_calls, register
 from anyshape_testing.wording import broken, is_of, is_one, is_one_early
 from anyshape_testing.wrong_calls import wrong_call
 
-LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 AIMED = 20 if LONG else 2
 """The most calls for each assert"""
 

@@ -8,8 +8,13 @@ each of these excuses, and the test of what it must not excuse.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+from math import prod
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -18,9 +23,9 @@ from numpy.typing import NDArray
 
 from anyshape.dtypes import CHAR, from_numpy
 from anyshape.equations.builder import Equation, Run, Step, Update
-from anyshape.equations.expr import Apply, Expr, Reduce
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor
 from anyshape.equations.program import Put, every
-from anyshape.equations.traversal import walk
+from anyshape.equations.traversal import children, walk
 from anyshape.strings import as_strings
 
 Array = NDArray[Any]
@@ -54,6 +59,8 @@ class Allowance:
     """Whether `scale` is that of sums, for which readings of the equations give a smaller bound"""
     overflows: bool = False
     """Whether a recurrence on finite numbers may overflow in intermediate values, so that its order decides whether two infinities meet"""
+    degree: int = 1
+    """The most factors of a term of a sum that are elements of one operand"""
     signed_zeros: bool = False
     """Whether zeros have to have the same sign: they are moved, not computed"""
 
@@ -67,8 +74,10 @@ def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[
         multiplies = "prod" in kinds or "mul" in updates
         sums = not multiplies and not any(isinstance(q.form, Run) for q in stated)
         overflows = any(isinstance(q.form, Step) for q in stated) and all(map(_is_finite, inputs))
-        leaves = multiplies and _leaves_range(inputs)
-        return Allowance(ULPS_REDUCTION, _total(inputs), leaves, inputs=inputs, sums=sums, overflows=overflows)
+        leaves, degree = multiplies and _leaves_range(inputs), _degree(nodes)
+        return Allowance(
+            ULPS_REDUCTION, _total(inputs), leaves, inputs=inputs, sums=sums, overflows=overflows, degree=degree
+        )
     rounding = [e for e in nodes if isinstance(e, Apply) and e.op in ARITHMETIC and e.dtype is not None]
     steps = sum(e.dtype is not None and e.dtype.is_float for e in rounding)
     steps += _steps_that_update(stated)
@@ -77,6 +86,25 @@ def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[
     if steps <= 1:
         return Allowance(ULPS_ELEMENTWISE if steps else 0, 0.0)
     return Allowance(ULPS_ELEMENTWISE, _elementwise(inputs, shape), inputs=inputs)
+
+
+def _degree(nodes: Iterable[Expr]) -> int:
+    """Counts the factors of the terms of sums that are elements of one tensor, and returns the most."""
+    known: dict[Expr, Counter[Tensor]] = {}
+    sums = (_powers(e.body, known) for e in nodes if isinstance(e, Reduce) and e.kind == "sum")
+    return max((n for powers in sums for n in powers.values()), default=1)
+
+
+def _powers(e: Expr, known: dict[Expr, Counter[Tensor]]) -> Counter[Tensor]:
+    """Returns the power of each tensor in an expression: in a product the sum of those of both sides, else the largest."""
+    if e not in known:
+        below = [_powers(c, known) for c in children(e)]
+        own = Counter({e.tensor: 1}) if isinstance(e, Read) else Counter()
+        if isinstance(e, Apply) and e.op == "mul":
+            known[e] = below[0] + below[1]
+        else:
+            known[e] = reduce(or_, below, own)
+    return known[e]
 
 
 def _values(q: Equation) -> Sequence[Expr]:
@@ -143,11 +171,25 @@ def is_normal(a: Array) -> Array:
     return np.isfinite(wide) & (wide >= float(finfo(a.dtype).tiny))
 
 
-def _total(inputs: Sequence[Array]) -> float:
-    worst = 1.0
-    for a in inputs:
-        worst *= max(1.0, float(_magnitudes(a).max(initial=0.0)))
-    return worst * max(1, max((a.size for a in inputs), default=1))
+def _total(inputs: Sequence[Array], degree: int = 1) -> float:
+    """Bounds a sum of products of `degree` elements of each operand."""
+    with np.errstate(over="ignore"):
+        return float(prod(_largest(a) ** degree for a in inputs) * max(1, max((a.size for a in inputs), default=1)))
+
+
+def _largest(a: Array) -> np.float64:
+    """Returns the largest magnitude of the finite elements, at least 1."""
+    return np.float64(max(1.0, _magnitudes(a).max(initial=0.0)))
+
+
+def underflow(inputs: Sequence[Array]) -> float:
+    """Bounds the error of a sum of products of one element of each operand where the product of two of them is below the smallest normal
+    number: for each term one unit of the last place there, times the other factors."""
+    floats = [a for a in inputs if is_float(a)]
+    unit = max((float(finfo(a.dtype).smallest_subnormal) for a in floats), default=0.0)
+    pairs = combinations(range(len(floats)), 2)
+    rest = (float(prod(_largest(a) for k, a in enumerate(floats) if k not in pair)) for pair in pairs)
+    return unit * max((a.size for a in inputs), default=1) * max(rest, default=1.0)
 
 
 def _elementwise(inputs: Sequence[Array], shape: tuple[int, ...]) -> Any:
@@ -190,7 +232,7 @@ def assert_close(got: Array, want: Array, allowed: Allowance, what: str) -> bool
         good = (np.abs(near - expected) <= margin) | (g == w) | (np.isnan(g) & np.isnan(w))
         telling = ~np.isfinite(w) | (margin <= np.abs(w) / TELLING)
     if not good.all():  # where terms leave the range of the dtype, their order says whether two infinities meet
-        leaves = _total(allowed.inputs) > largest
+        leaves = _total(allowed.inputs, allowed.degree) > largest
         good |= ~np.isfinite(g) & ~np.isfinite(w) & (leaves | allowed.overflows | np.isposinf(allowed.scale))
     undetermined = allowed.undetermined | np.isposinf(allowed.spread)
     if allowed.leaves_range:

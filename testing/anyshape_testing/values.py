@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from anyshape.dtypes import CHAR, DType, highest, lowest
 from anyshape.graph.value import SIZES, SMALL
-from anyshape_testing.profile import WIDE
+from anyshape_testing.profile import LONG
 
 Array = NDArray[Any]
 Bounds = tuple[int, int]
@@ -146,7 +146,7 @@ def _strings(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 def _extremes(dtype: DType, shape: tuple[int, ...]) -> list[int]:
     """Lists integers at the ends of the dtype. Small tensors of SIZES may be carried as symbolic sizes, which are checked for overflow and
     never wrap: theirs are small enough that the product of two fits."""
-    if not WIDE or (dtype in SIZES and len(shape) <= 1 and math.prod(shape) <= SMALL):
+    if not LONG or (dtype in SIZES and len(shape) <= 1 and math.prod(shape) <= SMALL):
         most = 2 ** (dtype.bits // 2 - 2)
         return [-most if dtype.kind == "int" else 2**dtype.bits - most, most]
     return [int(lowest(dtype)), int(lowest(dtype)) + 1, int(highest(dtype)) - 1, int(highest(dtype))]

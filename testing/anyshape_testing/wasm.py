@@ -7,7 +7,7 @@ import sys
 
 def main(path: str) -> int:
     """Runs the program; its exit code."""
-    from wasmtime import (  # type: ignore[import-not-found, unused-ignore]
+    from wasmtime import (  # type: ignore[import-not-found, unused-ignore]  # need not be installed
         Engine,
         ExitTrap,
         Linker,

@@ -251,11 +251,31 @@ def test_a_gradient_of_any_rank_is_that_of_the_rank_that_comes():
     for shape in ((), (3,), (2, 0), (2, 3, 1)):
         data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
         np.testing.assert_array_equal(slopes(data), 2 * data)
-    mask = anyshape.input("m", "bool[?]")
-    slopes = anyshape.compile(anyshape.function([x, mask], anyshape.gradients(ops.compress(x, mask), [x])))
-    # the rule, which counts, had not run when the gradient was made
-    with pytest.raises(UnsupportedError, match="nothing defines"):
-        slopes(np.ones(2, np.float32), np.array([True, False]))
+
+
+COUNTED = {
+    "selected rows": (lambda x, m: ops.compress(x, m) ** 2, lambda x, m: 2 * x * m.reshape(-1, *[1] * (x.ndim - 1))),
+    "two selections by one mask": (
+        lambda x, m: ops.compress(x, m) * ops.exp(ops.compress(x, m)),
+        lambda x, m: (1 + x) * np.exp(x) * m.reshape(-1, *[1] * (x.ndim - 1)),
+    ),
+    "selected rows of a selection": (
+        lambda x, m: ops.compress(ops.compress(x, m), np.array([True])) * 3.0,
+        lambda x, m: 3.0 * (np.cumsum(m) * m == 1).reshape(-1, *[1] * (x.ndim - 1)) * np.ones_like(x),
+    ),
+    "distinct elements": (lambda x, m: ops.unique(ops.reshape(x, [-1]))[0] ** 2, lambda x, m: 2 * x),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_sizes_of_any_rank_that_data_decide(name):
+    """The rule, which counts, had not run when the gradient was made."""
+    build, slope = COUNTED[name]
+    x, mask = anyshape.input("x", "f32[...]"), anyshape.input("m", "bool[?]")
+    slopes = anyshape.compile(anyshape.function([x, mask], anyshape.gradients(build(x, mask), [x])))
+    for shape in ((3,), (4, 2), (3, 1, 2)):
+        data, kept = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) / 4, np.arange(shape[0]) % 2 == 0
+        np.testing.assert_allclose(slopes(data, kept), slope(data, kept), rtol=1e-6)
 
 
 def test_a_gradient_of_no_positions_is_empty():

@@ -75,7 +75,7 @@ def test_what_is_computed_is_wide_and_what_is_moved_is_not(dtype: DType) -> None
 def test_a_dim_is_no_narrow_float() -> None:
     """100,000 as an f16 is infinity: the dims that elements meet are f32."""
     x = Tensor("x", F16, (N,))
-    assert (x[0] / N).args[1] is scalar(N, F32)  # type: ignore[attr-defined]
+    assert (x[0] / N).args[1] is scalar(N, F32)
     assert where(gt(x[0], 0), x[0], as_expr(N)).dtype == F32
 
 

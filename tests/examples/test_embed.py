@@ -13,7 +13,7 @@ import pytest
 
 import anyshape
 from anyshape_testing.export_law import RUNS_HERE
-from anyshape_testing.profile import WIDE
+from anyshape_testing.profile import LONG
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -44,7 +44,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.skipif(not WIDE, reason="exporting the date reader takes many seconds; test_decoder_in_c is the short one")
+@pytest.mark.skipif(not LONG, reason="exporting the date reader takes many seconds; test_decoder_in_c is the short one")
 def test_dates_in_c(build: Path) -> None:
     texts = {
         "the 3rd of March, 1987": "1987-03-03",

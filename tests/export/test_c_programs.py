@@ -14,7 +14,7 @@ import pytest
 
 import anyshape
 from anyshape import control, ops
-from anyshape.cli.main import TARGET_NAMES
+from anyshape.cli.parser import TARGET_NAMES
 from anyshape.graph.function import Function
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import TARGETS, Export, export, export_target

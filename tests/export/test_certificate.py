@@ -14,7 +14,6 @@ import pytest
 
 import anyshape
 from anyshape import ops
-from anyshape.cli.export import of_op, of_rank
 from anyshape.cli.show import variant
 from anyshape.dims import evaluate, fresh, parse_cond, symbol
 from anyshape.equations.expr import Var, apply
@@ -24,6 +23,7 @@ from anyshape.vm.export import Request, certificate_of, export_ranks, export_tar
 from anyshape.vm.export.access_terms import AccessTerms
 from anyshape.vm.export.accesses import By
 from anyshape.vm.export.certificate import Established, totals
+from anyshape.vm.export.op_function import of_op, of_rank
 from anyshape_testing.export_law import RUNS_HERE, is_sampled
 from anyshape_testing.exported import Exported
 from anyshape_testing.running import register

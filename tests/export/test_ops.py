@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anyshape_testing.export_law import ONE_OF, RUNS_HERE, Outcome, first_example, is_sampled, refuses_alike
-from anyshape_testing.profile import WIDE
+from anyshape_testing.profile import LONG
 from anyshape_testing.running import register
 from tests.export.refused_page import BEGIN, END, PAGE, written
 
@@ -57,4 +57,4 @@ def test_messages_are_compared_for_some_op() -> None:
 
 
 def test_the_sample_is_a_small_part() -> None:
-    assert WIDE or len(SAMPLED) < 3 * len(OPS) / ONE_OF
+    assert LONG or len(SAMPLED) < 3 * len(OPS) / ONE_OF

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -223,8 +224,8 @@ def test_tensors_of_dlpack(both: tuple[Exported, anyshape.Executable]) -> None:
 
 def test_one_function_for_all_ranks_of_an_op() -> None:
     """The tensor's rank chooses; the plan writes shapes and bytes."""
-    from anyshape.cli.export import of_op, of_rank
     from anyshape.cli.show import variant
+    from anyshape.vm.export.op_function import of_op, of_rank
 
     types = {"a": "f32[...]", "b": "f32[...]"}
     functions = {r: of_op(variant("add"), of_rank(types, r), {}) for r in range(4)}
@@ -376,7 +377,7 @@ def test_sizes_beyond_the_budget_are_refused() -> None:
         needed = c.arena_bytes(sizes)
         assert needed > budget
         inputs = arrays(*sizes)
-        for refuse in (lambda: c.check(sizes), lambda: c.run(inputs, sizes, needed, [0])):  # noqa: B023
+        for refuse in (partial(c.check, sizes), partial(c.run, inputs, sizes, needed, [0])):
             with pytest.raises(
                 StatusError, match=f"these sizes need {needed} bytes of memory, and the budget is {budget}"
             ):

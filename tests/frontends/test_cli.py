@@ -17,8 +17,9 @@ import pytest
 
 import anyshape
 from anyshape import ops
-from anyshape.cli.main import main, parser
+from anyshape.cli.main import main
 from anyshape.cli.memory import curves
+from anyshape.cli.parser import parser
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import TRIES, accepted_inputs, make_inputs
 from anyshape.errors import AnyshapeError
@@ -171,7 +172,7 @@ def test_spent_memory_is_one_message_too(error, path, capsys, monkeypatch):
     def compiled(args):
         raise error
 
-    monkeypatch.setattr("anyshape.cli.main._compiled", compiled)
+    monkeypatch.setattr("anyshape.cli.commands._compiled", compiled)
     assert main(["run", path]) == 2
     said = capsys.readouterr().err
     assert said.startswith("anyshape: ") and ("not enough memory" in said or "map segment: a process" in said)

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import anyshape
-from anyshape.cli.main import main, parser
+from anyshape.cli.main import main
+from anyshape.cli.parser import parser
 from anyshape.cli.run import _file_name
 from tests.frontends.models import chain, model, node, tensor
 

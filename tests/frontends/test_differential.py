@@ -107,7 +107,7 @@ def said(us, other, reference, wide=None, change=TRIAL.change, fed=1.0, axes=(1,
             feeds=(np.full(2, fed, np.float32), None),
         ),
         Runtimes(lambda *_: says(us), lambda *_: says(other), lambda *_: next(answers)),
-    )  # type: ignore[arg-type]
+    )
     return differs.kind if differs is not None else ""
 
 
@@ -215,5 +215,5 @@ def test_a_reference_that_hangs_is_not_run_again_with_wider_floats():
         asked.append(model)
         return "died: more than 5 seconds"
 
-    by = Runtimes(lambda *_: [np.ones(2, np.float32)], lambda *_: [np.zeros(2, np.float32)], reference)  # type: ignore[arg-type]
+    by = Runtimes(lambda *_: [np.ones(2, np.float32)], lambda *_: [np.zeros(2, np.float32)], reference)
     assert difference(TRIAL, by).kind == "other" and len(asked) == 1

@@ -183,7 +183,10 @@ def test_an_initializer_that_is_sparse_may_be_an_input_too(shape):
     exe = anyshape.compile(proto)
     np.testing.assert_array_equal(exe(FEED), FEED + np.float32([1, 0, 2]))
     assert exe.input_names == ("x",)
-    theirs = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": FEED})[0]
+    sessions = [onnxruntime.InferenceSession(proto.SerializeToString()), anyshape.InferenceSession(proto)]
+    for feeds in ({"x": FEED}, {"x": FEED, "w": np.float32([7, 8, 9])}, {"x": FEED}):
+        theirs, ours = (s.run(None, feeds)[0] for s in sessions)
+        np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_array_equal(exe(FEED), theirs)
     proto.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
     with pytest.raises(ModelError, match="'w' is declared as"):

@@ -20,7 +20,7 @@ MOST = 100 << 20
 SCRIPT = """
 import sys
 import numpy as np
-import anyshape, anyshape.frontends.onnx, anyshape.vm, anyshape.ops  # noqa
+import anyshape, anyshape.frontends.onnx, anyshape.vm, anyshape.ops
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096

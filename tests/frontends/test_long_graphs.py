@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,9 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import anyshape
 from anyshape.frontends.onnx.resolve import DEEPEST
+from anyshape_testing.profile import LONG
 from tests.counting import calls
 
-LONG = os.environ.get("ANYSHAPE_LONG") == "1"
 NODES = 5000 if LONG else 400
 ROOM = 330
 """Calls within one another that a compile may make, whatever is around it."""

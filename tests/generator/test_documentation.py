@@ -11,12 +11,12 @@ from pathlib import Path
 from anyshape_gen.functions import FUNCTIONS
 from anyshape_gen.keys import OP_KEYS
 from anyshape_gen.parse_signature import KINDS
+from anyshape_testing.profile import LONG
 from tests.generator.constructs import everything, used
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/spec-language.md").read_text()
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 
 
 def test_every_construct_is_in_an_example_that_runs() -> None:

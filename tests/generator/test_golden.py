@@ -16,6 +16,7 @@ from anyshape_gen.cli import main
 from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
 from anyshape_gen.source import Findings
+from anyshape_testing.profile import LONG
 
 HERE = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parents[2]
@@ -49,7 +50,7 @@ def test_same_bytes_under_any_hash_seed(tmp_path: Path) -> None:
     """Beside records that are made apart: of proofs, so that they are not all made anew (but in the long tests), and of mutants."""
     outputs = []
     records = {"docs": ROOT / "docs" / "mutation.json"}
-    if os.environ.get("ANYSHAPE_LONG", "0") in ("", "0"):
+    if not LONG:
         records["anyshape_ops/code"] = ROOT / "generated" / "anyshape_ops" / "index_safety.json"
     for seed in ("1", "2"):
         out = tmp_path / seed

@@ -6,7 +6,6 @@ The oracle reads the spec's own expressions on integers, one element at a time (
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -18,9 +17,9 @@ from anyshape_gen.analysis_model import OpAnalysis, ResolvedEquation
 from anyshape_gen.bounds.check_op import How, verdicts
 from anyshape_gen.nodes import Exact, Expr, Fit, Generator, IfExp, Name, Over, Part, Placed, Reduction, Star, TensorRead
 from anyshape_gen.traverse import children
+from anyshape_testing.profile import LONG
 from tests.generator.evaluate import Env, Evaluation, Refused, place
 
-LONG = bool(os.environ.get("ANYSHAPE_LONG"))
 KERNELS = 400 if LONG else 24
 CALLS = 400 if LONG else 60
 PROVED = {How.STRUCTURAL, How.LINEAR, How.CASES}
@@ -285,8 +284,10 @@ class Walk:
 
 
 def calls(kind: str, draw: random.Random) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    def size() -> int:
+        return draw.choice((0, 1, 1, 2, 3, 4, 5))
+
     while True:
-        size = lambda: draw.choice((0, 1, 1, 2, 3, 4, 5))  # noqa: E731
         if kind in ("scalars", "updates"):
             yield {"x": [size()], "u": [size()], "v": [size()]}, {"a": draw.randint(-2, 4), "b": draw.randint(-2, 4)}
             continue

@@ -142,7 +142,7 @@ def test_names_of_a_search_are_nobodys() -> None:
     assert a.kernel is not None
     names = [e.target.tensor for e in a.kernel.equations]
     assert {"y_next", "y_by_", "y_at_", "y_next_", "y"} == set(names)
-    assert [e.target.tensor for e in a.spec.kernel.equations] == ["y_next", "y"], "the spec is what its author wrote"  # type: ignore[union-attr]
+    assert [e.target.tensor for e in a.spec.kernel.equations] == ["y_next", "y"], "the spec is what its author wrote"
 
 
 def test_a_search_takes_as_many_steps_as_a_size_has_digits() -> None:

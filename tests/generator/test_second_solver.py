@@ -1,5 +1,6 @@
 """A second solver agrees with what the prover proved; it refuses wrong claims, lets right ones pass, and says where it does not know."""
 
+# ruff: noqa: E402  modules that need z3 are imported once it is known to be there
 from __future__ import annotations
 
 import itertools
@@ -8,17 +9,17 @@ import pytest
 
 z3 = pytest.importorskip("z3")
 
-from anyshape import dims  # noqa: E402
-from anyshape.dims import Dim, Size, symbol  # noqa: E402
-from anyshape_gen.analysis import analyse  # noqa: E402
-from anyshape_gen.analysis_model import OpAnalysis  # noqa: E402
-from anyshape_gen.bounds import prove  # noqa: E402
-from anyshape_gen.bounds.check_op import How, verdicts  # noqa: E402
-from anyshape_gen.bounds.terms import Claim, Literal, Truth  # noqa: E402
-from anyshape_testing.proofs.judge import Answer, judge  # noqa: E402
-from anyshape_testing.proofs.of_ops import claims_of, judge_claims, judge_op, totals  # noqa: E402
-from anyshape_testing.proofs.translation import Translation  # noqa: E402
-from tests.specs import all_specs  # noqa: E402
+from anyshape import dims
+from anyshape.dims import Dim, Size, symbol
+from anyshape_gen.analysis import analyse
+from anyshape_gen.analysis_model import OpAnalysis
+from anyshape_gen.bounds import prove
+from anyshape_gen.bounds.check_op import How, verdicts
+from anyshape_gen.bounds.terms import Claim, Literal, Truth
+from anyshape_testing.proofs.judge import Answer, judge
+from anyshape_testing.proofs.of_ops import claims_of, judge_claims, judge_op, totals
+from anyshape_testing.proofs.translation import Translation
+from tests.specs import all_specs
 
 EVERY = 8
 """One op of so many is judged here; `make test-long` judges all, by `python -m anyshape_testing.proofs`."""

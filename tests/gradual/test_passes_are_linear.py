@@ -1,9 +1,8 @@
 """The passes are one walk: ten times the nodes take ten times as much work, and a model in which nothing changes takes next to none.
-Work is counted, not timed; `benchmarks/passes_speed.py` prints the times."""
+Work is counted, not timed; `python -m benchmarks.passes_speed` prints the times."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from anyshape import control, ops, passes
 from anyshape.graph import infer
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value
+from anyshape_testing.profile import LONG
 from benchmarks.passes_speed import FAMILIES, PASSES, bert, reshapes
 from tests.counting import calls
 
@@ -76,9 +76,7 @@ def test_equal_computed_shapes_are_one_reshape() -> None:
         assert len(added) == 1 and added[0].inputs[0] is added[0].inputs[1], str(f)
 
 
-@pytest.mark.skipif(
-    os.environ.get("ANYSHAPE_LONG", "0") in ("", "0"), reason="half a minute; relations are counted above"
-)
+@pytest.mark.skipif(not LONG, reason="half a minute; relations are counted above")
 @pytest.mark.parametrize("family", list(FAMILIES))
 @pytest.mark.parametrize("run", list(PASSES))
 def test_ten_times_the_nodes(family: str, run: str) -> None:

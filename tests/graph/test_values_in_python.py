@@ -238,13 +238,43 @@ def test_too_many_indices():
 def test_an_attribute_that_no_spec_says():
     x = anyshape.input("x", "f32[n]")
     with pytest.raises(AttributeError, match=r"did you mean .*cumsum"):
-        x.cumsums  # noqa: B018
+        x.cumsums  # noqa: B018, the read raises
     assert {"sum", "reshape", "T"} <= set(dir(x)) and not hasattr(x, "__fspath__")
 
 
 def test_a_value_is_itself_alone():
     x, y = anyshape.input("x", "f32[n]"), anyshape.input("x", "f32[n]")
-    assert x == x and x != y and len({x, y, x}) == 2 and x in [y, x] and x != None  # noqa: E711
+    assert x == x and x != y and len({x, y, x}) == 2 and x in [y, x] and x != None  # noqa: E711, the operator is what is tested
+
+
+def test_arrays_compare_elements_on_either_side():
+    x, a = anyshape.input("x", "f32[n]"), np.float32([1, 2, 3])
+    forms = [
+        x == a,
+        a == x,
+        x == np.float32(2),
+        np.float32(2) == x,
+        x != a,
+        a != x,
+        np.not_equal(x, x + 1.0),
+        np.equal(x, x),
+    ]
+    got = anyshape.compile(anyshape.function([x], forms))(np.float32([1, 0, 2]))
+    assert [r.tolist() for r in got] == [
+        [1, 0, 0],
+        [1, 0, 0],
+        [0, 0, 1],
+        [0, 0, 1],
+        [0, 1, 1],
+        [0, 1, 1],
+        [1] * 3,
+        [1] * 3,
+    ]
+    for compared in (lambda: x == 2, lambda: x != [1, 2], lambda: x == x.shape[0]):
+        with pytest.raises(ArgumentError, match=r"x\.equal\(y\)"):
+            compared()
+    with pytest.raises(ArgumentError):
+        bool(x == a)
 
 
 def test_a_table_of_ops_is_nowhere_in_the_run_time():

@@ -106,7 +106,10 @@ def test_what_is_computed_of_a_sum_that_may_overflow_is_undetermined() -> None:
     i = eqs.index("i", 4)
     eqs.define(y[i], reduce_("sum", [3], lambda k: x[i, k]) * np.float32(0.5))
     eqs.define(z[i], x[i, 0])
-    read = lambda a: [interpret(eqs.equations, {x: np.float32(rows)}, arithmetic=a)[t] for t in (y, z)]  # noqa: E731
+
+    def read(a: Arithmetic | None = None) -> list[np.ndarray]:
+        return [interpret(eqs.equations, {x: np.float32(rows)}, arithmetic=a)[t] for t in (y, z)]
+
     assert [u.tolist() for u in overflowing(read)] == [[True, False, False, False], [False] * 4]
 
 

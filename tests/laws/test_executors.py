@@ -1,5 +1,5 @@
 """Law 7, on every op of specs/."""
 
-from anyshape_testing.executors import *  # noqa: F403
+from anyshape_testing.executors import *
 
 PACKAGE = "anyshape_ops"

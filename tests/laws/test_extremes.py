@@ -1,5 +1,5 @@
 """The law of integers near the ends of i64, on every op of specs/ that takes some."""
 
-from anyshape_testing.extremes import *  # noqa: F403
+from anyshape_testing.extremes import *
 
 PACKAGE = "anyshape_ops"

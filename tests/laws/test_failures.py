@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,10 @@ from anyshape_testing import laws, refusals
 from anyshape_testing.matrix.making import make, under_test
 from anyshape_testing.profile import load_profile, usual
 
-IGNORED: Callable[[str, Any], None] = lambda key, value: None  # noqa: E731
+
+def ignored(key: str, value: Any) -> None:
+    """Records nothing."""
+
 
 REVERSED = """
 ops:
@@ -77,9 +80,9 @@ def few_calls() -> Iterator[None]:
 
 def test_a_wrong_op_on_integers_is_noticed() -> None:
     with under_test(make(REVERSED.replace("REFERENCE", "x[::-1]"), "wrong_reverse")):
-        laws.test_interpreter_is_reference("wrong_reverse", IGNORED)
+        laws.test_interpreter_is_reference("wrong_reverse", ignored)
     with under_test(make(REVERSED.replace("REFERENCE", "x"), "wrong_reverse")), pytest.raises(AssertionError) as failed:
-        laws.test_interpreter_is_reference("wrong_reverse", IGNORED)
+        laws.test_interpreter_is_reference("wrong_reverse", ignored)
     assert "interpreter against reference" in str(failed.value)
 
 
@@ -87,7 +90,7 @@ def test_the_smallest_call_fails_as_the_first_did() -> None:
     """Most calls that are drawn are refused by the assert, which is another failure, and none of the law."""
     with under_test(make(PICKED, "picked")):
         with pytest.raises(AssertionError, match="interpreter against reference") as failed:
-            laws.test_interpreter_is_reference("picked", IGNORED)
+            laws.test_interpreter_is_reference("picked", ignored)
         (note,) = [n for n in failed.value.__notes__ if n.startswith("\nlaw ")]
         assert re.search(r"shapes \{'x': \((1|2),\), 'at': \(1,\)\}", note), f"not the smallest: {note}"
         with pytest.raises(AssertionError, match="interpreter against reference"):
@@ -96,16 +99,16 @@ def test_the_smallest_call_fails_as_the_first_did() -> None:
 
 def test_a_reference_that_raises_is_named_with_its_line() -> None:
     with under_test(make(RAISING.replace("REFERENCE", "np.copy(x)"), "raising")):
-        laws.test_interpreter_is_reference("raising", IGNORED)
+        laws.test_interpreter_is_reference("raising", ignored)
     with (
         under_test(make(RAISING.replace("REFERENCE", "x if x.ndim != 1 else x.nothing"), "raising")),
         pytest.raises(AssertionError, match=r"in the reference of raising, matrix.yaml:8: AttributeError: .*nothing"),
     ):
-        laws.test_interpreter_is_reference("raising", IGNORED)
+        laws.test_interpreter_is_reference("raising", ignored)
 
 
 def test_a_call_that_breaks_two_asserts_may_be_told_either() -> None:
     """What is known of sizes when the call begins is told before what an operand holds, whichever assert comes first in the spec."""
     with under_test(make(TWO_ASSERTS, "two_asserts")):
-        refusals.test_asserts("two_asserts", IGNORED)
-        refusals.test_refusals("two_asserts", IGNORED)
+        refusals.test_asserts("two_asserts", ignored)
+        refusals.test_refusals("two_asserts", ignored)

@@ -41,4 +41,4 @@ def test_reasons_name_the_line_of_the_op() -> None:
 def test_the_example_runs(block: str) -> None:
     names: dict[str, object] = {}
     exec(block, names)
-    assert names["step"](*[names["np"].ones(s, "f4") for s in ((3, 2), 2)])[0] == 56  # type: ignore[operator,attr-defined]
+    assert names["step"](*[names["np"].ones(s, "f4") for s in ((3, 2), 2)])[0] == 56

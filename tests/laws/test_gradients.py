@@ -9,7 +9,7 @@ from anyshape import ops
 from anyshape.properties import Case
 from anyshape_testing.calls import Recipe, build_call
 from anyshape_testing.corpus import refused_by_elements
-from anyshape_testing.gradients import *  # noqa: F403
+from anyshape_testing.gradients import *
 from anyshape_testing.gradients import _rounds, holds, in_f64
 from anyshape_testing.running import register
 from anyshape_testing.values import RISING

@@ -1,5 +1,5 @@
 """The laws, on every op of specs/."""
 
-from anyshape_testing.laws import *  # noqa: F403
+from anyshape_testing.laws import *
 
 PACKAGE = "anyshape_ops"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.dtypes import parse_dtype
-from anyshape_testing.long_axes import *  # noqa: F403
+from anyshape_testing.long_axes import *
 from anyshape_testing.long_axes import NOISE, ULPS, distance
 
 PACKAGE = "anyshape_ops"

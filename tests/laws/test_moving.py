@@ -3,7 +3,7 @@
 import numpy as np
 
 from anyshape_testing.calls import Call, variants
-from anyshape_testing.moving import *  # noqa: F403
+from anyshape_testing.moving import *
 from anyshape_testing.moving import EXACT, exact_in_floats
 from anyshape_testing.running import PROPERTIES
 

@@ -1,5 +1,5 @@
 """The law of code for other processors, on every op of specs/."""
 
-from anyshape_testing.processors import *  # noqa: F403
+from anyshape_testing.processors import *
 
 PACKAGE = "anyshape_ops"

@@ -1,5 +1,5 @@
 """Law 6, on every op of specs/."""
 
-from anyshape_testing.refusals import *  # noqa: F403
+from anyshape_testing.refusals import *
 
 PACKAGE = "anyshape_ops"

@@ -1,5 +1,5 @@
 """Law 5, on every op of specs/ that has rewrites."""
 
-from anyshape_testing.rewriting import *  # noqa: F403
+from anyshape_testing.rewriting import *
 
 PACKAGE = "anyshape_ops"

@@ -2,7 +2,7 @@
 
 from anyshape_testing.calls import variants
 from anyshape_testing.running import PROPERTIES
-from anyshape_testing.sequences import *  # noqa: F403
+from anyshape_testing.sequences import *
 
 PACKAGE = "anyshape_ops"
 

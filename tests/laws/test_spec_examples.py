@@ -1,5 +1,5 @@
 """The examples of every spec."""
 
-from anyshape_testing.examples import *  # noqa: F403
+from anyshape_testing.examples import *
 
 PACKAGE = "anyshape_ops"

@@ -16,7 +16,7 @@ from anyshape.equations.functions import reduce_
 from anyshape_testing.calls import Call, static_node
 from anyshape_testing.laws import same
 from anyshape_testing.running import PROPERTIES, register
-from anyshape_testing.tolerance import ULPS_ELEMENTWISE, ULPS_REDUCTION, Allowance, allowance, assert_close
+from anyshape_testing.tolerance import ULPS_ELEMENTWISE, ULPS_REDUCTION, Allowance, allowance, assert_close, underflow
 
 ORDINARY, EXTREME = np.full(100, 5, np.float32), np.full(2, 3e38, np.float32)
 NAN, INF, ONE = np.float32([np.nan]), np.float32([np.inf]), np.float32([1])
@@ -62,6 +62,29 @@ def test_a_recurrence_on_finite_numbers_may_overflow_on_the_way() -> None:
     for got, allowed_ in ((ONE, finite), (NAN, recurrence(np.float32([[1.0, np.inf]])))):
         with pytest.raises(AssertionError, match="1 of 1 elements differ"):
             assert_close(got, INF, replace(allowed_, scale=0.0), "x")
+
+
+def twice(array: NDArray[Any], reads: int) -> Allowance:
+    """Computes the allowance of y = the sum of x[k] ** reads over k, written as a product."""
+    x, y = Tensor("x", F32, array.shape), Tensor("y", F32, ())
+    eqs = Equations("op", {"x": x}, {"y": y})
+    eqs.define(y[()], reduce_("sum", [len(array)], lambda k: x[k] * x[k] if reads == 2 else x[k]))
+    return allowance(eqs.equations, [array], y.shape)
+
+
+def test_a_term_with_two_elements_of_one_operand_leaves_the_range_by_both() -> None:
+    large = np.float32([1e20, 1e20])
+    assert_close(NAN, INF, replace(twice(large, 2), scale=0.0), "x")
+    with pytest.raises(AssertionError, match="1 of 1 elements differ"):
+        assert_close(NAN, INF, replace(twice(large, 1), scale=0.0), "x")
+
+
+def test_what_underflows_is_lost_times_the_other_factors() -> None:
+    """1e-30 * 1e-10 is a subnormal number of five bits; times 1e15 its error is 1e-30, beside which nothing more is excused."""
+    a, r, b = (np.float32([v]) for v in (1e-30, 1e-10, 1e15))
+    exact, rounded = 1e-25, float(a[0] * r[0]) * 1e15
+    assert 0 < abs(exact - rounded) <= underflow([a, r, b]) < 2e-30
+    assert underflow([a, r]) == 2.0**-149 and underflow([np.arange(3), a, r]) == 3 * 2.0**-149
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -44,6 +43,5 @@ def test_it_is_rejected(name: str, workshop: Workshop) -> None:
     findings = Findings()
     code = workshop.generate(replace(spec, compose=parse_procedure(Text.plain(text.replace(right, wrong)), findings)))
     assert code is not None and not findings.items
-    record: Callable[[str, Any], None] = lambda key, value: None  # noqa: E731
     with in_place(load(spec, code)), pytest.raises(Exception, match=why):
-        law(OP, record)
+        law(OP, lambda key, value: None)

@@ -13,7 +13,8 @@ from anyshape_gen.source import Findings
 from anyshape_gen.text import Text
 from anyshape_testing.mutation.making import Workshop, in_place, load
 from anyshape_testing.profile import load_profile, usual
-from anyshape_testing.rewriting import _are_close, fires, rerun
+from anyshape_testing.rewrite_comparison import are_close
+from anyshape_testing.rewriting import fires, rerun
 
 WRONG = {
     "a number of the condition": (
@@ -93,9 +94,9 @@ def test_a_cube_that_rounds_to_infinity_is_the_largest_float() -> None:
         {"shapes": {"a": (), "b": ()}, "params": {}, "dtypes": {"T": "f32", "U": "f32"}, "seed": 99, "style": "extreme"}
     ]
     rerun("anyshape_ops", "pow", 1, calls)
-    assert _are_close(np.float32([np.inf]), np.float32([most]), np.zeros(1))
-    assert not _are_close(np.float32([np.inf]), np.float32([most / 2]), np.zeros(1))
-    assert not _are_close(np.float32([most]), np.float32([np.inf]), np.zeros(1))
+    assert are_close(np.float32([np.inf]), np.float32([most]), np.zeros(1))
+    assert not are_close(np.float32([np.inf]), np.float32([most / 2]), np.zeros(1))
+    assert not are_close(np.float32([most]), np.float32([np.inf]), np.zeros(1))
 
 
 def test_sums_whose_terms_cancel_may_be_added_up_in_another_order() -> None:

@@ -15,6 +15,7 @@ from anyshape.lower.gemm.library import library_module
 from anyshape.lower.llvm import vecmath
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.jit import CodegenError, Loaded, compile_module, compile_object, load_object
+from anyshape.lower.llvm.saturation import saturate_to_int
 from anyshape.lower.llvm.types import BF16, F16, F32, F64, I8, I16, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target, host_target
 from anyshape.vm.native.loop import loop_module
@@ -89,7 +90,7 @@ def test_vectors_of_floats_saturate(level: str, name: str, source: type) -> None
         x, y, n = f.args
         with f.for_range(0, n, lanes) as loop:
             read = f.load(x, element.vector(lanes), loop.index)
-            f.store(f.saturate_to_int(read, to, unsigned=name.startswith("u")), y, loop.index)
+            f.store(saturate_to_int(f, read, to, unsigned=name.startswith("u")), y, loop.index)
         f.ret()
     got = np.empty(len(values), name)
     call(compile_module(module), "run", values, got, len(values))

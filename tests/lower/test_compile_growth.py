@@ -6,7 +6,6 @@ tensor like their operands by maps alone.
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -30,10 +29,10 @@ from anyshape.passes import optimise
 from anyshape.passes.fuse import MAX_NODES, fuse
 from anyshape.passes.parts import takes_parts
 from anyshape.passes.steps import KernelStep
+from anyshape_testing.profile import LONG
 from anyshape_testing.running import register
 from tests.counting import calls
 
-LONG = os.environ.get("ANYSHAPE_LONG") == "1"
 SIZES = (10, 40, 100, 300) if LONG else (10, 60)
 SEEDS = range(6) if LONG else range(1)
 SIDE = 24

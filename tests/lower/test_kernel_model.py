@@ -27,8 +27,8 @@ from anyshape.kernel_model.costs import Cost, cost_of
 from anyshape.kernel_model.left_operand import left_operand
 from anyshape.lower.kernel import Group
 from anyshape.lower.lowering import lower_group
-from anyshape.lower.schedule.contraction import Product
 from anyshape.lower.schedule.kernel_schedule import KernelSchedule, schedule_group
+from anyshape.lower.schedule.products import Product
 from anyshape.lower.target import host_target
 from anyshape.passes import optimise
 from anyshape.passes.fuse import fuse

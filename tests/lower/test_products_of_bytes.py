@@ -123,8 +123,7 @@ def test_one_row_of_known_size() -> None:
     x, w, z = b.input([37], "u8"), b.input([37, 50], "i8"), b.input([], "u8")
     y = b.tensor([50], "i32")
     (j,) = b.eqs.indices("i", y.shape)
-    body: Any = lambda q: (cast(x[q], WIDE) - cast(z[()], WIDE)) * cast(w[q, j], WIDE)  # noqa: E731
-    b.eqs.define(y[j], reduce_("sum", [37], body))
+    b.eqs.define(y[j], reduce_("sum", [37], lambda q: (cast(x[q], WIDE) - cast(z[()], WIDE)) * cast(w[q, j], WIDE)))
     b.output(y)
     values = np.random.default_rng(0).integers(-128, 128, (37, 50)).astype(np.int8)
     group = replace(b.group(), constants={w: values})
@@ -138,8 +137,7 @@ def test_a_zero_point_that_varies_along_the_sum_is_none() -> None:
     x, w, z = b.input([N, K], "u8"), b.input([K, M], "i8"), b.input([K], "u8")
     y = b.tensor([N, M], "i32")
     i, j = b.eqs.indices("i", y.shape)
-    body: Any = lambda q: (cast(x[i, q], WIDE) - cast(z[q], WIDE)) * cast(w[q, j], WIDE)  # noqa: E731
-    b.eqs.define(y[i, j], reduce_("sum", [K], body))
+    b.eqs.define(y[i, j], reduce_("sum", [K], lambda q: (cast(x[i, q], WIDE) - cast(z[q], WIDE)) * cast(w[q, j], WIDE)))
     b.output(y)
     assert "ahead" not in describe(b.group())
     check(b.group(), SIZES)

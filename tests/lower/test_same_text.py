@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
+from anyshape_testing.profile import LONG
 from anyshape_testing.running import register
 from tests.kernel_texts import differences, lines_of, texts_of
 
-LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 ALWAYS = ("tree_ensemble", "lstm", "topk", "unique")
 """Ops of several kernels, some of which read what others left."""
 PARTS = 8

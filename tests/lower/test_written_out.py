@@ -159,5 +159,5 @@ def test_interleaving(count: int, lanes: int) -> None:
     f: Any = Lanes()
     vectors: Any = [Numbers(list(range(k * lanes, (k + 1) * lanes))) for k in range(count)]
     parts = separated(f, vectors)
-    assert [v.values for v in parts] == [list(range(r, count * lanes, count)) for r in range(count)]  # type: ignore[attr-defined]
-    assert [v.values for v in interleaved(f, parts)] == [v.values for v in vectors]  # type: ignore[attr-defined]
+    assert [v.values for v in parts] == [list(range(r, count * lanes, count)) for r in range(count)]
+    assert [v.values for v in interleaved(f, parts)] == [v.values for v in vectors]

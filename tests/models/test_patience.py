@@ -57,7 +57,7 @@ class Spread:
     def turn(self, shape: Shape) -> list[float]:
         raise AssertionError("not asked for")
 
-    stream = turn  # type: ignore[assignment]
+    stream = turn
 
 
 def test_an_engine_whose_first_calls_are_spread_is_made_more_often() -> None:

@@ -30,7 +30,7 @@ class Drifting:
     def turn(self, shape: Shape) -> list[float]:
         raise AssertionError("not asked for")
 
-    stream = turn  # type: ignore[assignment]
+    stream = turn
 
 
 def test_first_calls_are_compared_with_those_of_the_same_engine() -> None:

@@ -5,18 +5,18 @@ Long, since pip fetches the dependencies twice: with ANYSHAPE_LONG=1 only. What 
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from anyshape_testing.profile import LONG
 from tests.packaging.broken_laws import SPEC
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [str(ROOT / part) for part in (".", "generator", "testing")]
-pytestmark = pytest.mark.skipif(os.environ.get("ANYSHAPE_LONG", "0") in ("", "0"), reason="long: ANYSHAPE_LONG=1")
+pytestmark = pytest.mark.skipif(not LONG, reason="long: ANYSHAPE_LONG=1")
 
 MODEL = """
 import onnx

@@ -112,7 +112,7 @@ class Network:
     def argument(self, number: int) -> Any:
         numbers = np.random.RandomState(number)
         sizes = [int(numbers.choice([0, 1, 2, 3, 5, 9, 16, 17])) for _ in range(self.rank)]
-        shape = (int(numbers.choice([1, 2, 3])), int(self.x.type.shape[1]), *sizes)  # type: ignore[index, arg-type]
+        shape = (int(numbers.choice([1, 2, 3])), int(self.x.type.shape[1]), *sizes)
         x = numbers.randn(*shape).astype(parse_dtype(self.dtype).numpy)
         if x.size and numbers.rand() < 0.3:
             x.reshape(-1)[numbers.randint(x.size)] = np.inf

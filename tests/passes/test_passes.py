@@ -103,10 +103,12 @@ ONE_MORE = {
 }
 
 
-@pytest.mark.parametrize("spellings", [FLAT, ONE_MORE], ids=["flat", "one more axis"])
-def test_views_of_one_shape_are_one_however_it_is_spelled(spellings):
-    """Views are of sizes that are at least 1: a computed 0 is the code that copies a dim."""
-    x = anyshape.input("x", parse_type("f32[n, m]", low=1))
+@pytest.mark.parametrize(
+    "spellings, low", [(FLAT, 0), (FLAT, 1), (ONE_MORE, 1)], ids=["flat or empty", "flat", "one more axis"]
+)
+def test_views_of_one_shape_are_one_however_it_is_spelled(spellings, low):
+    """Views of several dims are of sizes that are at least 1: a computed 0 is the code that copies a dim."""
+    x = anyshape.input("x", parse_type("f32[n, m]", low=low))
     f = passes.optimise(anyshape.function([x], [ops.exp(spell(x)) for spell in spellings.values()]))
     verify(f)
     assert len(set(f.results)) == 1
@@ -114,6 +116,27 @@ def test_views_of_one_shape_are_one_however_it_is_spelled(spellings):
     y = np.arange(6, dtype=np.float32).reshape(2, 3)
     (shape,) = {a.shape for a in anyshape.compile(f)(y)}
     assert shape == ((6,) if spellings is FLAT else (2, 3, 1))
+
+
+def test_a_vector_of_the_size_is_one_view_in_the_program_for_sizes_of_0():
+    """ONNX can copy dim 0 for the 0 of an empty tensor only if that is 0, so the computed 0 is the size either way."""
+    x = anyshape.input("x", "f32[n, m]")
+    f = anyshape.function([x], [ops.exp(spell(x)) for spell in FLAT.values()])
+    assert [node.attrs for node in passes.optimise(f).nodes if node.op.view] == [
+        {"newshape": (-1,), "allowzero": False}
+    ]
+    compiled = anyshape.compile(f)
+    for shape in [(2, 3), (0, 3), (3, 0), (0, 0)]:
+        assert {a.shape for a in compiled(np.zeros(shape, np.float32))} == {(shape[0] * shape[1],)}
+
+
+def test_computed_zeros_of_two_dims_stay_codes():
+    x = anyshape.input("x", "f32[n, m]")
+    views = [ops.reshape(x, (x.size, 1)), ops.reshape(x, (-1, 1))]
+    f = passes.optimise(anyshape.function([x], [ops.exp(v) for v in views]))
+    assert len(set(f.results)) == 2
+    with pytest.raises(ShapeError, match=r"cannot view 0 elements as \[3, 1\]"):
+        anyshape.compile(f)(np.zeros((3, 0), np.float32))
 
 
 def test_views_of_other_shapes_or_of_more_checks_stay():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +14,8 @@ from anyshape.errors import AnyshapeError
 from anyshape.passes.fuse import fuse
 from anyshape.passes.steps import KernelStep
 from anyshape.vm import compile
+from anyshape_testing.profile import LONG
 
-LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 SEEDS = range(5000, 5300 if LONG else 5010)
 MAPS = (ops.neg, ops.abs, ops.relu)
 

@@ -77,7 +77,7 @@ def wide(args: Sequence[Any]) -> list[Any]:
 def finite(name: str, args: Sequence[Any], gradients: bool) -> list[Any]:
     """The arguments, with floats for which results are finite and, if asked for, gradients: then the floats require gradients."""
     for scale in SCALES:
-        scaled = on_floats(args, lambda t: scale(t).requires_grad_(gradients))  # noqa: B023
+        scaled = on_floats(args, lambda t: scale(t).requires_grad_(gradients))  # noqa: B023, called at once
         results = floats_of([run(name, scaled)])
         if all(t.isfinite().all() for t in [*results, *(slopes(results, scaled) if gradients else ())]):
             return scaled

@@ -14,7 +14,8 @@ import torch
 
 from anyshape.errors import AnyshapeError
 from anyshape_ops.aten import ATEN
-from tests.pytorch.aten_calls import drawn, ours, overload
+from tests.pytorch.aten_calls import drawn, overload
+from tests.pytorch.aten_mapped import ours
 
 NAMES = [name for name in ATEN if not name.startswith(("operator.", "torch.", "math."))]
 CALLS = max(1, int(os.environ.get("ANYSHAPE_EXAMPLES", "20")) // 10)

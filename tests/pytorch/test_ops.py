@@ -5,7 +5,6 @@ ANYSHAPE_LONG=1 checks all examples; else it is the first one with a result of e
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
@@ -18,9 +17,9 @@ from anyshape.torch import ops
 from anyshape.torch.schema import as_passed
 from anyshape_testing.catalogue import SPEAKS_OF
 from anyshape_testing.examples import expected
+from anyshape_testing.profile import LONG
 from tests.pytorch.op_calls import PROPERTIES, calls, finite, flat, floats_of, on_floats, run, wide
 
-LONG = os.environ.get("ANYSHAPE_LONG", "") not in ("", "0")
 NO_GRADIENT = r"no gradient of .*\(specs/\w+\.yaml:\d+\)"
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 CLASSES = [name for name in ops.OPERATORS if SPEAKS_OF["smooth_op"](PROPERTIES[name]) is None]

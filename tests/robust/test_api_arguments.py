@@ -193,11 +193,11 @@ def test_values_of_wrong_kinds(name: str, monkeypatch: pytest.MonkeyPatch, tmp_p
             if callable(value) and parameter in CALLED:
                 continue
             if p.kind is inspect.Parameter.VAR_POSITIONAL:
-                outcome(lambda: f(*right.values(), value))  # noqa: B023
+                outcome(partial(f, *right.values(), value))
             elif p.kind is inspect.Parameter.VAR_KEYWORD:
-                outcome(lambda: f(**right, strange=value))  # noqa: B023
+                outcome(partial(f, **right, strange=value))
             else:
-                outcome(lambda: f(**{**right, parameter: value}))  # noqa: B023
+                outcome(partial(f, **{**right, parameter: value}))
     if name in OFTEN:
         return
     outcome(lambda: f(*[None] * 30))
@@ -207,8 +207,8 @@ def test_values_of_wrong_kinds(name: str, monkeypatch: pytest.MonkeyPatch, tmp_p
 @pytest.mark.parametrize("option", [f for f in Options.__dataclass_fields__ if f != "dims"])
 def test_options_of_wrong_kinds(option: str) -> None:
     for value in VALUES:
-        outcome(lambda: anyshape.compile(FUNCTION, **{option: value}))  # noqa: B023
-        outcome(lambda: EXE.by(**{option: value}))  # noqa: B023
+        outcome(partial(anyshape.compile, FUNCTION, **{option: value}))
+        outcome(partial(EXE.by, **{option: value}))
 
 
 @pytest.mark.parametrize("call", [
@@ -279,7 +279,7 @@ def test_ops(name: str) -> None:
     names = [n for n, p in signature.parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     for parameter in names:
         for value in VALUES[:: 1 if len(names) < 3 else 3]:
-            outcome(lambda: f(**dict.fromkeys(names[:1], X) | {parameter: value}))  # noqa: B023
+            outcome(partial(f, **dict.fromkeys(names[:1], X) | {parameter: value}))
     outcome(lambda: f(*VALUES[:5]))
 
 

@@ -33,7 +33,8 @@ def numpy_says(d: list[int], newshape: list[int], allowzero: bool) -> tuple[int,
     is asked."""
     if any(n < -1 for n in newshape) or (not allowzero and any(n == 0 for n in newshape[len(d) :])):
         return None
-    expected = [d[k] if n == 0 and not allowzero else n for k, n in enumerate(newshape)]
+    copies = not allowzero and (len(newshape) > 1 or 0 not in d)  # a 0 that is the number of elements is a size
+    expected = [d[k] if n == 0 and copies else n for k, n in enumerate(newshape)]
     try:
         return np.reshape(np.zeros(d, np.int8), expected).shape
     except ValueError:
@@ -166,6 +167,17 @@ def test_empty_batches_get_selects_and_the_right_answer() -> None:
     assert run.at({b: 2, s: 5}) == {"y": (10, 256)}
     assert run.at({b: 0, s: 0}) == {"y": (0, 256)}
     assert run.at({b: 2, s: 0}) == "reshape: cannot view 0 elements as [2, 256]"  # a 0 copies the 2, as on integers
+
+
+def test_a_vector_of_the_size_needs_no_select_where_it_may_be_0() -> None:
+    b, s = symbol("b"), symbol("s")
+    run = Symbolic("reshape", lambda r: reshape(r, Vec((b, s)), Vec((b * s,))))
+    assert run.outputs == {"y": (b * s,)} and run.at({b: 2, s: 0}) == {"y": (0,)}
+    copied = Symbolic("reshape", lambda r: reshape(r, Vec((b,)), Vec((0,))))
+    assert copied.outputs == {"y": (b,)}
+    refused = Symbolic("reshape", lambda r: reshape(r, Vec((b, s)), Vec((0,))))
+    assert refused.at({b: 2, s: 3}) == "reshape: cannot view 6 elements as [2]"
+    assert refused.at({b: 2, s: 1}) == {"y": (2,)} and refused.at({b: 2, s: 0}) == {"y": (0,)}
 
 
 def test_an_undecided_entry_is_not_guessed() -> None:

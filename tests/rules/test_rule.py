@@ -172,4 +172,4 @@ def test_bound_lists_its_names_when_asked_for_another() -> None:
     bound = Rule("op").bind({"y": Vec((n,))}, d=Vec((n,)), k=3)
     assert bound.k == 3 and bound.d == (n,) and bound.outputs["y"] == (n,)
     with pytest.raises(AttributeError, match="binds no name 'q'"):
-        bound.q  # noqa: B018
+        bound.q  # noqa: B018, the read raises

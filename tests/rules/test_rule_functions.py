@@ -127,7 +127,7 @@ def test_symbols_with_numbers_put_in_agree_with_integers(name: str, data: st.Dat
         values = {x: v if not turn else data.draw(st.integers(_low(x), 5)) for x, v in symbols.items()}
         a = Vec(values.get(x, x) for x in p)
         b = Vec(values.get(x, x) for x in q)
-        expected = on_numbers(name, lambda r: r.bind({"y": call(r, a, b)}))  # noqa: B023
+        expected = on_numbers(name, lambda r: r.bind({"y": call(r, a, b)}))  # noqa: B023, called at once
         got = symbolic.at(values)
         if symbolic.error:
             assert isinstance(expected, str)

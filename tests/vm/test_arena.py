@@ -38,7 +38,10 @@ def elementwise(draw: Any) -> anyshape.Function:
     """A random graph of maps over x[n, m], with broadcasts, casts, views, and operands that are read at other places."""
     x, z = anyshape.input("x", "f32[n, m]"), anyshape.input("z", "f32[m]")
     values: list[Value] = [x, ops.neg(x)]
-    pick = lambda: draw(st.sampled_from(values[-5:]))  # noqa: E731
+
+    def pick() -> Value:
+        return draw(st.sampled_from(values[-5:]))
+
     makers = [
         lambda: ops.add(pick(), pick()),
         lambda: ops.sub(pick(), pick()),

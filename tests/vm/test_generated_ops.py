@@ -9,8 +9,7 @@ What is walked instead of run natively, and what is saved and loaded, gives the 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -31,6 +30,7 @@ from anyshape.types import TensorType
 from anyshape.vm.executable.executable import Executable
 from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.model import Example, ExampleValue
+from anyshape_testing.profile import LONG
 from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]
@@ -53,16 +53,11 @@ def variant(op: OpAnalysis, way: str) -> OpDef | None:
     return ops.get(name) or ops.get(f"static.{name}")
 
 
-ON_DATA, ON_OPERANDS = ("static", "symbolic", "ranks"), ("operands", "lengths")
-LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
-
-
-def sampled(ways: Sequence[str], example: int) -> Iterator[str]:
-    """The ways in which `make test` calls one example of an op: one that knows types by the data and one by operands, which are others for
-    the next example; the first example in all ways. Each example runs on numbers and on symbols in tests/laws/test_spec_examples.py too."""
-    for kind in (ON_DATA, ON_OPERANDS):
-        of_kind = [w for w in kind if w in ways]
-        yield from of_kind if example == 0 else of_kind[example % len(of_kind) :][:1] if of_kind else ()
+def sampled(ways: Sequence[str], example: int) -> Sequence[str]:
+    """The ways in which `make test` calls one example of an op: the first example in all ways, each other one in the next of those but
+    `static`, in which tests/laws/test_spec_examples.py calls every example."""
+    symbolic = [w for w in ways if w != "static"]
+    return ways if example == 0 else symbolic[example % len(symbolic) :][:1]
 
 
 def cases(every: bool) -> list[tuple[OpAnalysis, int, str]]:

@@ -3,7 +3,6 @@ at every shape, and fail on the same ones. ANYSHAPE_LONG=1 runs many more."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.vm import Executable, compile
 from anyshape.vm.executable.saved import load
 from anyshape.vm.native import executor
+from anyshape_testing.profile import LONG
 
-LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 SEEDS = [162, *range(400 if LONG else 24)]
 SHAPES = [(2, 3), (5, 4), (1, 1), (1, 7), (4, 1), (3, 3), (0, 3), (2, 0), (17, 19)]
 

@@ -176,7 +176,7 @@ def test_records_of_another_structure_are_refused(tmp_path: Path, rebuild: bool)
     record = json.loads(data[container.HEADER.size : container.HEADER.size + length])
     for key in set(record) - {"anyshape", "function", "report", "guarded"}:
         for other in ({}, [[]], None, 7):
-            altered(tmp_path / "m", tmp_path / "other", lambda r: r.update({key: other}))  # noqa: B023
+            altered(tmp_path / "m", tmp_path / "other", lambda r: r.update({key: other}))  # noqa: B023, called at once
             try:
                 again = load(tmp_path / "other", rebuild=rebuild)
             except AnyshapeError:

@@ -13,64 +13,64 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/movement.yaml:26
+# specs/movement.yaml:29
 def aten_view(n: AtenNode) -> Sequence[Value]:
     return [api.reshape(n.input(0), newshape=n.attr("size"), allowzero=True, source=n.source)]
 
 
-# specs/movement.yaml:27
+# specs/movement.yaml:30
 def aten_reshape(n: AtenNode) -> Sequence[Value]:
     return [api.reshape(n.input(0), newshape=n.attr("shape"), allowzero=True, source=n.source)]
 
 
-# specs/movement.yaml:28
+# specs/movement.yaml:31
 def aten__unsafe_view(n: AtenNode) -> Sequence[Value]:
     return [api.reshape(n.input(0), newshape=n.attr("size"), allowzero=True, source=n.source)]
 
 
-# specs/movement.yaml:54
+# specs/movement.yaml:61
 def aten_permute(n: AtenNode) -> Sequence[Value]:
     return [api.transpose(n.input(0), axes=n.attr("dims"), source=n.source)]
 
 
-# specs/movement.yaml:75
+# specs/movement.yaml:82
 def aten_squeeze_dim(n: AtenNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=ones_of(n, n.input(0), n.attr("dim")), source=n.source)]
 
 
-# specs/movement.yaml:76
+# specs/movement.yaml:83
 def aten_squeeze_dims(n: AtenNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=ones_of(n, n.input(0), n.attr("dim")), source=n.source)]
 
 
-# specs/movement.yaml:94
+# specs/movement.yaml:101
 def aten_unsqueeze(n: AtenNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=(n.attr("dim"),), source=n.source)]
 
 
-# specs/movement.yaml:134
+# specs/movement.yaml:141
 def aten_expand(n: AtenNode) -> Sequence[Value]:
     return [api.broadcast_to(n.input(0), expanded(n, n.attr("size")), source=n.source)]
 
 
-# specs/movement.yaml:154
+# specs/movement.yaml:161
 def aten_cat(n: AtenNode) -> Sequence[Value]:
     return [api.concat(not_empty(n, promoted(n, *n.inputs())), axis=n.attr("dim"), source=n.source)]
 
 
-# specs/movement.yaml:170
+# specs/movement.yaml:177
 def aten_stack(n: AtenNode) -> Sequence[Value]:
     return [api.stack(promoted(n, *n.inputs()), axis=n.attr("dim"), source=n.source)]
 
 
-# specs/movement.yaml:197
+# specs/movement.yaml:204
 def aten_split_with_sizes(n: AtenNode) -> Sequence[Value]:
     return api.split(
         n.input(0), axis=n.attr("dim"), sizes=n.attr("split_sizes"), outputs=n.output_count, source=n.source
     )
 
 
-# specs/movement.yaml:233
+# specs/movement.yaml:240
 def aten_slice_tensor(n: AtenNode) -> Sequence[Value]:
     return [
         api.slice(
@@ -84,27 +84,27 @@ def aten_slice_tensor(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:257
+# specs/movement.yaml:264
 def aten_index_select(n: AtenNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), axis=n.attr("dim"), source=n.source)]
 
 
-# specs/movement.yaml:258
+# specs/movement.yaml:265
 def aten_embedding(n: AtenNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/movement.yaml:259
+# specs/movement.yaml:266
 def aten_select_int(n: AtenNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.attr("index"), axis=n.attr("dim"), source=n.source)]
 
 
-# specs/movement.yaml:277
+# specs/movement.yaml:284
 def aten_tril(n: AtenNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.attr("diagonal"), upper=False, source=n.source)]
 
 
-# specs/movement.yaml:278
+# specs/movement.yaml:285
 def aten_triu(n: AtenNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.attr("diagonal"), upper=True, source=n.source)]
 

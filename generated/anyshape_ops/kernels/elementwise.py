@@ -11,6 +11,7 @@ from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
 from anyshape.equations.functions import (
     abs_,
+    and_,
     cast,
     ceil,
     eq,
@@ -22,12 +23,14 @@ from anyshape.equations.functions import (
     fmod,
     ge,
     gt,
+    int_,
     le,
     log,
     log1p,
     lt,
     maximum,
     minimum,
+    ne,
     round_even,
     saturate,
     sqrt,
@@ -35,7 +38,7 @@ from anyshape.equations.functions import (
     trunc_div,
     where,
 )
-from anyshape.rules import Bound
+from anyshape.rules import Bound, Rule
 
 
 # specs/elementwise.yaml:37
@@ -116,111 +119,121 @@ def mod_kernel(eqs: Equations, bound: Bound) -> None:
 def floor_div_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
+    rule = Rule(eqs.op)
     if eqs.dtypes["T"].is_integer:
         i = eqs.indices("i", i_extents)
         eqs.define(y[*i], a[*fit(i, p)] // b[*fit(i, q)], "specs/elementwise.yaml:181")
     else:
+        rest = eqs.scratch("rest", eqs.dtypes["T"], rule.broadcast(p, q))
+        i = eqs.indices("i", i_extents)
+        eqs.define(
+            rest[*i],
+            where(eq(b[*fit(i, q)], 0), lambda: 0, lambda: fmod(a[*fit(i, p)], b[*fit(i, q)])),
+            "specs/elementwise.yaml:183",
+        )
         i = eqs.indices("i", i_extents)
         eqs.define(
             y[*i],
             where(
                 eq(b[*fit(i, q)], 0),
                 lambda: a[*fit(i, p)] / b[*fit(i, q)],
-                lambda: round_even((a[*fit(i, p)] - a[*fit(i, p)] % b[*fit(i, q)]) / b[*fit(i, q)]),
+                lambda: round_even((a[*fit(i, p)] - rest[*i]) / b[*fit(i, q)]) - int_(
+                    and_(ne(rest[*i], 0), ne(lt(rest[*i], 0), lt(b[*fit(i, q)], 0)))
+                ),
             ),
-            "specs/elementwise.yaml:182",
+            "specs/elementwise.yaml:184",
         )
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:194
 def maximum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:194")
+    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:198")
 
 
-# specs/elementwise.yaml:206
+# specs/elementwise.yaml:210
 def minimum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:210")
+    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:214")
 
 
-# specs/elementwise.yaml:222
+# specs/elementwise.yaml:226
 def neg_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:228")
+    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:232")
 
 
-# specs/elementwise.yaml:242
+# specs/elementwise.yaml:246
 def abs_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:248")
+    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:252")
 
 
-# specs/elementwise.yaml:260
+# specs/elementwise.yaml:264
 def exp_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:263")
+    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:267")
 
 
-# specs/elementwise.yaml:272
+# specs/elementwise.yaml:276
 def log_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:275")
+    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:279")
 
 
-# specs/elementwise.yaml:284
+# specs/elementwise.yaml:288
 def expm1_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], expm1(x[*i]), "specs/elementwise.yaml:287")
+    eqs.define(y[*i], expm1(x[*i]), "specs/elementwise.yaml:291")
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:299
 def log1p_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log1p(x[*i]), "specs/elementwise.yaml:298")
+    eqs.define(y[*i], log1p(x[*i]), "specs/elementwise.yaml:302")
 
 
-# specs/elementwise.yaml:306
+# specs/elementwise.yaml:310
 def floor_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:310")
+    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:314")
 
 
-# specs/elementwise.yaml:319
+# specs/elementwise.yaml:323
 def ceil_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:323")
+    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:327")
 
 
-# specs/elementwise.yaml:332
+# specs/elementwise.yaml:336
 def round_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:337")
+    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:341")
 
 
-# specs/elementwise.yaml:346
+# specs/elementwise.yaml:350
 def sign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -229,42 +242,42 @@ def sign_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*i],
             where(gt(x[*i], 0), lambda: 1, lambda: where(lt(x[*i], 0), lambda: -1, lambda: x[*i])),
-            "specs/elementwise.yaml:352",
+            "specs/elementwise.yaml:356",
         )
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             cast(gt(x[*i], 0), eqs.dtypes["T"]) - cast(lt(x[*i], 0), eqs.dtypes["T"]),
-            "specs/elementwise.yaml:353",
+            "specs/elementwise.yaml:357",
         )
 
 
-# specs/elementwise.yaml:364
+# specs/elementwise.yaml:368
 def sqrt_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:367")
+    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:371")
 
 
-# specs/elementwise.yaml:376
+# specs/elementwise.yaml:380
 def reciprocal_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:379")
+    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:383")
 
 
-# specs/elementwise.yaml:388
+# specs/elementwise.yaml:392
 def tanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:391")
+    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:395")
 
 
-# specs/elementwise.yaml:400
+# specs/elementwise.yaml:404
 def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -273,56 +286,56 @@ def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
         return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:404")
+    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:408")
 
 
-# specs/elementwise.yaml:413
+# specs/elementwise.yaml:417
 def erf_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:416")
+    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:420")
 
 
-# specs/elementwise.yaml:425
+# specs/elementwise.yaml:429
 def relu_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:430")
+    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:434")
 
 
-# specs/elementwise.yaml:442
+# specs/elementwise.yaml:446
 def gelu_kernel(eqs: Equations, bound: Bound) -> None:
     approximate, d = bound.approximate, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if approximate == "none":
         i = eqs.indices("i", d)
-        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:448")
+        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:452")
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             0.5 * x[*i] * (1 + tanh(0.7978845608028654 * (x[*i] + 0.044715 * x[*i] * x[*i] * x[*i]))),
-            "specs/elementwise.yaml:449",
+            "specs/elementwise.yaml:453",
         )
 
 
-# specs/elementwise.yaml:485
+# specs/elementwise.yaml:489
 def cast_kernel(eqs: Equations, bound: Bound) -> None:
     saturate_, d, to = bound.saturate, bound.d, bound.to
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if eqs.dtypes["param:to"].is_narrow_float and saturate_:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:495")
+        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:499")
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:496")
+        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:500")
 
 
-# specs/elementwise.yaml:535
+# specs/elementwise.yaml:539
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:540")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:544")

@@ -11,58 +11,58 @@ from anyshape.equations.functions import at, fit, ge, le, where, wrap
 from anyshape.rules import Bound
 
 
-# specs/movement.yaml:40
+# specs/movement.yaml:47
 def transpose_kernel(eqs: Equations, bound: Bound) -> None:
     d, axes = bound.d, bound.axes
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d[axes])
-    eqs.define(y[*i], x[*at((), i, axes)], "specs/movement.yaml:48")
+    eqs.define(y[*i], x[*at((), i, axes)], "specs/movement.yaml:55")
 
 
-# specs/movement.yaml:123
+# specs/movement.yaml:130
 def broadcast_to_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, d = bound.i_extents, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], x[*fit(i, d)], "specs/movement.yaml:131")
+    eqs.define(y[*i], x[*fit(i, d)], "specs/movement.yaml:138")
 
 
-# specs/movement.yaml:142
+# specs/movement.yaml:149
 def concat_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, i = bound.o, bound.n, bound.i
     xs, y = eqs.tensors("xs"), eqs.tensor("y")
     for v in rules.numbers_of(xs):
         a, k, b = eqs.indices("a", o), eqs.index("k", n[v]), eqs.indices("b", i)
-        eqs.define(y[*a, rules.before_of(n, v) + k, *b], xs[v][*a, k, *b], "specs/movement.yaml:148")
+        eqs.define(y[*a, rules.before_of(n, v) + k, *b], xs[v][*a, k, *b], "specs/movement.yaml:155")
 
 
-# specs/movement.yaml:161
+# specs/movement.yaml:168
 def stack_kernel(eqs: Equations, bound: Bound) -> None:
     o, i = bound.o, bound.i
     xs, y = eqs.tensors("xs"), eqs.tensor("y")
     for v in rules.numbers_of(xs):
         a, b = eqs.indices("a", o), eqs.indices("b", i)
-        eqs.define(y[*a, v, *b], xs[v][*a, *b], "specs/movement.yaml:168")
+        eqs.define(y[*a, v, *b], xs[v][*a, *b], "specs/movement.yaml:175")
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:185
 def split_kernel(eqs: Equations, bound: Bound) -> None:
     sizes, o, i = bound.sizes, bound.o, bound.i
     x, ys = eqs.tensor("x"), eqs.tensors("ys")
     for v in range(len(sizes)):
         a, k, b = eqs.indices("a", o), eqs.index("k", sizes[v]), eqs.indices("b", i)
-        eqs.define(ys[v][*a, k, *b], x[*a, rules.prefix(sizes)[v] + k, *b], "specs/movement.yaml:190")
+        eqs.define(ys[v][*a, k, *b], x[*a, rules.prefix(sizes)[v] + k, *b], "specs/movement.yaml:197")
 
 
-# specs/movement.yaml:209
+# specs/movement.yaml:216
 def slice_kernel(eqs: Equations, bound: Bound) -> None:
     s, lo, step = bound.s, bound.lo, bound.step
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", s)
-    eqs.define(y[*i], x[*(lo_ + i_ * step_ for lo_, i_, step_ in zip(lo, i, step))], "specs/movement.yaml:228")
+    eqs.define(y[*i], x[*(lo_ + i_ * step_ for lo_, i_, step_ in zip(lo, i, step))], "specs/movement.yaml:235")
 
 
-# specs/movement.yaml:243
+# specs/movement.yaml:250
 def gather_kernel(eqs: Equations, bound: Bound) -> None:
     o, j, i, n = bound.o, bound.j, bound.i, bound.n
     x, index, y = eqs.tensor("x"), eqs.tensor("index"), eqs.tensor("y")
@@ -70,11 +70,11 @@ def gather_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*a, *b, *c],
         x[*a, wrap(index[*b], n), *c],
-        "specs/movement.yaml:251: y[*a, *b, *c] = x[*a, wrap(index[*b], n), *c]",
+        "specs/movement.yaml:258: y[*a, *b, *c] = x[*a, wrap(index[*b], n), *c]",
     )
 
 
-# specs/movement.yaml:266
+# specs/movement.yaml:273
 def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     b, m, n, k, upper = bound.b, bound.m, bound.n, bound.k, bound.upper
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -82,5 +82,5 @@ def trilu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*g, i, j],
         where(ge(j, i + k) if upper else le(j, i + k), lambda: x[*g, i, j], lambda: 0),
-        "specs/movement.yaml:273",
+        "specs/movement.yaml:280",
     )

@@ -358,25 +358,25 @@ def run_windows_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/window.yaml:580
+# specs/window.yaml:581
 def run_weights_kernel(eqs: Equations, bound: Bound) -> None:
     u, groups, m, c, v = bound.u, bound.groups, bound.m, bound.c, bound.v
     w, t, y = eqs.tensor("w"), eqs.tensor("t"), eqs.tensor("y")
     i, h, o, k = eqs.index("i", u), eqs.index("h", groups), eqs.index("o", m), eqs.index("k", c)
-    eqs.define(y[i, h, o, k], reduce_("sum", [v], lambda q: w[h * m + o, k, q] * t[i, q]), "specs/window.yaml:589")
+    eqs.define(y[i, h, o, k], reduce_("sum", [v], lambda q: w[h * m + o, k, q] * t[i, q]), "specs/window.yaml:590")
 
 
-# specs/window.yaml:596
+# specs/window.yaml:597
 def run_products_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, u, b, p, c = bound.groups, bound.m, bound.u, bound.b, bound.p, bound.c
     w, x, y = eqs.tensor("w"), eqs.tensor("x"), eqs.tensor("y")
     h, o, i, n, r = eqs.index("h", groups), eqs.index("o", m), eqs.index("i", u), eqs.index("n", b), eqs.index("r", p)
     eqs.define(
-        y[h, o, i, n, r], reduce_("sum", [c], lambda k: w[i, h, o, k] * x[h, k, i, n, r]), "specs/window.yaml:601"
+        y[h, o, i, n, r], reduce_("sum", [c], lambda k: w[i, h, o, k] * x[h, k, i, n, r]), "specs/window.yaml:602"
     )
 
 
-# specs/window.yaml:607
+# specs/window.yaml:608
 def run_results_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, length, u, v = bound.b, bound.groups, bound.m, bound.length, bound.u, bound.v
     x, t, bias, y = eqs.tensor("x"), eqs.tensor("t"), eqs.tensor("bias"), eqs.tensor("y")
@@ -384,11 +384,11 @@ def run_results_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[n, h * m + o, r],
         reduce_("sum", [u], lambda i: x[h, o, i, n, quotient(r, v)] * t[remainder(r, v), i]) + bias[h * m + o],
-        "specs/window.yaml:617",
+        "specs/window.yaml:618",
     )
 
 
-# specs/window.yaml:779
+# specs/window.yaml:780
 def window_products_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, k, d, c = bound.b, bound.groups, bound.m, bound.k, bound.d, bound.c
     x, w, y = eqs.tensor("x"), eqs.tensor("w"), eqs.tensor("y")
@@ -404,11 +404,11 @@ def window_products_kernel(eqs: Equations, bound: Bound) -> None:
             [c],
             lambda j: cast(x[n, h * c + j, *p], eqs.dtypes["U"]) * cast(w[h * c + j, i, *q], eqs.dtypes["U"]),
         ),
-        "specs/window.yaml:788",
+        "specs/window.yaml:789",
     )
 
 
-# specs/window.yaml:800
+# specs/window.yaml:801
 def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -422,7 +422,7 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     x, y = eqs.tensor("x"), eqs.tensor("y")
     full = eqs.scratch("full", eqs.dtypes["T"], rules.Vec((b, c, *room)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", room)
-    eqs.define(full[n, h, *p], 0, "specs/window.yaml:818")
+    eqs.define(full[n, h, *p], 0, "specs/window.yaml:819")
     n, h, p, q = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d), eqs.indices("q", k)
     eqs.update(
         full[
@@ -430,13 +430,13 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "add",
         x[n, h, *q, *p],
-        "specs/window.yaml:819",
+        "specs/window.yaml:820",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", size)
-    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:820")
+    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:821")
 
 
-# specs/window.yaml:865
+# specs/window.yaml:866
 def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, strides, count, k, first = bound.b, bound.c, bound.strides, bound.count, bound.k, bound.first
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -454,11 +454,11 @@ def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
                 *(p_ + first_ - q_ for p_, first_, q_ in zip(p, first, q)),
             ],
         ),
-        "specs/window.yaml:880",
+        "specs/window.yaml:881",
     )
 
 
-# specs/window.yaml:894
+# specs/window.yaml:895
 def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, strides, c, taps = bound.groups, bound.m, bound.strides, bound.c, bound.taps
     w, y = eqs.tensor("w"), eqs.tensor("y")
@@ -470,11 +470,11 @@ def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, i, *a, j, *q],
         w[h * c + j, i, *((taps_ - 1 - q_) * strides_ + a_ for taps_, q_, strides_, a_ in zip(taps, q, strides, a))],
-        "specs/window.yaml:906",
+        "specs/window.yaml:907",
     )
 
 
-# specs/window.yaml:942
+# specs/window.yaml:943
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -513,11 +513,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:952",
+        "specs/window.yaml:953",
     )
 
 
-# specs/window.yaml:979
+# specs/window.yaml:980
 def conv_integer_to_float_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -575,11 +575,11 @@ def conv_integer_to_float_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(bias[h * m + i], parse_dtype("f32")),
             eqs.dtypes["F"],
         ),
-        "specs/window.yaml:997",
+        "specs/window.yaml:998",
     )
 
 
-# specs/window.yaml:1031
+# specs/window.yaml:1032
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -642,5 +642,5 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:1052",
+        "specs/window.yaml:1053",
     )

@@ -13,17 +13,17 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/movement.yaml:24
+# specs/movement.yaml:27
 def reshape_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reshape(n.input(0), newshape=n.attr("shape"), source=n.source)]
 
 
-# specs/movement.yaml:24
+# specs/movement.yaml:27
 def reshape_5(n: OnnxNode) -> Sequence[Value]:
     return [api.reshape(n.input(0), newshape=needed(n, n.input(1), "newshape"), source=n.source)]
 
 
-# specs/movement.yaml:24
+# specs/movement.yaml:27
 def reshape_14(n: OnnxNode) -> Sequence[Value]:
     return [
         api.reshape(
@@ -32,52 +32,52 @@ def reshape_14(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:53
+# specs/movement.yaml:60
 def transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [api.transpose(n.input(0), axes=n.attr("perm"), source=n.source)]
 
 
-# specs/movement.yaml:73
+# specs/movement.yaml:80
 def squeeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:73
+# specs/movement.yaml:80
 def squeeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.squeeze(n.input(0), axes=n.input(1), source=n.source)]
 
 
-# specs/movement.yaml:93
+# specs/movement.yaml:100
 def unsqueeze_1(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:93
+# specs/movement.yaml:100
 def unsqueeze_13(n: OnnxNode) -> Sequence[Value]:
     return [api.expand_dims(n.input(0), axes=needed(n, n.input(1), "axes"), source=n.source)]
 
 
-# specs/movement.yaml:112
+# specs/movement.yaml:119
 def flatten_1(n: OnnxNode) -> Sequence[Value]:
     return [api.flatten(n.input(0), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:133
+# specs/movement.yaml:140
 def expand_8(n: OnnxNode) -> Sequence[Value]:
     return [api.broadcast_to(n.input(0), shape=needed(n, n.input(1), "shape"), source=n.source)]
 
 
-# specs/movement.yaml:151
+# specs/movement.yaml:158
 def concat_1(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis", 1), source=n.source)]
 
 
-# specs/movement.yaml:151
+# specs/movement.yaml:158
 def concat_4(n: OnnxNode) -> Sequence[Value]:
     return [api.concat(n.inputs(), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:152
+# specs/movement.yaml:159
 def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
     return (
         [api.stack(needed(n, n.input(0), "xs"), axis=n.attr("axis"), source=n.source)]
@@ -87,7 +87,7 @@ def concat_from_sequence_11(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:153
+# specs/movement.yaml:160
 def ai_onnx_ml_feature_vectorizer_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.cast(
@@ -107,7 +107,7 @@ def ai_onnx_ml_feature_vectorizer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:194
+# specs/movement.yaml:201
 def split_1(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -119,7 +119,7 @@ def split_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:195
+# specs/movement.yaml:202
 def split_2(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0),
@@ -131,19 +131,19 @@ def split_2(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/movement.yaml:196
+# specs/movement.yaml:203
 def split_13(n: OnnxNode) -> Sequence[Value]:
     return api.split(
         n.input(0), axis=n.attr("axis"), parts=n.output_count, sizes=n.input(1), outputs=n.output_count, source=n.source
     )
 
 
-# specs/movement.yaml:230
+# specs/movement.yaml:237
 def slice_1(n: OnnxNode) -> Sequence[Value]:
     return [api.slice(n.input(0), starts=n.attr("starts"), ends=n.attr("ends"), axes=n.attr("axes"), source=n.source)]
 
 
-# specs/movement.yaml:230
+# specs/movement.yaml:237
 def slice_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.slice(
@@ -157,12 +157,12 @@ def slice_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:254
+# specs/movement.yaml:261
 def gather_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(n.input(0), n.input(1), axis=n.attr("axis"), source=n.source)]
 
 
-# specs/movement.yaml:255
+# specs/movement.yaml:262
 def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -175,7 +175,7 @@ def ai_onnx_ml_array_feature_extractor_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/movement.yaml:275
+# specs/movement.yaml:282
 def trilu_14(n: OnnxNode) -> Sequence[Value]:
     return [api.trilu(n.input(0), k=n.input(1), upper=n.attr("upper"), source=n.source)]
 

@@ -99,7 +99,7 @@ DYN_RESHAPE = OpDef(
     rewrites=rewrites.RESHAPE,
 )
 
-# specs/movement.yaml:40
+# specs/movement.yaml:47
 STATIC_TRANSPOSE = OpDef(
     name="transpose",
     variant="static",
@@ -136,7 +136,7 @@ STATIC_TRANSPOSE = OpDef(
     relation=relations.transpose_relation,
     kernel=kernels.transpose_kernel,
     summary="The axes of a tensor in another order, by default reversed.",
-    source="specs/movement.yaml:40",
+    source="specs/movement.yaml:47",
     moves=("T",),
     rewrites=rewrites.TRANSPOSE,
 )
@@ -176,12 +176,12 @@ DYN_TRANSPOSE = OpDef(
     relation=relations.transpose_relation,
     kernel=kernels.transpose_kernel,
     summary="The axes of a tensor in another order, by default reversed.",
-    source="specs/movement.yaml:40",
+    source="specs/movement.yaml:47",
     moves=("T",),
     rewrites=rewrites.TRANSPOSE,
 )
 
-# specs/movement.yaml:61
+# specs/movement.yaml:68
 STATIC_SQUEEZE = OpDef(
     name="squeeze",
     variant="static",
@@ -218,7 +218,7 @@ STATIC_SQUEEZE = OpDef(
     relation=relations.squeeze_relation,
     view={"y": "x"},
     summary="The same tensor without the given axes of size 1, by default without all of them.",
-    source="specs/movement.yaml:61",
+    source="specs/movement.yaml:68",
     moves=("T",),
 )
 DYN_SQUEEZE = OpDef(
@@ -257,12 +257,12 @@ DYN_SQUEEZE = OpDef(
     relation=relations.squeeze_relation,
     view={"y": "x"},
     summary="The same tensor without the given axes of size 1, by default without all of them.",
-    source="specs/movement.yaml:61",
+    source="specs/movement.yaml:68",
     shaping=("axes",),
     moves=("T",),
 )
 
-# specs/movement.yaml:83
+# specs/movement.yaml:90
 STATIC_EXPAND_DIMS = OpDef(
     name="expand_dims",
     variant="static",
@@ -299,7 +299,7 @@ STATIC_EXPAND_DIMS = OpDef(
     relation=relations.expand_dims_relation,
     view={"y": "x"},
     summary="The same tensor with new axes of size 1 at the given positions of the result.",
-    source="specs/movement.yaml:83",
+    source="specs/movement.yaml:90",
     moves=("T",),
 )
 DYN_EXPAND_DIMS = OpDef(
@@ -338,12 +338,12 @@ DYN_EXPAND_DIMS = OpDef(
     relation=relations.expand_dims_relation,
     view={"y": "x"},
     summary="The same tensor with new axes of size 1 at the given positions of the result.",
-    source="specs/movement.yaml:83",
+    source="specs/movement.yaml:90",
     shaping=("axes",),
     moves=("T",),
 )
 
-# specs/movement.yaml:100
+# specs/movement.yaml:107
 STATIC_FLATTEN = OpDef(
     name="flatten",
     variant="static",
@@ -380,7 +380,7 @@ STATIC_FLATTEN = OpDef(
     relation=relations.flatten_relation,
     view={"y": "x"},
     summary="A matrix of the same elements; the axes before `axis` make its rows, the others its columns.",
-    source="specs/movement.yaml:100",
+    source="specs/movement.yaml:107",
     moves=("T",),
 )
 DYN_FLATTEN = OpDef(
@@ -419,12 +419,12 @@ DYN_FLATTEN = OpDef(
     relation=relations.flatten_relation,
     view={"y": "x"},
     summary="A matrix of the same elements; the axes before `axis` make its rows, the others its columns.",
-    source="specs/movement.yaml:100",
+    source="specs/movement.yaml:107",
     shaping=("axis",),
     moves=("T",),
 )
 
-# specs/movement.yaml:123
+# specs/movement.yaml:130
 STATIC_BROADCAST_TO = OpDef(
     name="broadcast_to",
     variant="static",
@@ -438,7 +438,7 @@ STATIC_BROADCAST_TO = OpDef(
         "A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x "
         "keeps its dim."
     ),
-    source="specs/movement.yaml:123",
+    source="specs/movement.yaml:130",
     moves=("T",),
 )
 DYN_BROADCAST_TO = OpDef(
@@ -454,12 +454,12 @@ DYN_BROADCAST_TO = OpDef(
         "A tensor repeated along its axes of size 1 and along new leading axes; where `shape` has a 1, x "
         "keeps its dim."
     ),
-    source="specs/movement.yaml:123",
+    source="specs/movement.yaml:130",
     shaping=("shape",),
     moves=("T",),
 )
 
-# specs/movement.yaml:142
+# specs/movement.yaml:149
 # concat: no dyn variant, it has no parameters that are operands
 CONCAT = OpDef(
     name="concat",
@@ -471,11 +471,11 @@ CONCAT = OpDef(
     relation=relations.concat_relation,
     kernel=kernels.concat_kernel,
     summary="Tensors side by side along one axis; their other dims are equal.",
-    source="specs/movement.yaml:142",
+    source="specs/movement.yaml:149",
     moves=("T",),
 )
 
-# specs/movement.yaml:161
+# specs/movement.yaml:168
 # stack: no dyn variant, it has no parameters that are operands
 STACK = OpDef(
     name="stack",
@@ -487,11 +487,11 @@ STACK = OpDef(
     relation=relations.stack_relation,
     kernel=kernels.stack_kernel,
     summary="Tensors of one shape, side by side along a new axis.",
-    source="specs/movement.yaml:161",
+    source="specs/movement.yaml:168",
     moves=("T",),
 )
 
-# specs/movement.yaml:178
+# specs/movement.yaml:185
 STATIC_SPLIT = OpDef(
     name="split",
     variant="static",
@@ -509,7 +509,7 @@ STATIC_SPLIT = OpDef(
         "Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the "
         "last is smaller)."
     ),
-    source="specs/movement.yaml:178",
+    source="specs/movement.yaml:185",
     moves=("T",),
 )
 DYN_SPLIT = OpDef(
@@ -529,11 +529,11 @@ DYN_SPLIT = OpDef(
         "Parts of a tensor along one axis, of the given sizes, or `parts` of them as equal as can be (the "
         "last is smaller)."
     ),
-    source="specs/movement.yaml:178",
+    source="specs/movement.yaml:185",
     moves=("T",),
 )
 
-# specs/movement.yaml:209
+# specs/movement.yaml:216
 STATIC_SLICE = OpDef(
     name="slice",
     variant="static",
@@ -552,7 +552,7 @@ STATIC_SLICE = OpDef(
         "The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of "
         "Python slices."
     ),
-    source="specs/movement.yaml:209",
+    source="specs/movement.yaml:216",
     moves=("T",),
 )
 DYN_SLICE = OpDef(
@@ -573,12 +573,12 @@ DYN_SLICE = OpDef(
         "The elements from `starts` to before `ends` in steps along the given axes, with the bounds rules of "
         "Python slices."
     ),
-    source="specs/movement.yaml:209",
+    source="specs/movement.yaml:216",
     shaping=("ends",),
     moves=("T",),
 )
 
-# specs/movement.yaml:243
+# specs/movement.yaml:250
 # gather: no dyn variant, it has no parameters that are operands
 GATHER = OpDef(
     name="gather",
@@ -596,11 +596,11 @@ GATHER = OpDef(
     relation=relations.gather_relation,
     kernel=kernels.gather_kernel,
     summary="The entries of x along one axis that an index tensor names; negative indices count from the end.",
-    source="specs/movement.yaml:243",
+    source="specs/movement.yaml:250",
     moves=("T",),
 )
 
-# specs/movement.yaml:266
+# specs/movement.yaml:273
 STATIC_TRILU = OpDef(
     name="trilu",
     variant="static",
@@ -614,7 +614,7 @@ STATIC_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:266",
+    source="specs/movement.yaml:273",
     moves=("T",),
 )
 DYN_TRILU = OpDef(
@@ -630,6 +630,6 @@ DYN_TRILU = OpDef(
     relation=relations.trilu_relation,
     kernel=kernels.trilu_kernel,
     summary="The upper or lower triangle of matrices, from the diagonal k on; zero elsewhere.",
-    source="specs/movement.yaml:266",
+    source="specs/movement.yaml:273",
     moves=("T",),
 )

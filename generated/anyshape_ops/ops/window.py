@@ -521,7 +521,7 @@ DYN_RUN_WINDOWS = OpDef(
     shaping=("groups", "count"),
 )
 
-# specs/window.yaml:580
+# specs/window.yaml:581
 STATIC_RUN_WEIGHTS = OpDef(
     name="run_weights",
     variant="static",
@@ -535,7 +535,7 @@ STATIC_RUN_WEIGHTS = OpDef(
     relation=relations.run_weights_relation,
     kernel=kernels.run_weights_kernel,
     summary="Rows of weights, each multiplied by a matrix.",
-    source="specs/window.yaml:580",
+    source="specs/window.yaml:581",
 )
 DYN_RUN_WEIGHTS = OpDef(
     name="run_weights",
@@ -550,11 +550,11 @@ DYN_RUN_WEIGHTS = OpDef(
     relation=relations.run_weights_relation,
     kernel=kernels.run_weights_kernel,
     summary="Rows of weights, each multiplied by a matrix.",
-    source="specs/window.yaml:580",
+    source="specs/window.yaml:581",
     shaping=("groups",),
 )
 
-# specs/window.yaml:596
+# specs/window.yaml:597
 # run_products: no dyn variant, it has no parameters
 RUN_PRODUCTS = OpDef(
     name="run_products",
@@ -569,10 +569,10 @@ RUN_PRODUCTS = OpDef(
     relation=relations.run_products_relation,
     kernel=kernels.run_products_kernel,
     summary="The matrix products of transformed weights with transformed windows of rows.",
-    source="specs/window.yaml:596",
+    source="specs/window.yaml:597",
 )
 
-# specs/window.yaml:607
+# specs/window.yaml:608
 STATIC_RUN_RESULTS = OpDef(
     name="run_results",
     variant="static",
@@ -587,7 +587,7 @@ STATIC_RUN_RESULTS = OpDef(
     relation=relations.run_results_relation,
     kernel=kernels.run_results_kernel,
     summary="Rows side by side, each a matrix times its sums, cut to a length, plus a bias.",
-    source="specs/window.yaml:607",
+    source="specs/window.yaml:608",
 )
 DYN_RUN_RESULTS = OpDef(
     name="run_results",
@@ -603,11 +603,11 @@ DYN_RUN_RESULTS = OpDef(
     relation=relations.run_results_relation,
     kernel=kernels.run_results_kernel,
     summary="Rows side by side, each a matrix times its sums, cut to a length, plus a bias.",
-    source="specs/window.yaml:607",
+    source="specs/window.yaml:608",
     shaping=("length",),
 )
 
-# specs/window.yaml:627
+# specs/window.yaml:628
 STATIC_CONV_RUN_BY_2 = OpDef(
     name="conv_run_by_2",
     variant="static",
@@ -628,7 +628,7 @@ STATIC_CONV_RUN_BY_2 = OpDef(
     relation=relations.conv_run_by_2_relation,
     composition=compositions.CONV_RUN_BY_2,
     summary="A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.",
-    source="specs/window.yaml:627",
+    source="specs/window.yaml:628",
     traits=("finite",),
 )
 DYN_CONV_RUN_BY_2 = OpDef(
@@ -651,11 +651,11 @@ DYN_CONV_RUN_BY_2 = OpDef(
     relation=relations.conv_run_by_2_relation,
     composition=compositions.CONV_RUN_BY_2,
     summary="A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.",
-    source="specs/window.yaml:627",
+    source="specs/window.yaml:628",
     traits=("finite",),
 )
 
-# specs/window.yaml:639
+# specs/window.yaml:640
 STATIC_CONV_RUN_BY_4 = OpDef(
     name="conv_run_by_4",
     variant="static",
@@ -676,7 +676,7 @@ STATIC_CONV_RUN_BY_4 = OpDef(
     relation=relations.conv_run_by_4_relation,
     composition=compositions.CONV_RUN_BY_4,
     summary="A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.",
-    source="specs/window.yaml:639",
+    source="specs/window.yaml:640",
     traits=("finite",),
 )
 DYN_CONV_RUN_BY_4 = OpDef(
@@ -699,11 +699,11 @@ DYN_CONV_RUN_BY_4 = OpDef(
     relation=relations.conv_run_by_4_relation,
     composition=compositions.CONV_RUN_BY_4,
     summary="A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.",
-    source="specs/window.yaml:639",
+    source="specs/window.yaml:640",
     traits=("finite",),
 )
 
-# specs/window.yaml:654
+# specs/window.yaml:655
 STATIC_CONV_RUN_OF_5 = OpDef(
     name="conv_run_of_5",
     variant="static",
@@ -724,7 +724,7 @@ STATIC_CONV_RUN_OF_5 = OpDef(
     relation=relations.conv_run_of_5_relation,
     composition=compositions.CONV_RUN_OF_5,
     summary="A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.",
-    source="specs/window.yaml:654",
+    source="specs/window.yaml:655",
     traits=("finite",),
 )
 DYN_CONV_RUN_OF_5 = OpDef(
@@ -747,11 +747,11 @@ DYN_CONV_RUN_OF_5 = OpDef(
     relation=relations.conv_run_of_5_relation,
     composition=compositions.CONV_RUN_OF_5,
     summary="A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.",
-    source="specs/window.yaml:654",
+    source="specs/window.yaml:655",
     traits=("finite",),
 )
 
-# specs/window.yaml:696
+# specs/window.yaml:697
 STATIC_CONV_TRANSPOSE = OpDef(
     name="conv_transpose",
     variant="static",
@@ -780,7 +780,7 @@ STATIC_CONV_TRANSPOSE = OpDef(
         "Every element times a window of weights, the windows laid a stride apart and added up; the gradient "
         "of a convolution."
     ),
-    source="specs/window.yaml:696",
+    source="specs/window.yaml:697",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 DYN_CONV_TRANSPOSE = OpDef(
@@ -811,11 +811,11 @@ DYN_CONV_TRANSPOSE = OpDef(
         "Every element times a window of weights, the windows laid a stride apart and added up; the gradient "
         "of a convolution."
     ),
-    source="specs/window.yaml:696",
+    source="specs/window.yaml:697",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 
-# specs/window.yaml:736
+# specs/window.yaml:737
 STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
     variant="static",
@@ -843,7 +843,7 @@ STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     summary=(
         "A transposed convolution as a convolution for each position modulo the strides, which divide the " "windows."
     ),
-    source="specs/window.yaml:736",
+    source="specs/window.yaml:737",
 )
 DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
@@ -872,10 +872,10 @@ DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     summary=(
         "A transposed convolution as a convolution for each position modulo the strides, which divide the " "windows."
     ),
-    source="specs/window.yaml:736",
+    source="specs/window.yaml:737",
 )
 
-# specs/window.yaml:779
+# specs/window.yaml:780
 STATIC_WINDOW_PRODUCTS = OpDef(
     name="window_products",
     variant="static",
@@ -893,7 +893,7 @@ STATIC_WINDOW_PRODUCTS = OpDef(
         "Every element times a window of weights, added up over the channels of a group; a window for each "
         "place of x."
     ),
-    source="specs/window.yaml:779",
+    source="specs/window.yaml:780",
 )
 DYN_WINDOW_PRODUCTS = OpDef(
     name="window_products",
@@ -912,11 +912,11 @@ DYN_WINDOW_PRODUCTS = OpDef(
         "Every element times a window of weights, added up over the channels of a group; a window for each "
         "place of x."
     ),
-    source="specs/window.yaml:779",
+    source="specs/window.yaml:780",
     shaping=("groups",),
 )
 
-# specs/window.yaml:800
+# specs/window.yaml:801
 STATIC_OVERLAP_ADD = OpDef(
     name="overlap_add",
     variant="static",
@@ -935,7 +935,7 @@ STATIC_OVERLAP_ADD = OpDef(
         "Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a "
         "dilation apart."
     ),
-    source="specs/window.yaml:800",
+    source="specs/window.yaml:801",
     rewrites=rewrites.OVERLAP_ADD,
 )
 DYN_OVERLAP_ADD = OpDef(
@@ -956,12 +956,12 @@ DYN_OVERLAP_ADD = OpDef(
         "Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a "
         "dilation apart."
     ),
-    source="specs/window.yaml:800",
+    source="specs/window.yaml:801",
     shaping=("size",),
     rewrites=rewrites.OVERLAP_ADD,
 )
 
-# specs/window.yaml:836
+# specs/window.yaml:837
 STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
     variant="static",
@@ -979,7 +979,7 @@ STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
         "Windows laid into a tensor, a stride apart, and added up where they overlap, for each position "
         "modulo the strides at once."
     ),
-    source="specs/window.yaml:836",
+    source="specs/window.yaml:837",
 )
 DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
@@ -998,10 +998,10 @@ DYN_OVERLAP_ADD_BY_PHASE = OpDef(
         "Windows laid into a tensor, a stride apart, and added up where they overlap, for each position "
         "modulo the strides at once."
     ),
-    source="specs/window.yaml:836",
+    source="specs/window.yaml:837",
 )
 
-# specs/window.yaml:865
+# specs/window.yaml:866
 STATIC_PHASE_SUMS = OpDef(
     name="phase_sums",
     variant="static",
@@ -1018,7 +1018,7 @@ STATIC_PHASE_SUMS = OpDef(
     summary=(
         "Windows laid a stride apart and added up, apart for each position modulo the strides, from one " "stride on."
     ),
-    source="specs/window.yaml:865",
+    source="specs/window.yaml:866",
 )
 DYN_PHASE_SUMS = OpDef(
     name="phase_sums",
@@ -1036,11 +1036,11 @@ DYN_PHASE_SUMS = OpDef(
     summary=(
         "Windows laid a stride apart and added up, apart for each position modulo the strides, from one " "stride on."
     ),
-    source="specs/window.yaml:865",
+    source="specs/window.yaml:866",
     shaping=("count",),
 )
 
-# specs/window.yaml:894
+# specs/window.yaml:895
 STATIC_PHASE_FILTERS = OpDef(
     name="phase_filters",
     variant="static",
@@ -1056,7 +1056,7 @@ STATIC_PHASE_FILTERS = OpDef(
     summary=(
         "The filters of a transposed convolution as those of convolutions, one for each position modulo the " "strides."
     ),
-    source="specs/window.yaml:894",
+    source="specs/window.yaml:895",
     moves=("F",),
 )
 DYN_PHASE_FILTERS = OpDef(
@@ -1074,12 +1074,12 @@ DYN_PHASE_FILTERS = OpDef(
     summary=(
         "The filters of a transposed convolution as those of convolutions, one for each position modulo the " "strides."
     ),
-    source="specs/window.yaml:894",
+    source="specs/window.yaml:895",
     shaping=("groups",),
     moves=("F",),
 )
 
-# specs/window.yaml:917
+# specs/window.yaml:918
 STATIC_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
     variant="static",
@@ -1093,7 +1093,7 @@ STATIC_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:917",
+    source="specs/window.yaml:918",
     moves=("T",),
 )
 DYN_INTERLEAVE_PHASES = OpDef(
@@ -1109,11 +1109,11 @@ DYN_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:917",
+    source="specs/window.yaml:918",
     moves=("T",),
 )
 
-# specs/window.yaml:942
+# specs/window.yaml:943
 STATIC_CONV_INTEGER = OpDef(
     name="conv_integer",
     variant="static",
@@ -1140,7 +1140,7 @@ STATIC_CONV_INTEGER = OpDef(
         "A convolution of narrow integers less their zero points, of which there is one, or for the weights "
         "one per result channel."
     ),
-    source="specs/window.yaml:942",
+    source="specs/window.yaml:943",
 )
 DYN_CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -1168,11 +1168,11 @@ DYN_CONV_INTEGER = OpDef(
         "A convolution of narrow integers less their zero points, of which there is one, or for the weights "
         "one per result channel."
     ),
-    source="specs/window.yaml:942",
+    source="specs/window.yaml:943",
     shaping=("groups",),
 )
 
-# specs/window.yaml:979
+# specs/window.yaml:980
 STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
     name="conv_integer_to_float",
     variant="static",
@@ -1202,7 +1202,7 @@ STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
         "A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and"
         " bias are floats."
     ),
-    source="specs/window.yaml:979",
+    source="specs/window.yaml:980",
 )
 DYN_CONV_INTEGER_TO_FLOAT = OpDef(
     name="conv_integer_to_float",
@@ -1233,11 +1233,11 @@ DYN_CONV_INTEGER_TO_FLOAT = OpDef(
         "A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and"
         " bias are floats."
     ),
-    source="specs/window.yaml:979",
+    source="specs/window.yaml:980",
     shaping=("groups",),
 )
 
-# specs/window.yaml:1031
+# specs/window.yaml:1032
 STATIC_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
     variant="static",
@@ -1269,7 +1269,7 @@ STATIC_QLINEAR_CONV = OpDef(
         "A convolution of integers that stand for floats by scales and zero points, rounded to the result's "
         "own scale."
     ),
-    source="specs/window.yaml:1031",
+    source="specs/window.yaml:1032",
 )
 DYN_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -1302,11 +1302,11 @@ DYN_QLINEAR_CONV = OpDef(
         "A convolution of integers that stand for floats by scales and zero points, rounded to the result's "
         "own scale."
     ),
-    source="specs/window.yaml:1031",
+    source="specs/window.yaml:1032",
     shaping=("groups",),
 )
 
-# specs/window.yaml:1104
+# specs/window.yaml:1105
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -1328,7 +1328,7 @@ STATIC_MAX_UNPOOL = OpDef(
         "Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger"
         " than what was pooled."
     ),
-    source="specs/window.yaml:1104",
+    source="specs/window.yaml:1105",
 )
 DYN_MAX_UNPOOL = OpDef(
     name="max_unpool",
@@ -1351,10 +1351,10 @@ DYN_MAX_UNPOOL = OpDef(
         "Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger"
         " than what was pooled."
     ),
-    source="specs/window.yaml:1104",
+    source="specs/window.yaml:1105",
 )
 
-# specs/window.yaml:1147
+# specs/window.yaml:1148
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -1371,7 +1371,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1147",
+    source="specs/window.yaml:1148",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -1389,5 +1389,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1147",
+    source="specs/window.yaml:1148",
 )

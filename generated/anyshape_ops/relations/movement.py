@@ -45,14 +45,21 @@ def reshape_relation(rule: Rule, *, x: Vec, newshape: Any, allowzero: bool) -> B
         lambda: f"a 0 copies a dim of x, which has only {len(d)}",
     )
     wanted = Vec(
-        rule.where(rule.and_(eq(n, 0), lambda: not allowzero), lambda: rule.item(d, k), lambda: n)
+        rule.where(
+            rule.and_(
+                eq(n, 0),
+                lambda: rule.and_(not allowzero, lambda: rule.or_(gt(len(newshape), 1), lambda: ne(n, prod(d)))),
+            ),
+            lambda: rule.item(d, k),
+            lambda: n,
+        )
         for k, n in enumerate_(newshape)
     )
     s = rule.infer_size(wanted, prod(d))
     return rule.bind(outputs={"y": s}, newshape=newshape, allowzero=allowzero)
 
 
-# specs/movement.yaml:40
+# specs/movement.yaml:47
 def transpose_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     d = x
     if axes is None:
@@ -62,7 +69,7 @@ def transpose_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     return rule.bind(outputs={"y": d[axes]}, d=d, axes=axes)
 
 
-# specs/movement.yaml:61
+# specs/movement.yaml:68
 def squeeze_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     if axes is None:
         axes = keep((a for a, n in enumerate_(x)), (eq(n, 1) for a, n in enumerate_(x)))
@@ -74,14 +81,14 @@ def squeeze_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     return rule.bind(outputs={"y": o}, axes=axes)
 
 
-# specs/movement.yaml:83
+# specs/movement.yaml:90
 def expand_dims_relation(rule: Rule, *, x: Vec, axes: Any) -> Bound:
     axes = rule.axes("axes", axes, len(x) + len(axes))
     d = x
     return rule.bind(outputs={"y": place(d, fill(len(axes), 1), axes)}, axes=axes)
 
 
-# specs/movement.yaml:100
+# specs/movement.yaml:107
 def flatten_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     d = x
     cut = rule.where(lt(axis, 0), lambda: axis + len(d), lambda: axis)
@@ -91,7 +98,7 @@ def flatten_relation(rule: Rule, *, x: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((prod(d[:cut]), prod(d[cut:])))}, axis=axis)
 
 
-# specs/movement.yaml:123
+# specs/movement.yaml:130
 def broadcast_to_relation(rule: Rule, *, x: Vec, shape: Any) -> Bound:
     d = x
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
@@ -99,7 +106,7 @@ def broadcast_to_relation(rule: Rule, *, x: Vec, shape: Any) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, d=d, shape=shape)
 
 
-# specs/movement.yaml:142
+# specs/movement.yaml:149
 def concat_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> Bound:
     rule.require(gt(count_of(xs), 0), lambda: "xs needs at least one tensor")
     axis = rule.axis("axis", axis, len(xs[0]))
@@ -116,7 +123,7 @@ def concat_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> 
     return rule.bind(outputs={"y": Vec((*o, total_of(n), *i))}, o=o, n=n, i=i, axis=axis)
 
 
-# specs/movement.yaml:161
+# specs/movement.yaml:168
 def stack_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> Bound:
     rule.require(gt(count_of(xs), 0), lambda: "xs needs at least one tensor")
     axis = rule.axis("axis", axis, len(xs[0]) + 1)
@@ -131,7 +138,7 @@ def stack_relation(rule: Rule, *, xs: list[Vec] | Elements[Vec], axis: Any) -> B
     return rule.bind(outputs={"y": Vec((*o, c, *i))}, o=o, i=i, axis=axis)
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:185
 def split_relation(rule: Rule, *, x: Vec, axis: Any, parts: Any, sizes: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -153,7 +160,7 @@ def split_relation(rule: Rule, *, x: Vec, axis: Any, parts: Any, sizes: Any) -> 
     )
 
 
-# specs/movement.yaml:209
+# specs/movement.yaml:216
 def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, steps: Any) -> Bound:
     def edge(e: Any, n: Any, p: Any) -> Any:
         return clamp(
@@ -180,7 +187,7 @@ def slice_relation(rule: Rule, *, x: Vec, starts: Any, ends: Any, axes: Any, ste
     return rule.bind(outputs={"y": s}, s=s, lo=lo, step=step, starts=starts, ends=ends, axes=axes, steps=steps)
 
 
-# specs/movement.yaml:243
+# specs/movement.yaml:250
 def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -191,7 +198,7 @@ def gather_relation(rule: Rule, *, x: Vec, index: Vec, axis: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((*o, *j, *i))}, o=o, j=j, i=i, n=n, axis=axis)
 
 
-# specs/movement.yaml:266
+# specs/movement.yaml:273
 def trilu_relation(rule: Rule, *, x: Vec, k: Any, upper: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[:-2]

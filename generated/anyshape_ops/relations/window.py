@@ -528,7 +528,7 @@ def run_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, 
     )
 
 
-# specs/window.yaml:580
+# specs/window.yaml:581
 def run_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     rule.require(eq(len(w), 3), lambda: f"w must have rank 3, got rank {len(w)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -541,7 +541,7 @@ def run_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((u, groups, m, c))}, u=u, groups=groups, m=m, c=c, v=v)
 
 
-# specs/window.yaml:596
+# specs/window.yaml:597
 def run_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     rule.require(eq(len(x), 5), lambda: f"x must have rank 5, got rank {len(x)}")
@@ -557,7 +557,7 @@ def run_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((groups, m, u, b, p))}, groups=groups, m=m, u=u, b=b, p=p, c=c)
 
 
-# specs/window.yaml:607
+# specs/window.yaml:608
 def run_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, length: Any) -> Bound:
     rule.require(eq(len(x), 5), lambda: f"x must have rank 5, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -576,7 +576,7 @@ def run_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, length
     return rule.bind(outputs={"y": Vec((b, groups * m, length))}, b=b, groups=groups, m=m, length=length, u=u, v=v)
 
 
-# specs/window.yaml:627
+# specs/window.yaml:628
 def conv_run_by_2_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -627,7 +627,7 @@ def conv_run_by_2_relation(
     )
 
 
-# specs/window.yaml:639
+# specs/window.yaml:640
 def conv_run_by_4_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -678,7 +678,7 @@ def conv_run_by_4_relation(
     )
 
 
-# specs/window.yaml:654
+# specs/window.yaml:655
 def conv_run_of_5_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -729,7 +729,7 @@ def conv_run_of_5_relation(
     )
 
 
-# specs/window.yaml:696
+# specs/window.yaml:697
 def conv_transpose_relation(
     rule: Rule,
     *,
@@ -800,7 +800,7 @@ def conv_transpose_relation(
     )
 
 
-# specs/window.yaml:736
+# specs/window.yaml:737
 def conv_transpose_by_phase_relation(
     rule: Rule,
     *,
@@ -886,7 +886,7 @@ def conv_transpose_by_phase_relation(
     )
 
 
-# specs/window.yaml:779
+# specs/window.yaml:780
 def window_products_relation(rule: Rule, *, x: Vec, w: Vec, groups: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -900,7 +900,7 @@ def window_products_relation(rule: Rule, *, x: Vec, w: Vec, groups: Any) -> Boun
     return rule.bind(outputs={"y": Vec((b, groups * m, *k, *d))}, b=b, groups=groups, m=m, k=k, d=d, c=c)
 
 
-# specs/window.yaml:800
+# specs/window.yaml:801
 def overlap_add_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, dilations: Any, begin: Any) -> Bound:
     r = len(size)
     if strides is None:
@@ -937,7 +937,7 @@ def overlap_add_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, dilatio
     )
 
 
-# specs/window.yaml:836
+# specs/window.yaml:837
 def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, begin: Any) -> Bound:
     r = len(size)
     if strides is None:
@@ -959,7 +959,7 @@ def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any
     return rule.bind(outputs={"y": Vec((b, c, *size))}, strides=strides, low=low, begin=begin, size=size)
 
 
-# specs/window.yaml:865
+# specs/window.yaml:866
 def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: Any) -> Bound:
     r = len(strides)
     r = rule.equal(r, len(count), "the length of count")
@@ -982,7 +982,7 @@ def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: 
     )
 
 
-# specs/window.yaml:894
+# specs/window.yaml:895
 def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> Bound:
     rule.require(ge(len(w), 2), lambda: f"w must have at least rank 2, got rank {len(w)}")
     c = rule.exact_div(w[0], groups)
@@ -998,7 +998,7 @@ def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> 
     )
 
 
-# specs/window.yaml:917
+# specs/window.yaml:918
 def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> Bound:
     r = len(size)
     if begin is None:
@@ -1016,7 +1016,7 @@ def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> 
     return rule.bind(outputs={"y": Vec((b, c, *size))}, order=order, b=b, c=c, a=a, u=u, begin=begin, size=size)
 
 
-# specs/window.yaml:942
+# specs/window.yaml:943
 def conv_integer_relation(
     rule: Rule,
     *,
@@ -1109,7 +1109,7 @@ def conv_integer_relation(
     )
 
 
-# specs/window.yaml:979
+# specs/window.yaml:980
 def conv_integer_to_float_relation(
     rule: Rule,
     *,
@@ -1215,7 +1215,7 @@ def conv_integer_to_float_relation(
     )
 
 
-# specs/window.yaml:1031
+# specs/window.yaml:1032
 def qlinear_conv_relation(
     rule: Rule,
     *,
@@ -1325,7 +1325,7 @@ def qlinear_conv_relation(
     )
 
 
-# specs/window.yaml:1104
+# specs/window.yaml:1105
 def max_unpool_relation(
     rule: Rule, *, x: Vec, indices: Vec, kernel: Any, strides: Any, pads: Any, output_shape: Any
 ) -> Bound:
@@ -1362,7 +1362,7 @@ def max_unpool_relation(
     )
 
 
-# specs/window.yaml:1147
+# specs/window.yaml:1148
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

@@ -13,7 +13,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.rules import Rule, all_, eq, ne, range_
 
 
-# specs/movement.yaml:21
+# specs/movement.yaml:22
 def reshape_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -31,7 +31,7 @@ def reshape_rewrite_1(node: Node) -> Sequence[Value] | None:
     ]
 
 
-# specs/movement.yaml:22
+# specs/movement.yaml:23
 def reshape_rewrite_2(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -52,16 +52,16 @@ RESHAPE = (
     RewriteDef(
         "reshape(reshape(x, _, allowzero=_), s, allowzero=z) >> reshape(x, s, allowzero=z) if z or all(n != 0 for n "
         "in s)",
-        reshape_rewrite_1, "specs/movement.yaml:21", depth=2,
+        reshape_rewrite_1, "specs/movement.yaml:22", depth=2,
     ),
     RewriteDef(
         "reshape(x, _, allowzero=_) as y >> x if shape(y) == shape(x)",
-        reshape_rewrite_2, "specs/movement.yaml:22",
+        reshape_rewrite_2, "specs/movement.yaml:23",
     ),
 )
 
 
-# specs/movement.yaml:50
+# specs/movement.yaml:57
 def transpose_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -72,7 +72,7 @@ def transpose_rewrite_1(node: Node) -> Sequence[Value] | None:
     return [make("transpose", [x], {"axes": inner.bound.axes[node.bound.axes]}, node.source)]
 
 
-# specs/movement.yaml:51
+# specs/movement.yaml:58
 def transpose_rewrite_2(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -89,7 +89,7 @@ def transpose_rewrite_2(node: Node) -> Sequence[Value] | None:
 TRANSPOSE = (
     RewriteDef(
         "transpose(transpose(x, p), q) >> transpose(x, p[q])",
-        transpose_rewrite_1, "specs/movement.yaml:50", depth=2,
+        transpose_rewrite_1, "specs/movement.yaml:57", depth=2,
     ),
-    RewriteDef("transpose(x, p) >> x if p == range(len(p))", transpose_rewrite_2, "specs/movement.yaml:51"),
+    RewriteDef("transpose(x, p) >> x if p == range(len(p))", transpose_rewrite_2, "specs/movement.yaml:58"),
 )

@@ -156,7 +156,7 @@ CONV = (
 )
 
 
-# specs/window.yaml:706
+# specs/window.yaml:707
 def conv_transpose_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -204,12 +204,12 @@ CONV_TRANSPOSE = (
         "groups=g) >> conv_transpose_by_phase(x, w, bias, strides=s, dilations=d, pads=p, output_padding=o, "
         "output_shape=z, auto_pad=a, groups=g) if finite(w) and all(n % v == 0 and (r == 1 or v == 1) for n, v, r in "
         "zip(shape(w)[2:], s, d))",
-        conv_transpose_rewrite_1, "specs/window.yaml:706",
+        conv_transpose_rewrite_1, "specs/window.yaml:707",
     ),
 )
 
 
-# specs/window.yaml:822
+# specs/window.yaml:823
 def overlap_add_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -232,6 +232,6 @@ OVERLAP_ADD = (
     RewriteDef(
         "overlap_add(x, size, strides=s, dilations=d, begin=o) >> overlap_add_by_phase(x, size, strides=s, begin=o) "
         "if all(r == 1 for r in d)",
-        overlap_add_rewrite_1, "specs/window.yaml:822",
+        overlap_add_rewrite_1, "specs/window.yaml:823",
     ),
 )

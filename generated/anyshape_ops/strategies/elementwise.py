@@ -301,7 +301,7 @@ def floor_div_case(d: Draw) -> Case:
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:183
+# specs/elementwise.yaml:186
 def floor_div_reference(a: Any, b: Any) -> Any:
     return np.floor_divide(a, b)
 
@@ -311,35 +311,42 @@ FLOOR_DIV = Property(
     floor_div_case,
     floor_div_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:185"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:186"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:188"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:189"),
         Example(
             {"a": Given(value=(7, -7, 7, -7), dtype="i32"), "b": Given(value=(2, 2, -2, -2), dtype="i32")},
             {},
             {"y": Given(value=(3, -4, -4, 3), dtype="i32")},
             None,
-            "specs/elementwise.yaml:187",
+            "specs/elementwise.yaml:190",
         ),
         Example(
             {"a": Given(value=(7.5, -7.5, 1.0)), "b": Given(value=(2.0, 2.0, 0.0))},
             {},
             {"y": Given(value=(3.0, -4.0, inf))},
             None,
-            "specs/elementwise.yaml:188",
+            "specs/elementwise.yaml:191",
+        ),
+        Example(
+            {"a": Given(value=(1.0, -1.0, 1.0, inf)), "b": Given(value=(inf, inf, -inf, 2.0))},
+            {},
+            {"y": Given(value=(0.0, -1.0, -1.0, nan))},
+            None,
+            "specs/elementwise.yaml:192",
         ),
     ),
     "specs/elementwise.yaml:176",
-    reference_source="specs/elementwise.yaml:183",
+    reference_source="specs/elementwise.yaml:186",
 )
 
 
-# specs/elementwise.yaml:190
+# specs/elementwise.yaml:194
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:195
+# specs/elementwise.yaml:199
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -349,35 +356,35 @@ MAXIMUM = Property(
     maximum_case,
     maximum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:201"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:202"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:205"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:206"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((0.5, -1.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:203",
+            "specs/elementwise.yaml:207",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(200, 100), dtype="u8")},
             None,
-            "specs/elementwise.yaml:204",
+            "specs/elementwise.yaml:208",
         ),
     ),
-    "specs/elementwise.yaml:190",
-    reference_source="specs/elementwise.yaml:195",
+    "specs/elementwise.yaml:194",
+    reference_source="specs/elementwise.yaml:199",
 )
 
 
-# specs/elementwise.yaml:206
+# specs/elementwise.yaml:210
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:215
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -387,35 +394,35 @@ MINIMUM = Property(
     minimum_case,
     minimum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:217"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:218"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:221"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:222"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((-1.0, -2.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:219",
+            "specs/elementwise.yaml:223",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(100, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:220",
+            "specs/elementwise.yaml:224",
         ),
     ),
-    "specs/elementwise.yaml:206",
-    reference_source="specs/elementwise.yaml:211",
+    "specs/elementwise.yaml:210",
+    reference_source="specs/elementwise.yaml:215",
 )
 
 
-# specs/elementwise.yaml:222
+# specs/elementwise.yaml:226
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:230
+# specs/elementwise.yaml:234
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -425,43 +432,43 @@ NEG = Property(
     neg_case,
     neg_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:236"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:237"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:240"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:241"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, -2.0))},
             None,
-            "specs/elementwise.yaml:238",
+            "specs/elementwise.yaml:242",
         ),
         Example(
             {"x": Given(value=(-128, 5), dtype="i8")},
             {},
             {"y": Given(value=(-128, -5), dtype="i8")},
             None,
-            "specs/elementwise.yaml:239",
+            "specs/elementwise.yaml:243",
         ),
         Example(
             {"x": Given(value=(0, 1), dtype="u8")},
             {},
             {"y": Given(value=(0, 255), dtype="u8")},
             None,
-            "specs/elementwise.yaml:240",
+            "specs/elementwise.yaml:244",
         ),
     ),
-    "specs/elementwise.yaml:222",
-    reference_source="specs/elementwise.yaml:230",
+    "specs/elementwise.yaml:226",
+    reference_source="specs/elementwise.yaml:234",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:242
+# specs/elementwise.yaml:246
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:250
+# specs/elementwise.yaml:254
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -471,43 +478,43 @@ ABS = Property(
     abs_case,
     abs_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:254"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:255"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:258"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:259"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:256",
+            "specs/elementwise.yaml:260",
         ),
         Example(
             {"x": Given(value=(-128, -1), dtype="i8")},
             {},
             {"y": Given(value=(-128, 1), dtype="i8")},
             None,
-            "specs/elementwise.yaml:257",
+            "specs/elementwise.yaml:261",
         ),
         Example(
             {"x": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(200,), dtype="u8")},
             None,
-            "specs/elementwise.yaml:258",
+            "specs/elementwise.yaml:262",
         ),
     ),
-    "specs/elementwise.yaml:242",
-    reference_source="specs/elementwise.yaml:250",
+    "specs/elementwise.yaml:246",
+    reference_source="specs/elementwise.yaml:254",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:260
+# specs/elementwise.yaml:264
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:264
+# specs/elementwise.yaml:268
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -517,29 +524,29 @@ EXP = Property(
     exp_case,
     exp_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:268"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:269"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:272"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:273"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1.0))},
             {},
             {"y": Given(value=(0.0, 0.36787944, 1.0, 2.7182818))},
             None,
-            "specs/elementwise.yaml:270",
+            "specs/elementwise.yaml:274",
         ),
     ),
-    "specs/elementwise.yaml:260",
-    reference_source="specs/elementwise.yaml:264",
+    "specs/elementwise.yaml:264",
+    reference_source="specs/elementwise.yaml:268",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:272
+# specs/elementwise.yaml:276
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:276
+# specs/elementwise.yaml:280
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -549,29 +556,29 @@ LOG = Property(
     log_case,
     log_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:280"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:281"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:284"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:285"),
         Example(
             {"x": Given(value=(0.0, 1.0, 2.0, -1.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:282",
+            "specs/elementwise.yaml:286",
         ),
     ),
-    "specs/elementwise.yaml:272",
-    reference_source="specs/elementwise.yaml:276",
+    "specs/elementwise.yaml:276",
+    reference_source="specs/elementwise.yaml:280",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:284
+# specs/elementwise.yaml:288
 def expm1_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:288
+# specs/elementwise.yaml:292
 def expm1_reference(x: Any) -> Any:
     return np.expm1(x)
 
@@ -581,29 +588,29 @@ EXPM1 = Property(
     expm1_case,
     expm1_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:291"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:292"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:295"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:296"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1e-10, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.63212056, 0.0, 1e-10, 1.7182818))},
             None,
-            "specs/elementwise.yaml:293",
+            "specs/elementwise.yaml:297",
         ),
     ),
-    "specs/elementwise.yaml:284",
-    reference_source="specs/elementwise.yaml:288",
+    "specs/elementwise.yaml:288",
+    reference_source="specs/elementwise.yaml:292",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:295
+# specs/elementwise.yaml:299
 def log1p_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:299
+# specs/elementwise.yaml:303
 def log1p_reference(x: Any) -> Any:
     return np.log1p(x)
 
@@ -613,29 +620,29 @@ LOG1P = Property(
     log1p_case,
     log1p_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:302"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:303"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:306"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:307"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 1e-10, 1.0, -2.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 1e-10, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:304",
+            "specs/elementwise.yaml:308",
         ),
     ),
-    "specs/elementwise.yaml:295",
-    reference_source="specs/elementwise.yaml:299",
+    "specs/elementwise.yaml:299",
+    reference_source="specs/elementwise.yaml:303",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:306
+# specs/elementwise.yaml:310
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:311
+# specs/elementwise.yaml:315
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -645,29 +652,29 @@ FLOOR = Property(
     floor_case,
     floor_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:315"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:316"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:319"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:320"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-2.0, -1.0, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:317",
+            "specs/elementwise.yaml:321",
         ),
     ),
-    "specs/elementwise.yaml:306",
-    reference_source="specs/elementwise.yaml:311",
+    "specs/elementwise.yaml:310",
+    reference_source="specs/elementwise.yaml:315",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:319
+# specs/elementwise.yaml:323
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:324
+# specs/elementwise.yaml:328
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -677,29 +684,29 @@ CEIL = Property(
     ceil_case,
     ceil_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:328"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:329"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:332"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:333"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, 2.0))},
             None,
-            "specs/elementwise.yaml:330",
+            "specs/elementwise.yaml:334",
         ),
     ),
-    "specs/elementwise.yaml:319",
-    reference_source="specs/elementwise.yaml:324",
+    "specs/elementwise.yaml:323",
+    reference_source="specs/elementwise.yaml:328",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:332
+# specs/elementwise.yaml:336
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:338
+# specs/elementwise.yaml:342
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -709,29 +716,29 @@ ROUND = Property(
     round_case,
     round_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:342"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:343"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:346"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:347"),
         Example(
             {"x": Given(value=(-1.5, 0.5, 1.5, 2.5))},
             {},
             {"y": Given(value=(-2.0, 0.0, 2.0, 2.0))},
             None,
-            "specs/elementwise.yaml:344",
+            "specs/elementwise.yaml:348",
         ),
     ),
-    "specs/elementwise.yaml:332",
-    reference_source="specs/elementwise.yaml:338",
+    "specs/elementwise.yaml:336",
+    reference_source="specs/elementwise.yaml:342",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:346
+# specs/elementwise.yaml:350
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:354
+# specs/elementwise.yaml:358
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -741,43 +748,43 @@ SIGN = Property(
     sign_case,
     sign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:358"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:359"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:362"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:363"),
         Example(
             {"x": Given(value=(-2.5, 0.0, 3.0, nan))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, nan))},
             None,
-            "specs/elementwise.yaml:360",
+            "specs/elementwise.yaml:364",
         ),
         Example(
             {"x": Given(value=(-7, 0, 7), dtype="i32")},
             {},
             {"y": Given(value=(-1, 0, 1), dtype="i32")},
             None,
-            "specs/elementwise.yaml:361",
+            "specs/elementwise.yaml:365",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:362",
+            "specs/elementwise.yaml:366",
         ),
     ),
-    "specs/elementwise.yaml:346",
-    reference_source="specs/elementwise.yaml:354",
+    "specs/elementwise.yaml:350",
+    reference_source="specs/elementwise.yaml:358",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:364
+# specs/elementwise.yaml:368
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:368
+# specs/elementwise.yaml:372
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -787,29 +794,29 @@ SQRT = Property(
     sqrt_case,
     sqrt_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:372"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:373"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:376"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:377"),
         Example(
             {"x": Given(value=(0.0, 0.25, 2.0, -1.0))},
             {},
             {"y": Given(value=(0.0, 0.5, 1.4142136, nan))},
             None,
-            "specs/elementwise.yaml:374",
+            "specs/elementwise.yaml:378",
         ),
     ),
-    "specs/elementwise.yaml:364",
-    reference_source="specs/elementwise.yaml:368",
+    "specs/elementwise.yaml:368",
+    reference_source="specs/elementwise.yaml:372",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:376
+# specs/elementwise.yaml:380
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:380
+# specs/elementwise.yaml:384
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -819,29 +826,29 @@ RECIPROCAL = Property(
     reciprocal_case,
     reciprocal_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:384"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:385"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:388"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:389"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 0.5, inf))},
             {},
             {"y": Given(value=(-0.5, inf, 2.0, 0.0))},
             None,
-            "specs/elementwise.yaml:386",
+            "specs/elementwise.yaml:390",
         ),
     ),
-    "specs/elementwise.yaml:376",
-    reference_source="specs/elementwise.yaml:380",
+    "specs/elementwise.yaml:380",
+    reference_source="specs/elementwise.yaml:384",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:388
+# specs/elementwise.yaml:392
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:392
+# specs/elementwise.yaml:396
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -851,29 +858,29 @@ TANH = Property(
     tanh_case,
     tanh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:396"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:397"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:400"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:401"),
         Example(
             {"x": Given(value=(-20.0, -0.5, 0.0, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.46211716, 0.0, 0.76159416))},
             None,
-            "specs/elementwise.yaml:398",
+            "specs/elementwise.yaml:402",
         ),
     ),
-    "specs/elementwise.yaml:388",
-    reference_source="specs/elementwise.yaml:392",
+    "specs/elementwise.yaml:392",
+    reference_source="specs/elementwise.yaml:396",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:400
+# specs/elementwise.yaml:404
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:405
+# specs/elementwise.yaml:409
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -883,29 +890,29 @@ SIGMOID = Property(
     sigmoid_case,
     sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:409"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:410"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:413"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:414"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 2.0, inf))},
             {},
             {"y": Given(value=(0.26894142, 0.5, 0.88079708, 1.0))},
             None,
-            "specs/elementwise.yaml:411",
+            "specs/elementwise.yaml:415",
         ),
     ),
-    "specs/elementwise.yaml:400",
-    reference_source="specs/elementwise.yaml:405",
+    "specs/elementwise.yaml:404",
+    reference_source="specs/elementwise.yaml:409",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:413
+# specs/elementwise.yaml:417
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:417
+# specs/elementwise.yaml:421
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -915,29 +922,29 @@ ERF = Property(
     erf_case,
     erf_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:421"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:422"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:425"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:426"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 6.0))},
             {},
             {"y": Given(value=(-0.84270079, 0.0, 0.52049988, 1.0))},
             None,
-            "specs/elementwise.yaml:423",
+            "specs/elementwise.yaml:427",
         ),
     ),
-    "specs/elementwise.yaml:413",
-    reference_source="specs/elementwise.yaml:417",
+    "specs/elementwise.yaml:417",
+    reference_source="specs/elementwise.yaml:421",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:425
+# specs/elementwise.yaml:429
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:432
+# specs/elementwise.yaml:436
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -947,44 +954,44 @@ RELU = Property(
     relu_case,
     relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:436"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:437"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:440"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:441"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0, nan))},
             {},
             {"y": Given(value=(0.0, 0.0, 2.0, nan))},
             None,
-            "specs/elementwise.yaml:438",
+            "specs/elementwise.yaml:442",
         ),
         Example(
             {"x": Given(value=(-3, 4), dtype="i32")},
             {},
             {"y": Given(value=(0, 4), dtype="i32")},
             None,
-            "specs/elementwise.yaml:439",
+            "specs/elementwise.yaml:443",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 200), dtype="u8")},
             None,
-            "specs/elementwise.yaml:440",
+            "specs/elementwise.yaml:444",
         ),
     ),
-    "specs/elementwise.yaml:425",
-    reference_source="specs/elementwise.yaml:432",
+    "specs/elementwise.yaml:429",
+    reference_source="specs/elementwise.yaml:436",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:442
+# specs/elementwise.yaml:446
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:451
+# specs/elementwise.yaml:455
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -996,30 +1003,30 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:460"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:461"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:462"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:464"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:465"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:466"),
         Example(
             {"x": Given(value=(1.0,))},
             {},
             {"y": Given(value=(0.8413447460685429,))},
             None,
-            "specs/elementwise.yaml:463",
+            "specs/elementwise.yaml:467",
         ),
     ),
-    "specs/elementwise.yaml:442",
-    reference_source="specs/elementwise.yaml:451",
+    "specs/elementwise.yaml:446",
+    reference_source="specs/elementwise.yaml:455",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:465
+# specs/elementwise.yaml:469
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:472
+# specs/elementwise.yaml:476
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -1029,19 +1036,19 @@ IDENTITY = Property(
     identity_case,
     identity_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:481"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:482"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:485"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:486"),
         Example(
-            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:483"
+            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:487"
         ),
     ),
-    "specs/elementwise.yaml:465",
-    reference_source="specs/elementwise.yaml:472",
+    "specs/elementwise.yaml:469",
+    reference_source="specs/elementwise.yaml:476",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:485
+# specs/elementwise.yaml:489
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
@@ -1049,7 +1056,7 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:498
+# specs/elementwise.yaml:502
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
@@ -1073,57 +1080,57 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:527"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:528"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:531"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:532"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:529",
+            "specs/elementwise.yaml:533",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:530",
+            "specs/elementwise.yaml:534",
         ),
         Example(
             {"x": Given(value=(500.0,))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(nan,))},
             None,
-            "specs/elementwise.yaml:531",
+            "specs/elementwise.yaml:535",
         ),
         Example(
             {"x": Given(value=(100000.0, -100000.0))},
             {"to": "f8e5m2", "saturate": False},
             {"y": Given(value=(inf, -inf))},
             None,
-            "specs/elementwise.yaml:532",
+            "specs/elementwise.yaml:536",
         ),
         Example(
             {"x": Given(value=(300, -129), dtype="i32")},
             {"to": "i8"},
             {"y": Given(value=(44, 127))},
             None,
-            "specs/elementwise.yaml:533",
+            "specs/elementwise.yaml:537",
         ),
     ),
-    "specs/elementwise.yaml:485",
-    reference_source="specs/elementwise.yaml:498",
+    "specs/elementwise.yaml:489",
+    reference_source="specs/elementwise.yaml:502",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:535
+# specs/elementwise.yaml:539
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:541
+# specs/elementwise.yaml:545
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -1138,16 +1145,16 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:551",
+            "specs/elementwise.yaml:555",
         ),
         Example(
             {"c": Given(value=((True,), (False,))), "a": Given(value=(1.0, 2.0)), "b": Given(value=3.0)},
             {},
             {"y": Given(value=((1.0, 2.0), (3.0, 3.0)))},
             None,
-            "specs/elementwise.yaml:552",
+            "specs/elementwise.yaml:556",
         ),
     ),
-    "specs/elementwise.yaml:535",
-    reference_source="specs/elementwise.yaml:541",
+    "specs/elementwise.yaml:539",
+    reference_source="specs/elementwise.yaml:545",
 )

@@ -21,9 +21,15 @@ def reshape_case(d: Draw) -> Case:
     return Case({"x": d_}, {"newshape": newshape, "allowzero": d.default(allowzero)})
 
 
-# specs/movement.yaml:23
+# specs/movement.yaml:25
 def reshape_reference(x: Any, newshape: Any, allowzero: Any) -> Any:
-    return np.reshape(x, [x.shape[k] if n == 0 and (not allowzero) else n for k, n in enumerate(newshape)])
+    return np.reshape(
+        x,
+        [
+            x.shape[k] if n == 0 and (not allowzero) and (len(newshape) > 1 or x.size > 0) else n
+            for k, n in enumerate(newshape)
+        ],
+    )
 
 
 RESHAPE = Property(
@@ -31,53 +37,57 @@ RESHAPE = Property(
     reshape_case,
     reshape_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -1)}, {"y": Given((2, 12))}, None, "specs/movement.yaml:30"),
+        Example({"x": Given((2, 3, 4))}, {"newshape": (0, -1)}, {"y": Given((2, 12))}, None, "specs/movement.yaml:33"),
         Example(
             {"x": Given((2, 0))},
             {"newshape": (0, 3), "allowzero": True},
             {"y": Given((0, 3))},
             None,
-            "specs/movement.yaml:31",
+            "specs/movement.yaml:34",
         ),
-        Example({"x": Given((2, 3))}, {"newshape": (3, -2)}, {}, "must be at least -1", "specs/movement.yaml:32"),
-        Example({"x": Given((2, 3))}, {"newshape": (-1, -1)}, {}, "only one size", "specs/movement.yaml:33"),
-        Example({"x": Given((2,))}, {"newshape": (2, 0)}, {}, "copies a dim", "specs/movement.yaml:34"),
-        Example({"x": Given((2, 3))}, {"newshape": (4, 2)}, {}, "cannot view", "specs/movement.yaml:35"),
+        Example({"x": Given((2, 3))}, {"newshape": (3, -2)}, {}, "must be at least -1", "specs/movement.yaml:35"),
+        Example({"x": Given((2, 3))}, {"newshape": (-1, -1)}, {}, "only one size", "specs/movement.yaml:36"),
+        Example({"x": Given((2,))}, {"newshape": (2, 0)}, {}, "copies a dim", "specs/movement.yaml:37"),
+        Example({"x": Given((3, 0))}, {"newshape": (0,)}, {"y": Given((0,))}, None, "specs/movement.yaml:38"),
+        Example({"x": Given((3, 1))}, {"newshape": (0,)}, {"y": Given((3,))}, None, "specs/movement.yaml:39"),
+        Example({"x": Given((3, 2))}, {"newshape": (0,)}, {}, "cannot view", "specs/movement.yaml:40"),
+        Example({"x": Given((3, 0))}, {"newshape": (0, 1)}, {}, "cannot view", "specs/movement.yaml:41"),
+        Example({"x": Given((2, 3))}, {"newshape": (4, 2)}, {}, "cannot view", "specs/movement.yaml:42"),
         Example(
-            {"x": Given((2, 3, 4))}, {"newshape": (2, 3, -1)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:36"
+            {"x": Given((2, 3, 4))}, {"newshape": (2, 3, -1)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:43"
         ),
         Example(
             {"x": Given((0,))},
             {"newshape": (3, 0), "allowzero": True},
             {"y": Given((3, 0))},
             None,
-            "specs/movement.yaml:37",
+            "specs/movement.yaml:44",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {"newshape": (0, -1, 1)},
             {"y": Given(value=(((1,), (2,)), ((3,), (4,))))},
             None,
-            "specs/movement.yaml:38",
+            "specs/movement.yaml:45",
         ),
     ),
     "specs/movement.yaml:5",
     asserts=(
-        Refusal(r"entries of newshape must be at least \-1, got .*", "specs/movement.yaml:15"),
-        Refusal(r"a 0 copies a dim of x, which has only .*", "specs/movement.yaml:16"),
+        Refusal(r"entries of newshape must be at least \-1, got .*", "specs/movement.yaml:16"),
+        Refusal(r"a 0 copies a dim of x, which has only .*", "specs/movement.yaml:17"),
     ),
-    reference_source="specs/movement.yaml:23",
+    reference_source="specs/movement.yaml:25",
 )
 
 
-# specs/movement.yaml:40
+# specs/movement.yaml:47
 def transpose_case(d: Draw) -> Case:
     d_ = d.run("d")
     axes = Vec(d.axes(len(d_), len(d_)))
     return Case({"x": d_}, {"axes": d.default(axes)})
 
 
-# specs/movement.yaml:52
+# specs/movement.yaml:59
 def transpose_reference(x: Any, axes: Any) -> Any:
     return np.transpose(x, axes)
 
@@ -87,29 +97,29 @@ TRANSPOSE = Property(
     transpose_case,
     transpose_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((4, 3, 2))}, None, "specs/movement.yaml:56"),
-        Example({"x": Given((2, 3, 4))}, {"axes": (0, 2, 1)}, {"y": Given((2, 4, 3))}, None, "specs/movement.yaml:57"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((4, 3, 2))}, None, "specs/movement.yaml:63"),
+        Example({"x": Given((2, 3, 4))}, {"axes": (0, 2, 1)}, {"y": Given((2, 4, 3))}, None, "specs/movement.yaml:64"),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {},
             {"y": Given(value=((1, 3), (2, 4)))},
             None,
-            "specs/movement.yaml:58",
+            "specs/movement.yaml:65",
         ),
         Example(
             {"x": Given(value=(((1, 2),), ((3, 4),)))},
             {"axes": (-1, 0, 1)},
             {"y": Given(value=(((1,), (3,)), ((2,), (4,))))},
             None,
-            "specs/movement.yaml:59",
+            "specs/movement.yaml:66",
         ),
     ),
-    "specs/movement.yaml:40",
-    reference_source="specs/movement.yaml:52",
+    "specs/movement.yaml:47",
+    reference_source="specs/movement.yaml:59",
 )
 
 
-# specs/movement.yaml:61
+# specs/movement.yaml:68
 def squeeze_case(d: Draw) -> Case:
     o = d.run("o")
     ones = d.repeated(1)
@@ -117,7 +127,7 @@ def squeeze_case(d: Draw) -> Case:
     return Case({"x": place(o, ones, [k % (len(o) + len(ones)) for k in axes])}, {"axes": d.default(axes)})
 
 
-# specs/movement.yaml:72
+# specs/movement.yaml:79
 def squeeze_reference(x: Any, axes: Any) -> Any:
     return np.squeeze(x, tuple(axes))
 
@@ -127,24 +137,24 @@ SQUEEZE = Property(
     squeeze_case,
     squeeze_reference,
     (
-        Example({"x": Given((1, 3, 1))}, {"axes": (0,)}, {"y": Given((3, 1))}, None, "specs/movement.yaml:78"),
-        Example({"x": Given((1, 3, 1))}, {}, {"y": Given((3,))}, None, "specs/movement.yaml:79"),
-        Example({"x": Given((2, 3))}, {"axes": (1,)}, {}, "only axes of size 1", "specs/movement.yaml:80"),
+        Example({"x": Given((1, 3, 1))}, {"axes": (0,)}, {"y": Given((3, 1))}, None, "specs/movement.yaml:85"),
+        Example({"x": Given((1, 3, 1))}, {}, {"y": Given((3,))}, None, "specs/movement.yaml:86"),
+        Example({"x": Given((2, 3))}, {"axes": (1,)}, {}, "only axes of size 1", "specs/movement.yaml:87"),
         Example(
             {"x": Given(value=(((1,), (2,)),))},
             {"axes": (-1,)},
             {"y": Given(value=((1, 2),))},
             None,
-            "specs/movement.yaml:81",
+            "specs/movement.yaml:88",
         ),
     ),
-    "specs/movement.yaml:61",
-    asserts=(Refusal(r"only axes of size 1 can be squeezed, got .*", "specs/movement.yaml:70"),),
-    reference_source="specs/movement.yaml:72",
+    "specs/movement.yaml:68",
+    asserts=(Refusal(r"only axes of size 1 can be squeezed, got .*", "specs/movement.yaml:77"),),
+    reference_source="specs/movement.yaml:79",
 )
 
 
-# specs/movement.yaml:83
+# specs/movement.yaml:90
 def expand_dims_case(d: Draw) -> Case:
     d_ = d.run("d")
     more = d.length(2)
@@ -152,7 +162,7 @@ def expand_dims_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axes": axes})
 
 
-# specs/movement.yaml:92
+# specs/movement.yaml:99
 def expand_dims_reference(x: Any, axes: Any) -> Any:
     return np.expand_dims(x, tuple(axes))
 
@@ -162,22 +172,22 @@ EXPAND_DIMS = Property(
     expand_dims_case,
     expand_dims_reference,
     (
-        Example({"x": Given((3, 4))}, {"axes": (0, -1)}, {"y": Given((1, 3, 4, 1))}, None, "specs/movement.yaml:96"),
-        Example({"x": Given(())}, {"axes": (0,)}, {"y": Given((1,))}, None, "specs/movement.yaml:97"),
+        Example({"x": Given((3, 4))}, {"axes": (0, -1)}, {"y": Given((1, 3, 4, 1))}, None, "specs/movement.yaml:103"),
+        Example({"x": Given(())}, {"axes": (0,)}, {"y": Given((1,))}, None, "specs/movement.yaml:104"),
         Example(
             {"x": Given(value=(1, 2))},
             {"axes": (-1, 0)},
             {"y": Given(value=(((1,), (2,)),))},
             None,
-            "specs/movement.yaml:98",
+            "specs/movement.yaml:105",
         ),
     ),
-    "specs/movement.yaml:83",
-    reference_source="specs/movement.yaml:92",
+    "specs/movement.yaml:90",
+    reference_source="specs/movement.yaml:99",
 )
 
 
-# specs/movement.yaml:100
+# specs/movement.yaml:107
 def flatten_case(d: Draw) -> Case:
     rule = Rule("flatten")
     axis_given = d.default(d.integer())
@@ -200,7 +210,7 @@ def flatten_case(d: Draw) -> Case:
     return Case({"x": d_}, {"axis": axis_given})
 
 
-# specs/movement.yaml:111
+# specs/movement.yaml:118
 def flatten_reference(x: Any, axis: Any) -> Any:
     return np.reshape(x, (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:]))))
 
@@ -210,40 +220,40 @@ FLATTEN = Property(
     flatten_case,
     flatten_reference,
     (
-        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 12))}, None, "specs/movement.yaml:114"),
-        Example({"x": Given((2, 3, 4))}, {"axis": 0}, {"y": Given((1, 24))}, None, "specs/movement.yaml:115"),
-        Example({"x": Given((2, 3, 4))}, {"axis": -1}, {"y": Given((6, 4))}, None, "specs/movement.yaml:116"),
-        Example({"x": Given((2, 3))}, {"axis": 3}, {}, "axis must be within", "specs/movement.yaml:117"),
-        Example({"x": Given((2, 3))}, {"axis": -3}, {}, "axis must be within", "specs/movement.yaml:118"),
-        Example({"x": Given((2, 3))}, {"axis": 2}, {"y": Given((6, 1))}, None, "specs/movement.yaml:119"),
+        Example({"x": Given((2, 3, 4))}, {}, {"y": Given((2, 12))}, None, "specs/movement.yaml:121"),
+        Example({"x": Given((2, 3, 4))}, {"axis": 0}, {"y": Given((1, 24))}, None, "specs/movement.yaml:122"),
+        Example({"x": Given((2, 3, 4))}, {"axis": -1}, {"y": Given((6, 4))}, None, "specs/movement.yaml:123"),
+        Example({"x": Given((2, 3))}, {"axis": 3}, {}, "axis must be within", "specs/movement.yaml:124"),
+        Example({"x": Given((2, 3))}, {"axis": -3}, {}, "axis must be within", "specs/movement.yaml:125"),
+        Example({"x": Given((2, 3))}, {"axis": 2}, {"y": Given((6, 1))}, None, "specs/movement.yaml:126"),
         Example(
             {"x": Given(value=(((1, 2),), ((3, 4),)))},
             {},
             {"y": Given(value=((1, 2), (3, 4)))},
             None,
-            "specs/movement.yaml:120",
+            "specs/movement.yaml:127",
         ),
         Example(
             {"x": Given(value=(((1, 2), (3, 4)),))},
             {"axis": -1},
             {"y": Given(value=((1, 2), (3, 4)))},
             None,
-            "specs/movement.yaml:121",
+            "specs/movement.yaml:128",
         ),
     ),
-    "specs/movement.yaml:100",
-    asserts=(Refusal(r"axis must be within \-.*\.\..*, got .*", "specs/movement.yaml:109"),),
-    reference_source="specs/movement.yaml:111",
+    "specs/movement.yaml:107",
+    asserts=(Refusal(r"axis must be within \-.*\.\..*, got .*", "specs/movement.yaml:116"),),
+    reference_source="specs/movement.yaml:118",
 )
 
 
-# specs/movement.yaml:123
+# specs/movement.yaml:130
 def broadcast_to_case(d: Draw) -> Case:
     d_, shape = d.broadcastable(2)
     return Case({"x": d_}, {"shape": shape})
 
 
-# specs/movement.yaml:132
+# specs/movement.yaml:139
 def broadcast_to_reference(x: Any, shape: Any) -> Any:
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape)))
 
@@ -253,25 +263,25 @@ BROADCAST_TO = Property(
     broadcast_to_case,
     broadcast_to_reference,
     (
-        Example({"x": Given((3, 1))}, {"shape": (2, 1, 4)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:136"),
-        Example({"x": Given((3,))}, {"shape": (1,)}, {"y": Given((3,))}, None, "specs/movement.yaml:137"),
-        Example({"x": Given((3,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/movement.yaml:138"),
-        Example({"x": Given((1,))}, {"shape": (0,)}, {"y": Given((0,))}, None, "specs/movement.yaml:139"),
+        Example({"x": Given((3, 1))}, {"shape": (2, 1, 4)}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:143"),
+        Example({"x": Given((3,))}, {"shape": (1,)}, {"y": Given((3,))}, None, "specs/movement.yaml:144"),
+        Example({"x": Given((3,))}, {"shape": (-1,)}, {}, "no negative dims", "specs/movement.yaml:145"),
+        Example({"x": Given((1,))}, {"shape": (0,)}, {"y": Given((0,))}, None, "specs/movement.yaml:146"),
         Example(
             {"x": Given(value=((1,), (2,)))},
             {"shape": (2, 1, 2)},
             {"y": Given(value=(((1, 1), (2, 2)), ((1, 1), (2, 2))))},
             None,
-            "specs/movement.yaml:140",
+            "specs/movement.yaml:147",
         ),
     ),
-    "specs/movement.yaml:123",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:130"),),
-    reference_source="specs/movement.yaml:132",
+    "specs/movement.yaml:130",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/movement.yaml:137"),),
+    reference_source="specs/movement.yaml:139",
 )
 
 
-# specs/movement.yaml:142
+# specs/movement.yaml:149
 def concat_case(d: Draw) -> Case:
     c = 1 + d.length(3)
     o = d.run("o")
@@ -281,7 +291,7 @@ def concat_case(d: Draw) -> Case:
     return Case({"xs": [Vec((*o, n[v], *i)) for v in range(c)]}, {"axis": d.default(axis)})
 
 
-# specs/movement.yaml:149
+# specs/movement.yaml:156
 def concat_reference(xs: Any, axis: Any) -> Any:
     return np.concatenate(xs, axis)
 
@@ -292,24 +302,24 @@ CONCAT = Property(
     concat_reference,
     (
         Example(
-            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:156"
+            {"xs": Given(((2, 3), (2, 0), (2, 4)))}, {"axis": 1}, {"y": Given((2, 7))}, None, "specs/movement.yaml:163"
         ),
-        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:157"),
-        Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:158"),
+        Example({"xs": Given(((2, 3),))}, {}, {"y": Given((2, 3))}, None, "specs/movement.yaml:164"),
+        Example({"xs": Given(((2, 3), (1, 3)))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:165"),
         Example(
             {"xs": Given(value=(((1,), (2,)), ((3, 4), (5, 6))))},
             {"axis": -1},
             {"y": Given(value=((1, 3, 4), (2, 5, 6)))},
             None,
-            "specs/movement.yaml:159",
+            "specs/movement.yaml:166",
         ),
     ),
-    "specs/movement.yaml:142",
-    reference_source="specs/movement.yaml:149",
+    "specs/movement.yaml:149",
+    reference_source="specs/movement.yaml:156",
 )
 
 
-# specs/movement.yaml:161
+# specs/movement.yaml:168
 def stack_case(d: Draw) -> Case:
     c = 1 + d.length(3)
     o = d.run("o")
@@ -318,7 +328,7 @@ def stack_case(d: Draw) -> Case:
     return Case({"xs": [Vec((*o, *i)) for v in range(c)]}, {"axis": d.default(axis)})
 
 
-# specs/movement.yaml:169
+# specs/movement.yaml:176
 def stack_reference(xs: Any, axis: Any) -> Any:
     return np.stack(xs, axis)
 
@@ -333,25 +343,25 @@ STACK = Property(
             {"axis": 1},
             {"y": Given((2, 3, 3))},
             None,
-            "specs/movement.yaml:172",
+            "specs/movement.yaml:179",
         ),
-        Example({"xs": Given(((2,),))}, {"axis": -1}, {"y": Given((2, 1))}, None, "specs/movement.yaml:173"),
-        Example({"xs": Given(((), ()))}, {}, {"y": Given((2,))}, None, "specs/movement.yaml:174"),
-        Example({"xs": Given(((2, 3), (2, 3)))}, {}, {"y": Given((2, 2, 3))}, None, "specs/movement.yaml:175"),
+        Example({"xs": Given(((2,),))}, {"axis": -1}, {"y": Given((2, 1))}, None, "specs/movement.yaml:180"),
+        Example({"xs": Given(((), ()))}, {}, {"y": Given((2,))}, None, "specs/movement.yaml:181"),
+        Example({"xs": Given(((2, 3), (2, 3)))}, {}, {"y": Given((2, 2, 3))}, None, "specs/movement.yaml:182"),
         Example(
             {"xs": Given(value=((1, 2), (3, 4)))},
             {"axis": -1},
             {"y": Given(value=((1, 3), (2, 4)))},
             None,
-            "specs/movement.yaml:176",
+            "specs/movement.yaml:183",
         ),
     ),
-    "specs/movement.yaml:161",
-    reference_source="specs/movement.yaml:169",
+    "specs/movement.yaml:168",
+    reference_source="specs/movement.yaml:176",
 )
 
 
-# specs/movement.yaml:178
+# specs/movement.yaml:185
 def split_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -364,7 +374,7 @@ def split_case(d: Draw) -> Case:
     )
 
 
-# specs/movement.yaml:191
+# specs/movement.yaml:198
 def split_reference(x: Any, axis: Any, parts: Any, sizes: Any) -> Any:
     return np.split(x, np.cumsum(sizes)[:-1], axis)
 
@@ -374,43 +384,43 @@ SPLIT = Property(
     split_case,
     split_reference,
     (
-        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:199"),
+        Example({"x": Given((5, 2))}, {}, {"ys": Given(((3, 2), (2, 2)))}, None, "specs/movement.yaml:206"),
         Example(
             {"x": Given((2, 6))},
             {"axis": 1, "sizes": (1, 0, 5)},
             {"ys": Given(((2, 1), (2, 0), (2, 5)))},
             None,
-            "specs/movement.yaml:200",
+            "specs/movement.yaml:207",
         ),
-        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:201"),
-        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:202"),
-        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:203"),
+        Example({"x": Given((4,))}, {"sizes": (2, 3)}, {}, "must sum to", "specs/movement.yaml:208"),
+        Example({"x": Given((4,))}, {"sizes": (5, -1)}, {}, "must not be negative", "specs/movement.yaml:209"),
+        Example({"x": Given((4,))}, {"parts": 0}, {}, "at least one part", "specs/movement.yaml:210"),
         Example(
-            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:204"
+            {"x": Given((5,))}, {"parts": 4}, {"ys": Given(((2,), (2,), (1,), (0,)))}, None, "specs/movement.yaml:211"
         ),
-        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:205"),
+        Example({"x": Given((5,))}, {"parts": 1}, {"ys": Given(((5,),))}, None, "specs/movement.yaml:212"),
         Example(
-            {"x": Given(value=(1, 2, 3))}, {}, {"ys": Given(value=((1, 2), (3,)))}, None, "specs/movement.yaml:206"
+            {"x": Given(value=(1, 2, 3))}, {}, {"ys": Given(value=((1, 2), (3,)))}, None, "specs/movement.yaml:213"
         ),
         Example(
             {"x": Given(value=((1, 2, 3),))},
             {"axis": -1, "sizes": (1, 2)},
             {"ys": Given(value=(((1,),), ((2, 3),)))},
             None,
-            "specs/movement.yaml:207",
+            "specs/movement.yaml:214",
         ),
     ),
-    "specs/movement.yaml:178",
+    "specs/movement.yaml:185",
     asserts=(
-        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:187"),
-        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:188"),
-        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:189"),
+        Refusal(r"there must be at least one part, got .*", "specs/movement.yaml:194"),
+        Refusal(r"sizes must not be negative, got .*", "specs/movement.yaml:195"),
+        Refusal(r"sizes .* must sum to .*", "specs/movement.yaml:196"),
     ),
-    reference_source="specs/movement.yaml:191",
+    reference_source="specs/movement.yaml:198",
 )
 
 
-# specs/movement.yaml:209
+# specs/movement.yaml:216
 def slice_case(d: Draw) -> Case:
     d_ = d.run("d")
     r = d.length(min(3, len(d_)))
@@ -421,7 +431,7 @@ def slice_case(d: Draw) -> Case:
     return Case({"x": d_}, {"starts": starts, "ends": ends, "axes": d.default(axes), "steps": d.default(steps)})
 
 
-# specs/movement.yaml:229
+# specs/movement.yaml:236
 def slice_reference(x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
     return x[tuple([dict(zip(axes, map(slice, starts, ends, steps))).get(k, slice(None)) for k in range(x.ndim)])]
 
@@ -432,54 +442,54 @@ SLICE = Property(
     slice_reference,
     (
         Example(
-            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:235"
+            {"x": Given((5, 4))}, {"starts": (1,), "ends": (4,)}, {"y": Given((3, 4))}, None, "specs/movement.yaml:242"
         ),
         Example(
             {"x": Given((5, 4))},
             {"starts": (-1,), "ends": (-100,), "axes": (1,), "steps": (-2,)},
             {"y": Given((5, 2))},
             None,
-            "specs/movement.yaml:236",
+            "specs/movement.yaml:243",
         ),
         Example(
-            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:237"
+            {"x": Given((5,))}, {"starts": (9,), "ends": (3,)}, {"y": Given((0,))}, None, "specs/movement.yaml:244"
         ),
         Example(
             {"x": Given(value=(1, 2, 3))},
             {"starts": (1,), "ends": (9223372036854775807,), "steps": (9223372036854775807,)},
             {"y": Given(value=(2,))},
             None,
-            "specs/movement.yaml:238",
+            "specs/movement.yaml:245",
         ),
         Example(
             {"x": Given(value=(1, 2, 3))},
             {"starts": (1,), "ends": (-9,), "steps": (-9223372036854775808,)},
             {"y": Given(value=(2,))},
             None,
-            "specs/movement.yaml:239",
+            "specs/movement.yaml:246",
         ),
         Example(
             {"x": Given((5,))},
             {"starts": (0,), "ends": (3,), "steps": (0,)},
             {},
             "must not be 0",
-            "specs/movement.yaml:240",
+            "specs/movement.yaml:247",
         ),
         Example(
             {"x": Given(value=(1, 2, 3, 4))},
             {"starts": (-1,), "ends": (-4,), "steps": (-2,)},
             {"y": Given(value=(4, 2))},
             None,
-            "specs/movement.yaml:241",
+            "specs/movement.yaml:248",
         ),
     ),
-    "specs/movement.yaml:209",
-    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:223"),),
-    reference_source="specs/movement.yaml:229",
+    "specs/movement.yaml:216",
+    asserts=(Refusal(r"steps must not be 0, got .*", "specs/movement.yaml:230"),),
+    reference_source="specs/movement.yaml:236",
 )
 
 
-# specs/movement.yaml:243
+# specs/movement.yaml:250
 def gather_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -489,7 +499,7 @@ def gather_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i)), "index": j}, {"axis": axis}, ranges={"index": (-n, n)})
 
 
-# specs/movement.yaml:252
+# specs/movement.yaml:259
 def gather_reference(x: Any, index: Any, axis: Any) -> Any:
     return np.take(x, index, axis)
 
@@ -504,36 +514,36 @@ GATHER = Property(
             {},
             {"y": Given((2, 2, 4))},
             None,
-            "specs/movement.yaml:261",
+            "specs/movement.yaml:268",
         ),
         Example(
             {"x": Given((3, 4)), "index": Given(value=1)},
             {"axis": 1},
             {"y": Given((3,))},
             None,
-            "specs/movement.yaml:262",
+            "specs/movement.yaml:269",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=(-1, 0))},
             {},
             {"y": Given(value=((3, 4), (1, 2)))},
             None,
-            "specs/movement.yaml:263",
+            "specs/movement.yaml:270",
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4))), "index": Given(value=((1, 0),))},
             {"axis": 1},
             {"y": Given(value=(((2, 1),), ((4, 3),)))},
             None,
-            "specs/movement.yaml:264",
+            "specs/movement.yaml:271",
         ),
     ),
-    "specs/movement.yaml:243",
-    reference_source="specs/movement.yaml:252",
+    "specs/movement.yaml:250",
+    reference_source="specs/movement.yaml:259",
 )
 
 
-# specs/movement.yaml:266
+# specs/movement.yaml:273
 def trilu_case(d: Draw) -> Case:
     b = d.run("b")
     m = d.dim("m")
@@ -543,7 +553,7 @@ def trilu_case(d: Draw) -> Case:
     return Case({"x": Vec((*b, m, n))}, {"k": d.default(k), "upper": d.default(upper)})
 
 
-# specs/movement.yaml:274
+# specs/movement.yaml:281
 def trilu_reference(x: Any, k: Any, upper: Any) -> Any:
     return np.triu(x, k) if upper else np.tril(x, k)
 
@@ -553,18 +563,18 @@ TRILU = Property(
     trilu_case,
     trilu_reference,
     (
-        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:280"),
+        Example({"x": Given((3, 3))}, {}, {"y": Given((3, 3))}, None, "specs/movement.yaml:287"),
         Example(
-            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:281"
+            {"x": Given((2, 3, 4))}, {"k": -1, "upper": False}, {"y": Given((2, 3, 4))}, None, "specs/movement.yaml:288"
         ),
         Example(
             {"x": Given(value=((1, 2), (3, 4)))},
             {},
             {"y": Given(value=((1, 2), (0, 4)))},
             None,
-            "specs/movement.yaml:282",
+            "specs/movement.yaml:289",
         ),
     ),
-    "specs/movement.yaml:266",
-    reference_source="specs/movement.yaml:274",
+    "specs/movement.yaml:273",
+    reference_source="specs/movement.yaml:281",
 )

@@ -105,7 +105,7 @@ def runs(x: Any, t: Any, groups: Any, step: Any, first: Any, count: Any) -> Any:
     padded = np.pad(x, [(0, 0), (0, 0), (first, max((count - 1) * step + t.shape[1] - first - e, 0))])
     y = np.zeros((groups, c // groups, t.shape[0], b, count), x.dtype)
     for p in range(count):
-        seen = padded[:, :, p * step:p * step + t.shape[1]].reshape(b, groups, c // groups, -1)
+        seen = padded[:, :, p * step:p * step + t.shape[1]].reshape(b, groups, c // groups, t.shape[1])
         y[..., p] = np.einsum("nhcq,iq->hcin", seen, t)
     return y
 
@@ -1344,32 +1344,39 @@ RUN_WINDOWS = Property(
             "specs/window.yaml:574",
         ),
         Example(
+            {"x": Given((0, 0, 0)), "t": Given((0, 0))},
+            {"step": 1, "first": 0, "count": 1},
+            {"y": Given((1, 0, 0, 0, 1))},
+            None,
+            "specs/window.yaml:575",
+        ),
+        Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"groups": -1, "step": 1, "first": 0, "count": 1},
             {},
             "at least one group",
-            "specs/window.yaml:575",
+            "specs/window.yaml:576",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 0, "first": 0, "count": 1},
             {},
             "the step must be positive",
-            "specs/window.yaml:576",
+            "specs/window.yaml:577",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 1, "first": -1, "count": 1},
             {},
             "the first window",
-            "specs/window.yaml:577",
+            "specs/window.yaml:578",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 1, "first": 0, "count": -1},
             {},
             "the number of windows",
-            "specs/window.yaml:578",
+            "specs/window.yaml:579",
         ),
     ),
     "specs/window.yaml:553",
@@ -1385,7 +1392,7 @@ RUN_WINDOWS = Property(
 )
 
 
-# specs/window.yaml:580
+# specs/window.yaml:581
 def run_weights_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -1396,7 +1403,7 @@ def run_weights_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * m, c, v)), "t": Vec((u, v))}, {"groups": groups_given})
 
 
-# specs/window.yaml:590
+# specs/window.yaml:591
 def run_weights_reference(w: Any, t: Any, groups: Any) -> Any:
     return np.einsum("hmcq,iq->ihmc", np.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:])), t)
 
@@ -1411,30 +1418,30 @@ RUN_WEIGHTS = Property(
             {"groups": 2},
             {"y": Given((4, 2, 2, 2))},
             None,
-            "specs/window.yaml:592",
+            "specs/window.yaml:593",
         ),
         Example(
             {"w": Given(value=(((1, 2),),)), "t": Given(value=((1, 1), (1, 0)))},
             {},
             {"y": Given(value=((((3,),),), (((1,),),)))},
             None,
-            "specs/window.yaml:593",
+            "specs/window.yaml:594",
         ),
         Example(
             {"w": Given((1, 1, 2)), "t": Given((1, 2))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:594",
+            "specs/window.yaml:595",
         ),
     ),
-    "specs/window.yaml:580",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:588"),),
-    reference_source="specs/window.yaml:590",
+    "specs/window.yaml:581",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:589"),),
+    reference_source="specs/window.yaml:591",
 )
 
 
-# specs/window.yaml:596
+# specs/window.yaml:597
 def run_products_case(d: Draw) -> Case:
     u = d.dim("u")
     groups = d.dim("groups")
@@ -1445,7 +1452,7 @@ def run_products_case(d: Draw) -> Case:
     return Case({"w": Vec((u, groups, m, c)), "x": Vec((groups, c, u, b, p))}, {})
 
 
-# specs/window.yaml:602
+# specs/window.yaml:603
 def run_products_reference(w: Any, x: Any) -> Any:
     return np.einsum("ihmc,hcinp->hminp", w, x)
 
@@ -1460,22 +1467,22 @@ RUN_PRODUCTS = Property(
             {},
             {"y": Given((1, 3, 2, 1, 3))},
             None,
-            "specs/window.yaml:604",
+            "specs/window.yaml:605",
         ),
         Example(
             {"w": Given(value=((((2, 3),),),)), "x": Given(value=(((((1, 2),),), (((10, 20),),)),))},
             {},
             {"y": Given(value=(((((32, 64),),),),))},
             None,
-            "specs/window.yaml:605",
+            "specs/window.yaml:606",
         ),
     ),
-    "specs/window.yaml:596",
-    reference_source="specs/window.yaml:602",
+    "specs/window.yaml:597",
+    reference_source="specs/window.yaml:603",
 )
 
 
-# specs/window.yaml:607
+# specs/window.yaml:608
 def run_results_case(d: Draw) -> Case:
     rule = Rule("run_results")
     groups = d.dim("groups")
@@ -1499,7 +1506,7 @@ def run_results_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:618
+# specs/window.yaml:619
 def run_results_reference(x: Any, t: Any, bias: Any, length: Any) -> Any:
     return unrun(x, t, bias, length)
 
@@ -1514,54 +1521,54 @@ RUN_RESULTS = Property(
             {"length": 3},
             {"y": Given((2, 3, 3))},
             None,
-            "specs/window.yaml:620",
+            "specs/window.yaml:621",
         ),
         Example(
             {"x": Given(value=(((((1, 2),),),),)), "t": Given(value=((1,), (3,)))},
             {"length": 3},
             {"y": Given(value=(((1, 3, 2),),))},
             None,
-            "specs/window.yaml:621",
+            "specs/window.yaml:622",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": 0},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:622",
+            "specs/window.yaml:623",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": 2},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:623",
+            "specs/window.yaml:624",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": 3},
             {},
             "are less than",
-            "specs/window.yaml:624",
+            "specs/window.yaml:625",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": -1},
             {},
             "must not be negative",
-            "specs/window.yaml:625",
+            "specs/window.yaml:626",
         ),
     ),
-    "specs/window.yaml:607",
+    "specs/window.yaml:608",
     asserts=(
-        Refusal(r"the length must not be negative, got .*", "specs/window.yaml:615"),
-        Refusal(r".* rows of .* are less than .*", "specs/window.yaml:616"),
+        Refusal(r"the length must not be negative, got .*", "specs/window.yaml:616"),
+        Refusal(r".* rows of .* are less than .*", "specs/window.yaml:617"),
     ),
-    reference_source="specs/window.yaml:618",
+    reference_source="specs/window.yaml:619",
 )
 
 
-# specs/window.yaml:627
+# specs/window.yaml:628
 def conv_run_by_2_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1644,7 +1651,7 @@ CONV_RUN_BY_2 = Property(
         ),
         Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:261"),
     ),
-    "specs/window.yaml:627",
+    "specs/window.yaml:628",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:242"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:243"),
@@ -1654,7 +1661,7 @@ CONV_RUN_BY_2 = Property(
 )
 
 
-# specs/window.yaml:639
+# specs/window.yaml:640
 def conv_run_by_4_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1737,7 +1744,7 @@ CONV_RUN_BY_4 = Property(
         ),
         Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:261"),
     ),
-    "specs/window.yaml:639",
+    "specs/window.yaml:640",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:242"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:243"),
@@ -1747,7 +1754,7 @@ CONV_RUN_BY_4 = Property(
 )
 
 
-# specs/window.yaml:654
+# specs/window.yaml:655
 def conv_run_of_5_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1763,7 +1770,7 @@ def conv_run_of_5_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:673
+# specs/window.yaml:674
 def conv_run_of_5_reference(x: Any, w: Any, bias: Any, pads: Any, auto_pad: Any, groups: Any) -> Any:
     return (
         convolution(windows(wide(x), [5], [1], [1], pads, auto_pad, False, 0, 0), wide(w), groups)
@@ -1777,35 +1784,35 @@ CONV_RUN_OF_5 = Property(
     conv_run_of_5_reference,
     (
         Example(
-            {"x": Given((1, 2, 7)), "w": Given((3, 2, 5))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:676"
+            {"x": Given((1, 2, 7)), "w": Given((3, 2, 5))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:677"
         ),
         Example(
             {"x": Given((2, 4, 9)), "w": Given((2, 2, 5)), "bias": Given((2,))},
             {"groups": 2, "pads": (2, 2)},
             {"y": Given((2, 2, 9))},
             None,
-            "specs/window.yaml:677",
+            "specs/window.yaml:678",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 5))},
             {"auto_pad": "SAME_UPPER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:678",
+            "specs/window.yaml:679",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 5))},
             {"auto_pad": "SAME_LOWER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:679",
+            "specs/window.yaml:680",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((2, 1, 5))},
             {"auto_pad": "VALID"},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/window.yaml:680",
+            "specs/window.yaml:681",
         ),
         Example(
             {
@@ -1816,35 +1823,35 @@ CONV_RUN_OF_5 = Property(
             {},
             {"y": Given(value=(((7,),),))},
             None,
-            "specs/window.yaml:681",
+            "specs/window.yaml:682",
         ),
         Example(
             {"x": Given((1, 0, 5)), "w": Given((1, 0, 5))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:682",
+            "specs/window.yaml:683",
         ),
         Example(
             {"x": Given((1, 1, 5)), "w": Given((1, 1, 5))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:683",
+            "specs/window.yaml:684",
         ),
-        Example({"x": Given((1, 1, 4)), "w": Given((1, 1, 5))}, {}, {}, "is larger than", "specs/window.yaml:684"),
+        Example({"x": Given((1, 1, 4)), "w": Given((1, 1, 5))}, {}, {}, "is larger than", "specs/window.yaml:685"),
     ),
-    "specs/window.yaml:654",
+    "specs/window.yaml:655",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:665"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:666"),
-        Refusal(r"a window of 5 is larger than .* and its pads", "specs/window.yaml:669"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:666"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:667"),
+        Refusal(r"a window of 5 is larger than .* and its pads", "specs/window.yaml:670"),
     ),
-    reference_source="specs/window.yaml:673",
+    reference_source="specs/window.yaml:674",
 )
 
 
-# specs/window.yaml:696
+# specs/window.yaml:697
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1873,7 +1880,7 @@ def conv_transpose_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:710
+# specs/window.yaml:711
 def conv_transpose_reference(
     x: Any,
     w: Any,
@@ -1909,119 +1916,119 @@ CONV_TRANSPOSE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:716",
+            "specs/window.yaml:717",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 3)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 7))},
             None,
-            "specs/window.yaml:717",
+            "specs/window.yaml:718",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 2, 2))},
             {"dilations": (2, 1)},
             {"y": Given((1, 1, 5, 3))},
             None,
-            "specs/window.yaml:718",
+            "specs/window.yaml:719",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "output_shape": (8,)},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:719",
+            "specs/window.yaml:720",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:720",
+            "specs/window.yaml:721",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:721",
+            "specs/window.yaml:722",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:722",
+            "specs/window.yaml:723",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:723",
+            "specs/window.yaml:724",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:724"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:725"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:725",
+            "specs/window.yaml:726",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:726",
+            "specs/window.yaml:727",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:727",
+            "specs/window.yaml:728",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:728",
+            "specs/window.yaml:729",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:729",
+            "specs/window.yaml:730",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:730"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:731"
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:731",
+            "specs/window.yaml:732",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:732",
+            "specs/window.yaml:733",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:733",
+            "specs/window.yaml:734",
         ),
     ),
-    "specs/window.yaml:696",
+    "specs/window.yaml:697",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:276"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:277"),
@@ -2031,11 +2038,11 @@ CONV_TRANSPOSE = Property(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:281"),
         Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:290"),
     ),
-    reference_source="specs/window.yaml:710",
+    reference_source="specs/window.yaml:711",
 )
 
 
-# specs/window.yaml:736
+# specs/window.yaml:737
 def conv_transpose_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2064,7 +2071,7 @@ def conv_transpose_by_phase_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:754
+# specs/window.yaml:755
 def conv_transpose_by_phase_reference(
     x: Any,
     w: Any,
@@ -2100,140 +2107,140 @@ CONV_TRANSPOSE_BY_PHASE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:757",
+            "specs/window.yaml:758",
         ),
         Example(
             {"x": Given((1, 2, 3, 3)), "w": Given((2, 3, 4, 2)), "bias": Given((3,))},
             {"strides": (2, 1), "pads": (1, 0, 1, 0)},
             {"y": Given((1, 3, 6, 4))},
             None,
-            "specs/window.yaml:758",
+            "specs/window.yaml:759",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 4)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 8))},
             None,
-            "specs/window.yaml:759",
+            "specs/window.yaml:760",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"dilations": (2,)},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:760",
+            "specs/window.yaml:761",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "output_shape": (9,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:761",
+            "specs/window.yaml:762",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:762"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:763"
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:763",
+            "specs/window.yaml:764",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:764",
+            "specs/window.yaml:765",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:765",
+            "specs/window.yaml:766",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:766",
+            "specs/window.yaml:767",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:767"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:768"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:768",
+            "specs/window.yaml:769",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:769",
+            "specs/window.yaml:770",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:770",
+            "specs/window.yaml:771",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:771",
+            "specs/window.yaml:772",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:772",
+            "specs/window.yaml:773",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 3))},
             {"strides": (2,)},
             {},
             "no multiples of the strides",
-            "specs/window.yaml:773",
+            "specs/window.yaml:774",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "w": Given((1, 1, 2, 2))},
             {"strides": (2, 1), "dilations": (2, 2)},
             {},
             "with dilations",
-            "specs/window.yaml:774",
+            "specs/window.yaml:775",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:775",
+            "specs/window.yaml:776",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:776",
+            "specs/window.yaml:777",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:777",
+            "specs/window.yaml:778",
         ),
     ),
-    "specs/window.yaml:736",
+    "specs/window.yaml:737",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:276"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:277"),
@@ -2242,14 +2249,14 @@ CONV_TRANSPOSE_BY_PHASE = Property(
         Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:280"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:281"),
         Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:290"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:740"),
-        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:741"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:741"),
+        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:742"),
     ),
-    reference_source="specs/window.yaml:754",
+    reference_source="specs/window.yaml:755",
 )
 
 
-# specs/window.yaml:779
+# specs/window.yaml:780
 def window_products_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2261,7 +2268,7 @@ def window_products_case(d: Draw) -> Case:
     return Case({"x": Vec((b, groups * c, *d_)), "w": Vec((groups * c, m, *k))}, {"groups": groups_given})
 
 
-# specs/window.yaml:790
+# specs/window.yaml:791
 def window_products_reference(x: Any, w: Any, groups: Any) -> Any:
     return np.einsum(
         "bgcd,gcmk->bgmkd",
@@ -2280,37 +2287,37 @@ WINDOW_PRODUCTS = Property(
             {},
             {"y": Given((1, 4, 2, 3))},
             None,
-            "specs/window.yaml:794",
+            "specs/window.yaml:795",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {},
             {"y": Given(value=((((21, 42), (43, 86)),),))},
             None,
-            "specs/window.yaml:795",
+            "specs/window.yaml:796",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {"groups": 2},
             {"y": Given(value=((((1, 2), (3, 6)), ((20, 40), (40, 80))),))},
             None,
-            "specs/window.yaml:796",
+            "specs/window.yaml:797",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:798",
+            "specs/window.yaml:799",
         ),
     ),
-    "specs/window.yaml:779",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:787"),),
-    reference_source="specs/window.yaml:790",
+    "specs/window.yaml:780",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:788"),),
+    reference_source="specs/window.yaml:791",
 )
 
 
-# specs/window.yaml:800
+# specs/window.yaml:801
 def overlap_add_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2327,7 +2334,7 @@ def overlap_add_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:823
+# specs/window.yaml:824
 def overlap_add_reference(x: Any, size: Any, strides: Any, dilations: Any, begin: Any) -> Any:
     return laid(x, size, strides, dilations, begin)
 
@@ -2337,66 +2344,66 @@ OVERLAP_ADD = Property(
     overlap_add_case,
     overlap_add_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:825"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:826"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:826",
+            "specs/window.yaml:827",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "dilations": (2,), "begin": (1,)},
             {"y": Given(value=(((2, 13, 20, 30),),))},
             None,
-            "specs/window.yaml:827",
+            "specs/window.yaml:828",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:828"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:829"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:829",
+            "specs/window.yaml:830",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:830"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:831"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:831"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:832"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:832",
+            "specs/window.yaml:833",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:833",
+            "specs/window.yaml:834",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:834",
+            "specs/window.yaml:835",
         ),
     ),
-    "specs/window.yaml:800",
+    "specs/window.yaml:801",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:811"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:812"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:813"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:814"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:815"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:812"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:813"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:814"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:815"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:816"),
     ),
-    reference_source="specs/window.yaml:823",
+    reference_source="specs/window.yaml:824",
 )
 
 
-# specs/window.yaml:836
+# specs/window.yaml:837
 def overlap_add_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2409,7 +2416,7 @@ def overlap_add_by_phase_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"size": size, "strides": d.default(strides), "begin": d.default(begin)})
 
 
-# specs/window.yaml:854
+# specs/window.yaml:855
 def overlap_add_by_phase_reference(x: Any, size: Any, strides: Any, begin: Any) -> Any:
     return laid(x, size, strides, [1] * len(size), begin)
 
@@ -2419,51 +2426,51 @@ OVERLAP_ADD_BY_PHASE = Property(
     overlap_add_by_phase_case,
     overlap_add_by_phase_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:856"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:857"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:857",
+            "specs/window.yaml:858",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:858",
+            "specs/window.yaml:859",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:859"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:860"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:861"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:860"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:861"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:862"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:862",
+            "specs/window.yaml:863",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:863",
+            "specs/window.yaml:864",
         ),
     ),
-    "specs/window.yaml:836",
+    "specs/window.yaml:837",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:846"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:847"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:848"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:849"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:847"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:848"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:849"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:850"),
     ),
-    reference_source="specs/window.yaml:854",
+    reference_source="specs/window.yaml:855",
 )
 
 
-# specs/window.yaml:865
+# specs/window.yaml:866
 def phase_sums_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2476,7 +2483,7 @@ def phase_sums_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"strides": strides, "count": count, "first": d.default(first)})
 
 
-# specs/window.yaml:882
+# specs/window.yaml:883
 def phase_sums_reference(x: Any, strides: Any, count: Any, first: Any) -> Any:
     return apart(
         laid(
@@ -2501,66 +2508,66 @@ PHASE_SUMS = Property(
             {"strides": (2,), "count": (3,)},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/window.yaml:885",
+            "specs/window.yaml:886",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (3,)},
             {"y": Given(value=((((1, 102, 200), (10, 20, 0)),),))},
             None,
-            "specs/window.yaml:886",
+            "specs/window.yaml:887",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (1,), "first": (1,)},
             {"y": Given(value=((((102,), (20,)),),))},
             None,
-            "specs/window.yaml:887",
+            "specs/window.yaml:888",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (0,)},
             {"y": Given((1, 1, 1, 0))},
             None,
-            "specs/window.yaml:888",
+            "specs/window.yaml:889",
         ),
         Example(
-            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:889"
+            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:890"
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (0,), "count": (1,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:890",
+            "specs/window.yaml:891",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (-1,)},
             {},
             "count must not be negative",
-            "specs/window.yaml:891",
+            "specs/window.yaml:892",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (1,), "first": (-1,)},
             {},
             "first stride must not be negative",
-            "specs/window.yaml:892",
+            "specs/window.yaml:893",
         ),
     ),
-    "specs/window.yaml:865",
+    "specs/window.yaml:866",
     asserts=(
-        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:875"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:876"),
-        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:877"),
-        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:878"),
+        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:876"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:877"),
+        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:878"),
+        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:879"),
     ),
-    reference_source="specs/window.yaml:882",
+    reference_source="specs/window.yaml:883",
 )
 
 
-# specs/window.yaml:894
+# specs/window.yaml:895
 def phase_filters_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -2571,7 +2578,7 @@ def phase_filters_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * c, m, *k))}, {"strides": strides, "groups": groups_given})
 
 
-# specs/window.yaml:908
+# specs/window.yaml:909
 def phase_filters_reference(w: Any, strides: Any, groups: Any) -> Any:
     return (
         lambda y, r: np.flip(
@@ -2590,32 +2597,32 @@ PHASE_FILTERS = Property(
             {"strides": (2, 1), "groups": 2},
             {"y": Given((2, 3, 2, 1, 2, 2, 2))},
             None,
-            "specs/window.yaml:911",
+            "specs/window.yaml:912",
         ),
         Example(
             {"w": Given(value=(((1, 2, 3, 4),),))},
             {"strides": (2,)},
             {"y": Given(value=(((((3, 1),), ((4, 2),)),),))},
             None,
-            "specs/window.yaml:912",
+            "specs/window.yaml:913",
         ),
         Example(
-            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:913"
+            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:914"
         ),
-        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:914"),
-        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:915"),
+        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:915"),
+        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:916"),
     ),
-    "specs/window.yaml:894",
+    "specs/window.yaml:895",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:902"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:903"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:904"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:903"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:904"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:905"),
     ),
-    reference_source="specs/window.yaml:908",
+    reference_source="specs/window.yaml:909",
 )
 
 
-# specs/window.yaml:917
+# specs/window.yaml:918
 def interleave_phases_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2627,7 +2634,7 @@ def interleave_phases_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *a, *u))}, {"size": size, "begin": d.default(begin)})
 
 
-# specs/window.yaml:932
+# specs/window.yaml:933
 def interleave_phases_reference(x: Any, size: Any, begin: Any) -> Any:
     return together(x, len(size))[slice(None), slice(None), *[slice(c, c + n) for c, n in zip(begin, size)]]
 
@@ -2637,37 +2644,37 @@ INTERLEAVE_PHASES = Property(
     interleave_phases_case,
     interleave_phases_reference,
     (
-        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:934"),
+        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:935"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "begin": (1,)},
             {"y": Given(value=(((10, 2, 20, 3),),))},
             None,
-            "specs/window.yaml:935",
+            "specs/window.yaml:936",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20)),),))},
             {"size": (4,)},
             {"y": Given(value=(((1, 10, 2, 20),),))},
             None,
-            "specs/window.yaml:936",
+            "specs/window.yaml:937",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:937"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:938"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:939"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:940"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:938"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:939"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:940"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:941"),
     ),
-    "specs/window.yaml:917",
+    "specs/window.yaml:918",
     asserts=(
-        Refusal(r"phases .* of .* for .*", "specs/window.yaml:925"),
-        Refusal(r".* places from .* on", "specs/window.yaml:926"),
-        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:927"),
+        Refusal(r"phases .* of .* for .*", "specs/window.yaml:926"),
+        Refusal(r".* places from .* on", "specs/window.yaml:927"),
+        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:928"),
     ),
-    reference_source="specs/window.yaml:932",
+    reference_source="specs/window.yaml:933",
 )
 
 
-# specs/window.yaml:942
+# specs/window.yaml:943
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2694,7 +2701,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:955
+# specs/window.yaml:956
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -2721,113 +2728,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:960"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:961"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:961",
+            "specs/window.yaml:962",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:962",
+            "specs/window.yaml:963",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:963",
+            "specs/window.yaml:964",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:964",
+            "specs/window.yaml:965",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:965",
+            "specs/window.yaml:966",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:966"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:967"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:967",
+            "specs/window.yaml:968",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:968",
+            "specs/window.yaml:969",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:969",
+            "specs/window.yaml:970",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:970"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:971"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:971"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:972"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:972",
+            "specs/window.yaml:973",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:973",
+            "specs/window.yaml:974",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:974",
+            "specs/window.yaml:975",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:975",
+            "specs/window.yaml:976",
         ),
         Example(
             {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
             {"pads": (1, 0)},
             {"y": Given(value=(((-4, -2, 4),),))},
             None,
-            "specs/window.yaml:976",
+            "specs/window.yaml:977",
         ),
         Example(
             {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
             {},
             {"y": Given(value=(((4, 6), (-4, -6)),))},
             None,
-            "specs/window.yaml:977",
+            "specs/window.yaml:978",
         ),
     ),
-    "specs/window.yaml:942",
+    "specs/window.yaml:943",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -2835,14 +2842,14 @@ CONV_INTEGER = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:949"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:950"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:950"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:951"),
     ),
-    reference_source="specs/window.yaml:955",
+    reference_source="specs/window.yaml:956",
 )
 
 
-# specs/window.yaml:979
+# specs/window.yaml:980
 def conv_integer_to_float_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2879,7 +2886,7 @@ def conv_integer_to_float_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1002
+# specs/window.yaml:1003
 def conv_integer_to_float_reference(
     x: Any,
     x_scale: Any,
@@ -2924,7 +2931,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:1007",
+            "specs/window.yaml:1008",
         ),
         Example(
             {
@@ -2939,7 +2946,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:1008",
+            "specs/window.yaml:1009",
         ),
         Example(
             {
@@ -2952,77 +2959,77 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1010",
+            "specs/window.yaml:1011",
         ),
         Example(
             {"x": Given((1, 1, 6)), "x_scale": Given(()), "w": Given((1, 1, 4)), "w_scale": Given(())},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1011",
+            "specs/window.yaml:1012",
         ),
         Example(
             {"x": Given((1, 1, 6)), "x_scale": Given(()), "w": Given((1, 1, 4)), "w_scale": Given(())},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1012",
+            "specs/window.yaml:1013",
         ),
         Example(
             {"x": Given((1, 0, 2)), "x_scale": Given(()), "w": Given((1, 0, 1)), "w_scale": Given(())},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:1013",
+            "specs/window.yaml:1014",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 0)), "w_scale": Given(())},
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:1014",
+            "specs/window.yaml:1015",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1015",
+            "specs/window.yaml:1016",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1016",
+            "specs/window.yaml:1017",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 2)), "w_scale": Given(())},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1017",
+            "specs/window.yaml:1018",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {},
             {},
             "is larger than",
-            "specs/window.yaml:1018",
+            "specs/window.yaml:1019",
         ),
         Example(
             {"x": Given((1, 1, 3)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1019",
+            "specs/window.yaml:1020",
         ),
         Example(
             {"x": Given((1, 1, 1)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1020",
+            "specs/window.yaml:1021",
         ),
         Example(
             {
@@ -3035,14 +3042,14 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:1021",
+            "specs/window.yaml:1022",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given((2,)), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1022",
+            "specs/window.yaml:1023",
         ),
         Example(
             {
@@ -3055,14 +3062,14 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1023",
+            "specs/window.yaml:1024",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((3, 1, 1)), "w_scale": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1024",
+            "specs/window.yaml:1025",
         ),
         Example(
             {
@@ -3075,7 +3082,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1025",
+            "specs/window.yaml:1026",
         ),
         Example(
             {
@@ -3089,7 +3096,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"pads": (1, 0)},
             {"y": Given(value=(((99.5, 99.75, 100.5),),))},
             None,
-            "specs/window.yaml:1026",
+            "specs/window.yaml:1027",
         ),
         Example(
             {
@@ -3102,10 +3109,10 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given(value=(((-65025.0,),),))},
             None,
-            "specs/window.yaml:1028",
+            "specs/window.yaml:1029",
         ),
     ),
-    "specs/window.yaml:979",
+    "specs/window.yaml:980",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -3113,17 +3120,17 @@ CONV_INTEGER_TO_FLOAT = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:993"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:994"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:994",
+            "specs/window.yaml:995",
         ),
     ),
-    reference_source="specs/window.yaml:1002",
+    reference_source="specs/window.yaml:1003",
 )
 
 
-# specs/window.yaml:1031
+# specs/window.yaml:1032
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -3164,7 +3171,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1057
+# specs/window.yaml:1058
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -3230,7 +3237,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:1068",
+            "specs/window.yaml:1069",
         ),
         Example(
             {
@@ -3247,7 +3254,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:1069",
+            "specs/window.yaml:1070",
         ),
         Example(
             {
@@ -3263,7 +3270,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1071",
+            "specs/window.yaml:1072",
         ),
         Example(
             {
@@ -3279,7 +3286,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1073",
+            "specs/window.yaml:1074",
         ),
         Example(
             {
@@ -3295,7 +3302,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1075",
+            "specs/window.yaml:1076",
         ),
         Example(
             {
@@ -3311,7 +3318,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:1077",
+            "specs/window.yaml:1078",
         ),
         Example(
             {
@@ -3327,7 +3334,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:1079",
+            "specs/window.yaml:1080",
         ),
         Example(
             {
@@ -3343,7 +3350,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1080",
+            "specs/window.yaml:1081",
         ),
         Example(
             {
@@ -3359,7 +3366,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1082",
+            "specs/window.yaml:1083",
         ),
         Example(
             {
@@ -3375,7 +3382,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1084",
+            "specs/window.yaml:1085",
         ),
         Example(
             {
@@ -3391,7 +3398,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:1086",
+            "specs/window.yaml:1087",
         ),
         Example(
             {
@@ -3407,7 +3414,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1087",
+            "specs/window.yaml:1088",
         ),
         Example(
             {
@@ -3423,7 +3430,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1088",
+            "specs/window.yaml:1089",
         ),
         Example(
             {
@@ -3439,7 +3446,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1089",
+            "specs/window.yaml:1090",
         ),
         Example(
             {
@@ -3455,7 +3462,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:1090",
+            "specs/window.yaml:1091",
         ),
         Example(
             {
@@ -3471,7 +3478,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1091",
+            "specs/window.yaml:1092",
         ),
         Example(
             {
@@ -3487,7 +3494,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:1092",
+            "specs/window.yaml:1093",
         ),
         Example(
             {
@@ -3503,7 +3510,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1094",
+            "specs/window.yaml:1095",
         ),
         Example(
             {
@@ -3519,7 +3526,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1095",
+            "specs/window.yaml:1096",
         ),
         Example(
             {
@@ -3535,7 +3542,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:1096",
+            "specs/window.yaml:1097",
         ),
         Example(
             {
@@ -3551,7 +3558,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1098",
+            "specs/window.yaml:1099",
         ),
         Example(
             {
@@ -3568,7 +3575,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:1099",
+            "specs/window.yaml:1100",
         ),
         Example(
             {
@@ -3584,10 +3591,10 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:1101",
+            "specs/window.yaml:1102",
         ),
     ),
-    "specs/window.yaml:1031",
+    "specs/window.yaml:1032",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -3595,18 +3602,18 @@ QLINEAR_CONV = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1047"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:1048"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1048"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:1049"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:1049",
+            "specs/window.yaml:1050",
         ),
     ),
-    reference_source="specs/window.yaml:1057",
+    reference_source="specs/window.yaml:1058",
 )
 
 
-# specs/window.yaml:1104
+# specs/window.yaml:1105
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -3625,7 +3632,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1128
+# specs/window.yaml:1129
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -3640,107 +3647,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:1131",
+            "specs/window.yaml:1132",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:1133",
+            "specs/window.yaml:1134",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:1135",
+            "specs/window.yaml:1136",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1136",
+            "specs/window.yaml:1137",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1137",
+            "specs/window.yaml:1138",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:1138",
+            "specs/window.yaml:1139",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:1139",
+            "specs/window.yaml:1140",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:1140",
+            "specs/window.yaml:1141",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:1141",
+            "specs/window.yaml:1142",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1142",
+            "specs/window.yaml:1143",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:1143",
+            "specs/window.yaml:1144",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:1144",
+            "specs/window.yaml:1145",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:1145",
+            "specs/window.yaml:1146",
         ),
     ),
-    "specs/window.yaml:1104",
+    "specs/window.yaml:1105",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:1115"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1116"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1117"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:1119"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:1120"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:1122"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:1116"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1117"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1118"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:1120"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:1121"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:1123"),
     ),
-    reference_source="specs/window.yaml:1128",
+    reference_source="specs/window.yaml:1129",
 )
 
 
-# specs/window.yaml:1147
+# specs/window.yaml:1148
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -3774,7 +3781,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1169
+# specs/window.yaml:1170
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -3789,108 +3796,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:1174",
+            "specs/window.yaml:1175",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:1175",
+            "specs/window.yaml:1176",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:1176",
+            "specs/window.yaml:1177",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:1177",
+            "specs/window.yaml:1178",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:1178",
+            "specs/window.yaml:1179",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:1179",
+            "specs/window.yaml:1180",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1180",
+            "specs/window.yaml:1181",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:1181",
+            "specs/window.yaml:1182",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1182",
+            "specs/window.yaml:1183",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1183",
+            "specs/window.yaml:1184",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1184",
+            "specs/window.yaml:1185",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:1185",
+            "specs/window.yaml:1186",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:1186"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:1187"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:1187",
+            "specs/window.yaml:1188",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:1188"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:1189"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:1189"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:1190"),
     ),
-    "specs/window.yaml:1147",
+    "specs/window.yaml:1148",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:1159"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1160"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:1161"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1162"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:1164"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:1165"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:1160"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1161"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:1162"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1163"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:1165"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:1166"),
     ),
-    reference_source="specs/window.yaml:1169",
+    reference_source="specs/window.yaml:1170",
 )

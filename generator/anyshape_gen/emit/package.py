@@ -12,7 +12,20 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from anyshape_gen.analysis_model import Analysis, OpAnalysis
-from anyshape_gen.emit import api, compositions, kernels, onnx, ops, procedures, relations, rewrites, strategies, values
+from anyshape_gen.emit import (
+    api,
+    compositions,
+    kernels,
+    mapping_tables,
+    mappings,
+    ops,
+    procedures,
+    relations,
+    rewrites,
+    strategies,
+    values,
+)
+from anyshape_gen.emit.dialects import ATEN, ONNX, Dialect
 from anyshape_gen.emit.kernels import KernelCode
 from anyshape_gen.emit.module import NOTHING, Code, Doc, Emitted, joined, python_module, use
 from anyshape_gen.emit.names import constant_name
@@ -113,8 +126,8 @@ class PackageEmitter:
         self._module(family, "relations", "Type relations", relations.KNOWN, relation)
         self._module(family, "rewrites", "Rewrites", rewrites.KNOWN, lambda a: rewrites.rewrites(a, self.specs))
         self._strategies(family)
-        self._mappings(family, onnx.ONNX, [a.spec.onnx for a in family.ops], family.onnx)
-        self._mappings(family, onnx.ATEN, [a.spec.aten for a in family.ops], family.aten)
+        self._mappings(family, ONNX, [a.spec.onnx for a in family.ops], family.onnx)
+        self._mappings(family, ATEN, [a.spec.aten for a in family.ops], family.aten)
         rooms = {
             room: f"import {self.package}.{room}.{family.stem} as {room}"
             for room in ("compositions", "kernels", "relations", "rewrites")
@@ -158,7 +171,7 @@ class PackageEmitter:
     def _mappings(
         self,
         family: Family,
-        dialect: onnx.Dialect,
+        dialect: Dialect,
         of_ops: Sequence[Sequence[OnnxMapping]],
         of_file: Sequence[OnnxMapping],
     ) -> None:
@@ -166,16 +179,16 @@ class PackageEmitter:
         all_mappings = [*(m for of_op in of_ops for m in of_op), *of_file]
         texts: list[Emitted] = []
         with collecting(self.findings):
-            texts += onnx.functions(all_mappings, self.specs, dialect)
+            texts += mappings.functions(all_mappings, self.specs, dialect)
         for a, of_op in zip(family.ops, of_ops, strict=True):
             with collecting(self.findings):
-                texts += onnx.mappings(a.spec, of_op, self.specs, dialect)
+                texts += mappings.mappings(a.spec, of_op, self.specs, dialect)
         terms = f" in terms of {family.names}" if texts and family.ops else ""
         with collecting(self.findings):
-            texts += onnx.mappings(None, of_file, self.specs, dialect)
+            texts += mappings.mappings(None, of_file, self.specs, dialect)
         if texts:
             doc = Doc(family.origin, f"What {dialect.name} operators mean{terms}.")
-            table = onnx.table(all_mappings, dialect)
+            table = mapping_tables.table(all_mappings, dialect)
             known = {**dialect.known, "api": self.package}
             self.files[f"{dialect.table.lower()}/{family.stem}.py"] = python_module(
                 wrapped(doc), joined("\n\n\n", texts), known, self.package, tail=table
@@ -266,17 +279,17 @@ class PackageEmitter:
         merged = ", ".join(f"**{use(m)}.ONNX" for m in modules)
         code.add(f"ONNX: dict[str, dict[int, {use('Mapping')} | None]] = {{{merged}}}")
         code.comment("By operator and the opset since which an entry holds, until the next; None where it was removed.")
-        code.add(onnx.refusals(self.refused))
+        code.add(mapping_tables.refusals(self.refused))
         doc = Doc(self._origin(), "What ONNX operators mean.")
         return python_module(doc, code.text(), known, self.package)
 
     def _aten_index(self) -> str:
         modules = [f.stem for f in self.families if f"aten/{f.stem}.py" in self.files]
-        known = dict.fromkeys(modules, f"{self.package}.aten") | {"Mapping": onnx.ATEN.known["Mapping"]}
+        known = dict.fromkeys(modules, f"{self.package}.aten") | {"Mapping": ATEN.known["Mapping"]}
         code = Code()
         code.add(f"ATEN: dict[str, {use('Mapping')}] = {{{', '.join(f'**{use(m)}.ATEN' for m in modules)}}}")
         code.comment("By operator of ATen and overload.")
-        code.add(onnx.refusals(self.refused_aten))
+        code.add(mapping_tables.refusals(self.refused_aten))
         doc = Doc(self._origin(), "What ATen operators mean.")
         return python_module(doc, code.text(), known, self.package)
 

@@ -193,10 +193,20 @@ def _stored(path: str, name: str) -> NDArray[Any]:
 
 def literals(words: Sequence[str]) -> dict[str, Any]:
     """Parses values of parameters as JSON: `axis=-1`, `newshape=[2, -1]`, `keepdims=true`; a text that is not JSON stays a string."""
-    values: dict[str, Any] = {}
-    for name, text in named(words, "--param", "NAME=VALUE").items():
-        try:
-            values[name] = json.loads(text)
-        except (ValueError, RecursionError):
-            values[name] = text
+    return {name: _literal(text) for name, text in named(words, "--param", "NAME=VALUE").items()}
+
+
+def choices(words: Sequence[str]) -> dict[str, list[Any]]:
+    """Parses values of parameters, of which a name may have several: `axis=-1`, `axis=0`."""
+    values: dict[str, list[Any]] = {}
+    for word in words:
+        for name, value in literals([word]).items():
+            values.setdefault(name, []).append(value)
     return values
+
+
+def _literal(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -49,12 +49,13 @@ from anyshape.dims.text import (
     parse_dim,
     template,
 )
+from anyshape.dims.ufuncs import of_ufunc
 
 __all__ = [
     "ANONYMOUS", "INT64_MAX", "INT64_MIN", "MAX_DEPTH", "Atom", "Cond", "Definition", "Dim", "Facts", "Monomial",
     "NestedTooDeep", "Sameness", "Size", "SizeReader", "SizeWriter", "and_", "anonymous_names", "bcast", "bounds", "ceil_div", "clamp",
     "declare", "definitions", "element_name", "eq", "evaluate", "exact_div", "exact_text", "floordiv", "free_symbols", "fresh", "ge", "gt",
     "implied", "interned", "is_reworded", "last_fresh", "le", "legible_name", "linear", "lt", "maximum",
-    "minimum", "mod", "ne", "nonneg", "nonzero", "not_", "or_", "parse_cond", "parse_dim", "select",
+    "minimum", "mod", "ne", "nonneg", "nonzero", "not_", "of_ufunc", "or_", "parse_cond", "parse_dim", "select",
     "substitute", "symbol", "template", "value_text"
 ]  # fmt: skip

@@ -148,7 +148,9 @@ class Dim(Consed):
         "weight"
     )  # fmt: skip
 
-    __array_ufunc__ = None  # NumPy integers on the left leave the operation to us
+    def __array_ufunc__(self, ufunc: Any, how: str, *operands: Any, **options: Any) -> Any:
+        """What NumPy's functions make of dims, and its integers on the left of an operator: `ufuncs.of_ufunc`."""
+        return REBUILD["ufunc"](ufunc, how, operands, options)
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
@@ -223,16 +225,16 @@ class Dim(Consed):
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
-        return NotImplemented if _computes(other) else Sameness(self, other, self is other)  # type: ignore[return-value]
+        return NotImplemented if computes(other) else Sameness(self, other, self is other)  # type: ignore[return-value]  # a Sameness stands for a bool
 
     def __ne__(self, other: object) -> bool:
-        return NotImplemented if _computes(other) else Sameness(self, other, self is not other)  # type: ignore[return-value]
+        return NotImplemented if computes(other) else Sameness(self, other, self is not other)  # type: ignore[return-value]  # a Sameness stands for a bool
 
     def __neg__(self) -> Dim:
-        return _scaled(self, -1)  # type: ignore[return-value]
+        return _scaled(self, -1)  # type: ignore[return-value]  # a Dim, as it is times no 0
 
     def __add__(self, other: Size) -> Size:
-        if not isinstance(other, Dim) and not isinstance(other, int) and (other := _size(other)) is NotImplemented:
+        if not isinstance(other, Dim) and not isinstance(other, int) and (other := as_size(other)) is NotImplemented:
             return NotImplemented
         hit = _sums.get((self, other))
         return _add(self, other) if hit is None else hit
@@ -244,7 +246,7 @@ class Dim(Consed):
             return self + -other
         if self is other:
             return 0
-        if not isinstance(other, Dim) and (other := _size(other)) is NotImplemented:
+        if not isinstance(other, Dim) and (other := as_size(other)) is NotImplemented:
             return NotImplemented
         return self + -other
 
@@ -252,7 +254,7 @@ class Dim(Consed):
         return _scaled(self, -1) + other
 
     def __mul__(self, other: Size) -> Size:
-        if not isinstance(other, Dim) and not isinstance(other, int) and (other := _size(other)) is NotImplemented:
+        if not isinstance(other, Dim) and not isinstance(other, int) and (other := as_size(other)) is NotImplemented:
             return NotImplemented
         hit = _products.get((self, other))
         return _mul(self, other) if hit is None else hit
@@ -260,16 +262,16 @@ class Dim(Consed):
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Size) -> Size:
-        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["floordiv"](self, other)
+        return NotImplemented if (other := as_size(other)) is NotImplemented else REBUILD["floordiv"](self, other)
 
     def __rfloordiv__(self, other: Size) -> Size:
-        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["floordiv"](other, self)
+        return NotImplemented if (other := as_size(other)) is NotImplemented else REBUILD["floordiv"](other, self)
 
     def __mod__(self, other: Size) -> Size:
-        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["mod"](self, other)
+        return NotImplemented if (other := as_size(other)) is NotImplemented else REBUILD["mod"](self, other)
 
     def __rmod__(self, other: Size) -> Size:
-        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["mod"](other, self)
+        return NotImplemented if (other := as_size(other)) is NotImplemented else REBUILD["mod"](other, self)
 
     def __pow__(self, exponent: int) -> Size:
         result: Size = 1
@@ -279,20 +281,20 @@ class Dim(Consed):
 
     def __ge__(self, other: Size) -> bool | Cond:
         """What is known of self >= other, as of other comparisons: a truth, or a condition."""
-        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["ge"](self - other)
+        return NotImplemented if (other := as_size(other)) is NotImplemented else REBUILD["ge"](self - other)
 
     def __le__(self, other: Size) -> bool | Cond:
-        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["ge"](other - self)
+        return NotImplemented if (other := as_size(other)) is NotImplemented else REBUILD["ge"](other - self)
 
     def __gt__(self, other: Size) -> bool | Cond:
-        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["ge"](self - other - 1)
+        return NotImplemented if (other := as_size(other)) is NotImplemented else REBUILD["ge"](self - other - 1)
 
     def __lt__(self, other: Size) -> bool | Cond:
-        return NotImplemented if (other := _size(other)) is NotImplemented else REBUILD["ge"](other - self - 1)
+        return NotImplemented if (other := as_size(other)) is NotImplemented else REBUILD["ge"](other - self - 1)
 
     def equal(self, other: Size) -> bool | Cond:
         """What is known of whether the sizes are equal. `==` says whether they are one dim."""
-        size = _size(other)
+        size = as_size(other)
         if size is NotImplemented:
             raise TypeError(
                 f"a dim is compared with a size, not with {other!r}; a value is compared with a dim by value.equal(dim)"
@@ -327,11 +329,11 @@ def remember(cache: dict[Any, Result], key: object, value: Result) -> Result:
     return value
 
 
-def _size(value: Any) -> Any:
+def as_size(value: Any) -> Any:
     """An int or Dim from what Python or NumPy give; NotImplemented for anything else (a Vec, say)."""
     if isinstance(value, Dim):
         return value
-    if isinstance(value, tuple | list) or _computes(value):
+    if isinstance(value, tuple | list) or computes(value):
         return NotImplemented
     try:
         return operator.index(value)
@@ -339,7 +341,7 @@ def _size(value: Any) -> Any:
         return NotImplemented
 
 
-def _computes(value: Any) -> bool:
+def computes(value: Any) -> bool:
     """Whether it is a value of a graph, which computes with dims itself."""
     return not isinstance(value, Dim | int) and getattr(value, "computes_with_dims", False) is True
 

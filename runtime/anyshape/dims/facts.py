@@ -189,7 +189,7 @@ class Facts:
         return substitute_atoms(e, known) if known else e
 
     @overload
-    def canonical(self, e: bool | Cond) -> bool | Cond: ...  # type: ignore[overload-overlap]
+    def canonical(self, e: bool | Cond) -> bool | Cond: ...  # type: ignore[overload-overlap]  # a bool is an int
     @overload
     def canonical(self, e: Size) -> Size: ...
     def canonical(self, e: Size | bool | Cond) -> Size | bool | Cond:

@@ -24,7 +24,7 @@ def free_symbols(e: Size | Cond | bool) -> frozenset[Dim]:
 
 
 @overload
-def substitute(e: bool | Cond, values: Mapping[Dim, Size]) -> bool | Cond: ...  # type: ignore[overload-overlap]
+def substitute(e: bool | Cond, values: Mapping[Dim, Size]) -> bool | Cond: ...  # type: ignore[overload-overlap]  # a bool is an int
 @overload
 def substitute(e: Size, values: Mapping[Dim, Size]) -> Size: ...
 def substitute(e: Size | bool | Cond, values: Mapping[Dim, Size]) -> Size | bool | Cond:

@@ -11,68 +11,26 @@ Reverse accumulation, after "Evaluating Derivatives" by Griewank and Walther (20
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial, reduce
-from itertools import takewhile
-from math import prod
 
 from anyshape import dims
-from anyshape.dims import Dim, Size
-from anyshape.dtypes import BOOL, I64, DType, accum
+from anyshape.dims import Size
+from anyshape.dtypes import I64, accum
+from anyshape.equations.adjoint_indices import digits_of, in_order_of_places, shift_of
 from anyshape.equations.adjoint_preparation import needs_before, next_cycle, prepared
+from anyshape.equations.adjoint_terms import Term, all_of, either_of, gathered_at, only_where, total_of
 from anyshape.equations.adjoint_updates import factors, number, other_factors, ties, winner
 from anyshape.equations.builder import Demand, Equation, Equations, Run, Step, Update
 from anyshape.equations.dependencies import needed
 from anyshape.equations.derivatives import shares_of
-from anyshape.equations.expr import (
-    Apply,
-    Const,
-    Expr,
-    Read,
-    Reduce,
-    Scalar,
-    Tensor,
-    Var,
-    apply,
-    cast,
-    const,
-    reduce_node,
-    scalar,
-)
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var, apply, cast, const, reduce_node, scalar
 from anyshape.equations.functions import checked, inside
 from anyshape.equations.traversal import substitute, walk
 
 
 class NotDifferentiable(Exception):
     """Equations of a form that has no adjoint here; the reason."""
-
-
-@dataclass(frozen=True)
-class _Term:
-    """A summand of a tensor's gradient: `value` counts at `index`, for every value of `vars`, where all `conditions` hold."""
-
-    index: tuple[Expr, ...]
-    value: Expr
-    vars: tuple[Var, ...]
-    conditions: tuple[Expr, ...]
-
-    @property
-    def masked(self) -> Expr:
-        """The term's value where its conditions hold, else 0; the value outside the conditions may be no number."""
-        return _where(self.conditions, self.value)
-
-    @property
-    def guarded(self) -> tuple[Expr, ...]:
-        """The index, or 0 where the read is not made, which adds 0."""
-        return tuple(map(self._guarded, self.index))
-
-    def _guarded(self, i: Expr) -> Expr:
-        if isinstance(i, Const) and i.value == 0:
-            return i
-        for c in reversed(self.conditions):
-            i = apply("select", c, i, const(0, I64))
-        return i
 
 
 @dataclass
@@ -83,7 +41,7 @@ class _Adjoint:
     """Tensors of floats that depend on an input whose gradient is required."""
     ordered: list[Equation]
     _: KW_ONLY
-    terms: dict[Tensor, list[_Term]] = field(default_factory=dict)
+    terms: dict[Tensor, list[Term]] = field(default_factory=dict)
     waiting: dict[tuple[Expr, tuple[Var, ...], tuple[Expr, ...]], tuple[Expr, tuple[Expr, ...]]] = field(
         default_factory=dict
     )
@@ -91,7 +49,7 @@ class _Adjoint:
     by the conditions too, which say where its index is in range."""
     gradients: dict[Tensor, Tensor | None] = field(default_factory=dict)
     """What equations that follow all of those that define a tensor make of it; None where none makes anything."""
-    starting: dict[Tensor, tuple[int, list[_Term]]] = field(default_factory=dict)
+    starting: dict[Tensor, tuple[int, list[Term]]] = field(default_factory=dict)
     """The axis of its recurrence for each tensor of one, and the terms of its own equations, in which its start counts."""
     winners: dict[Equation, Tensor] = field(default_factory=dict)
     ties: dict[Equation, Tensor] = field(default_factory=dict)
@@ -119,7 +77,7 @@ class _Adjoint:
                 terms = self.terms.pop(t)
                 if t in self.seeds:
                     vars_ = self.eqs.indices("s", t.shape)
-                    terms.append(_Term(vars_, self.seeds[t][vars_], vars_, ()))
+                    terms.append(Term(vars_, self.seeds[t][vars_], vars_, ()))
                 self.state(own, terms)
                 self.gradients[t] = own
         return self.gradients[t]
@@ -139,8 +97,8 @@ class _Adjoint:
             seed = (checked(gradient) if isinstance(q.form, Update) else gradient)[q.index]
         if t in self.starting:
             axis, terms = self.starting[t]
-            inner = [_gathered(term, q.index, t.dtype, axis, everywhere=True) for term in terms]
-            seed = _total((e for e in (seed, *inner) if e is not None), accum(t.dtype))
+            inner = [gathered_at(term, q.index, t.dtype, axis, everywhere=True) for term in terms]
+            seed = total_of((e for e in (seed, *inner) if e is not None), accum(t.dtype))
         if seed is None:
             return
         later = self.later(q)
@@ -206,17 +164,17 @@ class _Adjoint:
             axis = next(k for k, i in enumerate(q.index) if _along(q) in i.free)
             terms = self.starting[q.target][1] if q.target in self.starting else self.terms.pop(q.target, [])
             self.starting[q.target] = axis, terms
-            if any(_shift(term.index[axis])[0] not in alongs for term in terms):
+            if any(shift_of(term.index[axis])[0] not in alongs for term in terms):
                 raise NotDifferentiable(f"a recurrence reads itself at a position that is found while it runs{_of(q)}")
         cycle = self.next_cycle()
         for q in reversed(unit):
             own = {v: Var(v.name, v.extent) for v in q.variables}
             index = tuple(substitute(i, own) for i in q.index)
             (axis, terms), seed_after, wide = self.starting[q.target], ahead[q.target], whole[q.target].dtype
-            parts = [_gathered(term, index, wide, axis, everywhere=True) for term in terms]
+            parts = [gathered_at(term, index, wide, axis, everywhere=True) for term in terms]
             if seed_after is not None:
-                parts.insert(0, _where(self.not_replaced(self.later(q), index), cast(seed_after[index], wide)))
-            value = _total((e for e in parts if e is not None), wide)
+                parts.insert(0, only_where(self.not_replaced(self.later(q), index), cast(seed_after[index], wide)))
+            value = total_of((e for e in parts if e is not None), wide)
             self.eqs.step(whole[q.target][index], value, own[_along(q)], backward, cycle, q.source)
 
     def pull(self, e: Expr, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
@@ -235,7 +193,7 @@ class _Adjoint:
             return
         key = (e, vars_, conditions if isinstance(e, Read) else ())
         self.waiting[key] = (
-            _either(self.waiting[key], (seed, conditions)) if key in self.waiting else (seed, conditions)
+            either_of(self.waiting[key], (seed, conditions)) if key in self.waiting else (seed, conditions)
         )
 
     def step(self, e: Expr, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
@@ -259,14 +217,14 @@ class _Adjoint:
 
     def _read(self, e: Read, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
         axes = [
-            k for k, (i, n) in enumerate(zip(e.index, e.tensor.shape)) if e.outside is not None and not _digits(i, n)
+            k for k, (i, n) in enumerate(zip(e.index, e.tensor.shape)) if e.outside is not None and not digits_of(i, n)
         ]
         if e.outside is not None and axes:
             within = inside([e.index[k] for k in axes], [e.tensor.shape[k] for k in axes])
             self.push(e.outside, seed, vars_, (*conditions, apply("not", within)))
             conditions = (*conditions, within)
         if e.tensor in self.active:
-            self.terms.setdefault(e.tensor, []).append(_Term(e.index, seed, vars_, conditions))
+            self.terms.setdefault(e.tensor, []).append(Term(e.index, seed, vars_, conditions))
 
     def _reduce(self, e: Reduce, seed: Expr, vars_: tuple[Var, ...], conditions: tuple[Expr, ...]) -> None:
         own = tuple(Var(v.name, v.extent) for v in e.vars)
@@ -311,23 +269,23 @@ class _Adjoint:
         wide = accum(e.dtype)
         return apply("select", equal, const(1.0, wide), const(0.0, wide))
 
-    def state(self, target: Tensor, terms: Sequence[_Term]) -> None:
+    def state(self, target: Tensor, terms: Sequence[Term]) -> None:
         """States the gradient of a tensor: the sum of the terms of all its reads."""
         place = tuple(self._place(k, n, terms) for k, n in enumerate(target.shape))
-        scattered, gathered = list[_Term](), list[Expr]()
+        scattered, gathered = list[Term](), list[Expr]()
         for term in terms:
-            one = _gathered(term, place, target.dtype)
+            one = gathered_at(term, place, target.dtype)
             if one is None:
                 scattered.append(term)
             else:
                 gathered.append(one)
-        self.eqs.define(target[place], _total(gathered, target.dtype))
+        self.eqs.define(target[place], total_of(gathered, target.dtype))
         for term in scattered:
             self._scatter(target, term)
 
-    def _place(self, axis: int, n: Size, terms: Sequence[_Term]) -> Expr:
+    def _place(self, axis: int, n: Size, terms: Sequence[Term]) -> Expr:
         """A place along an axis of a gradient: a variable, or several where an index has them, as h * c + j for the channels of groups."""
-        for digits in (_digits(term.index[axis], n) for term in terms):
+        for digits in (digits_of(term.index[axis], n) for term in terms):
             if len(digits) > 1:
                 place: Expr | None = None
                 for k, v in enumerate(digits):
@@ -337,11 +295,11 @@ class _Adjoint:
                 return place
         return Var(f"g{axis}", n)
 
-    def _summed(self, target: Tensor, term: _Term) -> _Term:
+    def _summed(self, target: Tensor, term: Term) -> Term:
         """The term added up over the variables that its index lacks, in a tensor of its own: a product of matrices, if it is one, is
         computed as such before it is scattered. The tensor has 0 where the conditions do not hold. The term as it is where a condition
         varies with such a variable: it may be what keeps the index in range."""
-        kept = _in_order_of_places(term.index)
+        kept = in_order_of_places(term.index)
         over = tuple(v for v in term.vars if v not in kept and v in term.masked.free)
         if not over or any(not c.free.isdisjoint(over) for c in term.conditions):
             return term
@@ -349,17 +307,19 @@ class _Adjoint:
         part = self.eqs.scratch(f"part_of_{target.name}", target.dtype, [v.extent for v in kept])
         value = cast(substitute(term.value, own), part.dtype)
         total = reduce_node("sum", tuple(v for u in over if isinstance(v := own[u], Var)), value, None, part.dtype)
-        self.eqs.define(part[tuple(own[v] for v in kept)], _where([substitute(c, own) for c in term.conditions], total))
+        self.eqs.define(
+            part[tuple(own[v] for v in kept)], only_where([substitute(c, own) for c in term.conditions], total)
+        )
         unused = tuple(v for v in term.vars if v not in kept and v not in over)
         again: dict[Var, Expr] = {v: Var(v.name, v.extent) for v in kept}
-        return _Term(
+        return Term(
             tuple(substitute(i, again) for i in term.index),
             part[tuple(again[v] for v in kept)],
             (*(v for v in again.values() if isinstance(v, Var)), *unused),
             tuple(substitute(c, again) for c in term.conditions),
         )
 
-    def _scatter(self, target: Tensor, term: _Term) -> None:
+    def _scatter(self, target: Tensor, term: Term) -> None:
         """Adds the term at its index, only where its conditions hold: elsewhere the index may be out of range."""
         term = self._summed(target, term)
         value, used = term.value, {v for e in (*term.index, *term.conditions, term.value) for v in e.free}
@@ -369,102 +329,7 @@ class _Adjoint:
                 value = value * cast(scalar(v.extent, I64), accum(target.dtype))
                 if dims.ge(v.extent, 1) is not True:
                     conditions.append(apply("gt", scalar(v.extent, I64), 0))
-        self.eqs.update(checked(target)[term.index], "add", value, where=_all_of(conditions))
-
-
-def _either(a: tuple[Expr, tuple[Expr, ...]], b: tuple[Expr, tuple[Expr, ...]]) -> tuple[Expr, tuple[Expr, ...]]:
-    """The sum of two seeds, each under its conditions, and the conditions under which either counts."""
-    shared = tuple(x for x, _ in takewhile(lambda pair: pair[0] is pair[1], zip(a[1], b[1])))
-    (first, one), (second, other) = ((seed, conditions[len(shared) :]) for seed, conditions in (a, b))
-    total = _where(one, first) + _where(other, second)
-    if not one or not other:
-        return total, shared
-    return total, (*shared, apply("or", reduce(partial(apply, "and"), one), reduce(partial(apply, "and"), other)))
-
-
-def _all_of(conditions: Sequence[Expr]) -> Expr:
-    """Whether all conditions hold; each is computed only where those before it hold."""
-    total: Expr = const(True, BOOL)
-    for c in reversed(conditions):
-        total = c if isinstance(total, Const) else apply("select", c, total, const(False, BOOL))
-    return total
-
-
-def _gathered(
-    term: _Term, place: Sequence[Expr], dtype: DType, first: int = 0, everywhere: bool = False
-) -> Expr | None:
-    """The term at one place of the gradient: a sum over the variables that its index leaves open. None where the index is not variables,
-    or variables and sizes; `everywhere`: then all points are compared with the place. `first` is the axis that is solved for first."""
-    known: dict[Var, Expr] = {}
-    at, among = list[Expr](), list[Expr]()
-    for axis in sorted(range(len(place)), key=lambda a: a != first):
-        i, p = term.index[axis], place[axis]
-        v, more = _shift(i)
-        parts = _digits(p)
-        if len(parts) > 1 and _alike(digits := _digits(i), parts) and known.keys().isdisjoint(digits):
-            known |= dict(zip(digits, parts))
-        elif v is not None and v in term.vars and v not in known:
-            known[v] = _moved(p, -more)
-            if more != 0 or not parts or dims.eq(v.extent, prod(d.extent for d in parts)) is not True:
-                at += [apply("ge", known[v], 0), apply("lt", known[v], scalar(v.extent, I64))]
-        elif isinstance(i, Const):
-            if not isinstance(p, Var) or p.extent != 1:
-                at.append(apply("eq", p, i))
-        elif everywhere:
-            among.append(apply("eq", p, term.guarded[axis]))
-        else:
-            return None
-    open_ = tuple(v for v in term.vars if v not in known)
-    own = tuple(Var(v.name, v.extent) for v in open_)
-    value = _where(among, term.masked)
-    value = substitute(value, {**known, **dict(zip(open_, own))})
-    if open_:
-        wide = accum(dtype)
-        value = reduce_node("sum", own, cast(value, wide), None, wide)
-    return _where(at, value)
-
-
-def _in_order_of_places(index: Sequence[Expr]) -> tuple[Var, ...]:
-    """The variables of an index, so that places which follow each other come one after the other, innermost: at p * s + q, q is outside."""
-    plain, places, taps = list[Var](), list[Var](), list[Var]()
-    for i in index:
-        digits = _digits(i)
-        first, more = (digits or tuple(sorted(i.free, key=lambda v: v.serial)))[:1], (digits or i.free)
-        (plain if digits else places).extend(first)
-        (plain if digits else taps).extend(sorted(set(more).difference(first), key=lambda v: v.serial))
-    return tuple(dict.fromkeys((*plain, *taps, *places)))
-
-
-def _alike(a: Sequence[Var], b: Sequence[Var]) -> bool:
-    """Whether variables have the extents of others."""
-    return len(a) == len(b) and all(dims.eq(v.extent, w.extent) is True for v, w in zip(a, b))
-
-
-def _digits(i: Expr, n: Size | None = None) -> tuple[Var, ...]:
-    """The variables of an index that counts all their values, the slowest first: h and j of h * c + j, where j is below c; none of another
-    index, or of one that does not count to n, if that is given."""
-    digits: list[Var] = []
-    weight: Size = 1
-    for v, factor in reversed(_weighted(i, 1)):
-        if v is None or v in digits or dims.eq(factor, weight) is not True:
-            return ()
-        digits.append(v)
-        weight = weight * v.extent
-    return tuple(reversed(digits)) if n is None or dims.eq(weight, n) is True else ()
-
-
-def _weighted(i: Expr, by: Size) -> list[tuple[Var | None, Size]]:
-    """The summands of an index, each a variable times a size; None where one is something else."""
-    if isinstance(i, Var):
-        return [(i, by)]
-    if isinstance(i, Apply) and i.op == "add":
-        return [part for a in i.args for part in _weighted(a, by)]
-    if isinstance(i, Apply) and i.op == "mul":
-        n = i.args[1]
-        size = n.value if isinstance(n, Const) else n.size if isinstance(n, Scalar) else None
-        if isinstance(size, int | Dim) and not isinstance(size, bool):
-            return _weighted(i.args[0], by * size)
-    return [(None, by)]
+        self.eqs.update(checked(target)[term.index], "add", value, where=all_of(conditions))
 
 
 def _along(q: Equation) -> Var:
@@ -474,39 +339,6 @@ def _along(q: Equation) -> Var:
 
 def _of(q: Equation) -> str:
     return f" ({q.source}: {q})" if q.source else ""
-
-
-def _shift(i: Expr) -> tuple[Var | None, Size]:
-    """The variable of an index and the size that is added to it; no variable where it is something else."""
-    if isinstance(i, Apply) and i.op in ("add", "sub"):
-        (v, before), n = _shift(i.args[0]), i.args[1]
-        size = n.value if isinstance(n, Const) else n.size if isinstance(n, Scalar) else None
-        if v is not None and isinstance(size, int | Dim) and not isinstance(size, bool):
-            return v, before + size if i.op == "add" else before - size
-    return (i, 0) if isinstance(i, Var) else (None, 0)
-
-
-def _moved(p: Expr, by: Size) -> Expr:
-    """A place so much further on: a variable and one size, as recurrences are read."""
-    v, more = _shift(p)
-    if v is None:
-        return p + by
-    by = more + by
-    return v - -by if isinstance(by, int) and by < 0 else v if isinstance(by, int) and by == 0 else v + by
-
-
-def _where(conditions: Sequence[Expr], value: Expr) -> Expr:
-    """The value where all conditions hold, else 0."""
-    for c in reversed(conditions):
-        value = apply("select", c, value, const(0.0, value.dtype))
-    return value
-
-
-def _total(values: Iterable[Expr], dtype: DType) -> Expr:
-    total: Expr = const(0.0, dtype)
-    for value in values:
-        total = value if isinstance(total, Const) else total + value
-    return total
 
 
 def state_adjoint(

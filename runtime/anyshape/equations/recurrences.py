@@ -77,8 +77,8 @@ def _at_each_position(q: Equation, s: Equation) -> Equation | None:
     last = substitute(s.index[axis], {along: as_expr(0 if s.form.backward else along.extent - 1)})
     rest = [i for k, i in enumerate(e.index) if k != axis]
     plain = [i for i in q.index if not isinstance(i, Const)]
-    places = _size(last), _size(e.index[axis])
-    if None in places or dims.eq(*places) is not True:  # type: ignore[arg-type]
+    end, place = _size(last), _size(e.index[axis])
+    if end is None or place is None or dims.eq(end, place) is not True:
         return None
     if rest != plain or len(set(rest)) < len(rest) or not all(isinstance(i, Var) for i in rest):
         return None

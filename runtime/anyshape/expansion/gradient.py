@@ -298,17 +298,11 @@ class _Call:
 
     def known_sizes(self, rule: Rule, arguments: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
         """The sizes that the op's data decide, by their names in the rule: dims of the seeds tell them, for the gradient finds none."""
-        node = self.node
-        if node.bound is None:  # the rule has not run, since a rank is not known
-            return {}
-        of_operands = {s for v in node.inputs if v is not None for n in v.type.shape or () for s in free_symbols(n)}
-        of_results = {s for k in self.floats for n in node.outputs[k].type.shape or () for s in free_symbols(n)}
-        counted = [name for name, n in vars(node.bound).items() if isinstance(n, Dim) and n in of_results - of_operands]
-        if not counted:
-            return {}
-        trial = Rule(node.op.full_name, node.source)
+        trial = Rule(self.node.op.full_name, self.node.source)
         trial.choices = rule.choices
-        forward = node.op.relation(trial, **self.grouped(arguments.__getitem__), **params)
+        forward = self.node.op.relation(trial, **self.grouped(arguments.__getitem__), **params)
+        if not trial.data_dependent:
+            return {}
         shapes = self.shapes(forward)
         passed = {s for v in arguments.values() if isinstance(v, list | tuple) for n in v for s in free_symbols(n)}
         defined = definitions((((k, axis), n) for k in self.floats for axis, n in enumerate(shapes[k])), passed)
@@ -316,7 +310,7 @@ class _Call:
         for s, definition in defined.items():
             k, axis = definition.place
             values[s] = definition.of(arguments[f"{self.seed}{k}"][axis], values)
-        return {name: values[n] for name in counted if (n := getattr(forward, name)) in values}
+        return {name: values[n] for name, n in trial.data_dependent.items() if n in values}
 
     def kernel(self, eqs: Equations, bound: Any) -> None:
         node, forward = self.node, bound.forward

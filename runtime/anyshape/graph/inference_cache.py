@@ -2,7 +2,7 @@
 
 In: a node of which nothing is inferred yet, and what is known of dims. Out: its `Question`, equal for calls that infer the same: all that a
 relation and a kernel read when they run on dims. A model repeats its layers, and every pass infers what the one before it did
-(`python benchmarks/passes_speed.py` prints what that saves).
+(`python -m benchmarks.passes_speed` prints what that saves).
 """
 
 from __future__ import annotations

@@ -45,6 +45,8 @@ def of_ufunc(ufunc: np.ufunc, how: str, operands: Sequence[Any], options: Mappin
     if how != "__call__" or (options and not in_place):
         what = f"np.{ufunc.__name__}.{how}" if how != "__call__" else f"np.{ufunc.__name__} with {', '.join(options)}"
         raise ArgumentError(f"{what} takes arrays, and a value is computed when the program runs; ops take it as it is")
+    if ufunc is np.not_equal:  # no operator of a Value: its `!=` asks whether two are one
+        return ~of_ufunc(np.equal, how, operands, options)
     op = _op(ufunc.__name__)
     if op is not None:
         return op(*operands)

@@ -164,12 +164,16 @@ class Value(Spelled):
         return self.type.dtype
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, int | float | np.ndarray | np.generic | list | Dim):
+        if isinstance(other, np.ndarray | np.generic):  # as NumPy has it for `array == value`
+            return np.equal(self, other)  # type: ignore[return-value]  # a Value of bools stands for a bool
+        if isinstance(other, int | float | list | Dim):
             raise ArgumentError("values are == if they are the same value; elements are compared by x.equal(y)")
-        return Sameness(self, other, self is other)  # type: ignore[return-value]
+        return Sameness(self, other, self is other)  # type: ignore[return-value]  # a Sameness stands for a bool
 
     def __ne__(self, other: object) -> bool:
-        return Sameness(self, other, not self == other)  # type: ignore[return-value]
+        if isinstance(other, np.ndarray | np.generic):
+            return np.not_equal(self, other)  # type: ignore[return-value]  # a Value of bools stands for a bool
+        return Sameness(self, other, not self == other)  # type: ignore[return-value]  # a Sameness stands for a bool
 
     def __getitem__(self, key: Any) -> Value:
         from anyshape.graph.item import item

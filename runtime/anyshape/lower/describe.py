@@ -29,8 +29,17 @@ from anyshape.lower.ir.stores import Ordered, Store
 from anyshape.lower.kernel import Group
 from anyshape.lower.lowering import nodes_of
 from anyshape.lower.schedule.blocked import Blocked
-from anyshape.lower.schedule.contraction import Product
 from anyshape.lower.schedule.kernel_schedule import Phase, schedule_group
+from anyshape.lower.schedule.products import (
+    ColumnOperand,
+    ComputedColumns,
+    GatheredRows,
+    InMemory,
+    Product,
+    RowOperand,
+    WindowColumns,
+    WindowRows,
+)
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm, StepForm
 from anyshape.lower.schedule.tree import Loop, Scope
 
@@ -113,11 +122,7 @@ class _Text:
     def product(self, p: Product) -> None:
         self.names[p.sum] = f"r{len(self.names)}"
         batch = "".join(f" {v} in {v.extent}," for v in p.batch)
-        a, b = self.access(p.a), f"{self.access(p.b)}{' prepacked' if p.packed is not None else ''}"
-        if p.gathered is not None:
-            a = f"({self.spell(p.gathered)}) gathered for {_variables(p.rows, None)} over {_variables(p.over, None)}"
-        if p.computed is not None:
-            b = f"({self.spell(p.computed)}) packed over {', '.join(f'{v} in {v.extent}' for v in p.over)}"
+        a, b = self.operand(p.a), self.operand(p.b)
         if p.windows is not None:
             b += f", {_staged(p.windows.staged)}"
         self.line(
@@ -130,6 +135,15 @@ class _Text:
             self.line(1, f"packed {c.tensor.name} = sums of {self.access(c.of)}")
         for s in p.stores:
             self.line(1, self.store(s))
+
+    def operand(self, x: RowOperand | ColumnOperand) -> str:
+        match x:
+            case InMemory(access, constant):
+                return f"{self.access(access)}{' prepacked' if constant is not None else ''}"
+            case GatheredRows(value, over, rows) | WindowRows(value, over, rows):
+                return f"({self.spell(value)}) gathered for {_variables(rows, None)} over {_variables(over, None)}"
+            case ComputedColumns(value, over) | WindowColumns(value, over):
+                return f"({self.spell(value)}) packed over {', '.join(f'{v} in {v.extent}' for v in over)}"
 
     def ordered(self, o: Ordered) -> None:
         variables = (*o.store.variables, *o.over)

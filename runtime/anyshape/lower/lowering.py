@@ -13,11 +13,11 @@ from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.equations.traversal import walk as walk_expr
 from anyshape.lower.depth import room_for
+from anyshape.lower.emit.constant_panels import pack_sums, prepack
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.empty_loops import end_if_empty
 from anyshape.lower.emit.failure_report import ReportedElements
 from anyshape.lower.emit.phases import emit_phases, form_names
-from anyshape.lower.emit.product import pack_sums, prepack
 from anyshape.lower.ir.dag import DagNode, Load, walk
 from anyshape.lower.ir.procedure import Procedure
 from anyshape.lower.ir.stores import Ordered
@@ -25,8 +25,8 @@ from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
 from anyshape.lower.llvm.builder import KERNEL_ARGS, Module
 from anyshape.lower.llvm.polling import Polls
 from anyshape.lower.llvm.types import I32, const
-from anyshape.lower.schedule.contraction import Product
 from anyshape.lower.schedule.kernel_schedule import KernelSchedule, schedule_group
+from anyshape.lower.schedule.products import Product
 from anyshape.lower.schedule.recurrence import Recurrence
 from anyshape.lower.schedule.reuse import reusable
 from anyshape.lower.target import Target
@@ -133,7 +133,7 @@ def _operands(
         for sums in p.known:
             marks[len(operands)] = sums.tensor
             operands.append(pack_sums(sums, group.constants[sums.of.tensor]))
-        t = p.packed
+        t = p.constant
         if t is None:
             continue
         packed = prepack(p, group.constants[t], target)

@@ -10,6 +10,7 @@ from typing import Any
 
 from anyshape.onnxruntime import capi
 from anyshape.onnxruntime.binding import IOBinding
+from anyshape.onnxruntime.description import ModelMetadata, NodeArg
 from anyshape.onnxruntime.environment import (
     API_VERSION,
     disable_telemetry_events,
@@ -33,7 +34,7 @@ from anyshape.onnxruntime.options import (
 )
 from anyshape.onnxruntime.patching import patch
 from anyshape.onnxruntime.refused import LACKING, Refused
-from anyshape.onnxruntime.session import InferenceSession, ModelMetadata, NodeArg
+from anyshape.onnxruntime.session import InferenceSession
 from anyshape.onnxruntime.values import OrtAllocatorType, OrtDevice, OrtMemType, OrtValue
 
 __version__ = API_VERSION

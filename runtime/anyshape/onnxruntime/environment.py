@@ -6,7 +6,7 @@ from anyshape.code_version import VERSION
 from anyshape.equations.entropy import seed
 from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import NoValue
 from anyshape.onnxruntime.log import LEVELS, LOGGER, ignored
-from anyshape.onnxruntime.session import PROVIDER
+from anyshape.onnxruntime.providers import PROVIDER
 from anyshape.onnxruntime.translation import entry
 
 API_VERSION = "1.32.0"

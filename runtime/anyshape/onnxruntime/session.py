@@ -2,76 +2,45 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Unpack
 
 import numpy as np
 
-from anyshape.dims import Size, free_symbols
 from anyshape.dtypes import CHAR
 from anyshape.errors import AnyshapeError, Cancelled, ModelError, ShapeError, TypeRelationError, UnsupportedError
-from anyshape.files import is_saved
-from anyshape.frontends.onnx.dtypes import declared_dims
 from anyshape.frontends.onnx.inputs import DimNames, input_type
-from anyshape.frontends.onnx.mappings import normal_domain
 from anyshape.frontends.onnx.maps import with_maps
 from anyshape.frontends.onnx.named_values import overridable
-from anyshape.frontends.onnx.reader import Source, read_model
 from anyshape.frontends.onnx.simplified import simplify
-from anyshape.frontends.onnx.tensors import whole_tensor
 from anyshape.frontends.onnx.writing import write_model
-from anyshape.graph.function import Function
-from anyshape.graph.text import is_anonymous
+from anyshape.onnxruntime.arguments import argument, misfits
 from anyshape.onnxruntime.binding import IOBinding
 from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import (
     Fail,
     InvalidArgument,
     InvalidGraph,
-    InvalidProtobuf,
-    NoSuchFile,
     NotImplemented,
     NoValue,
     RuntimeException,
     WrongKind,
     error,
 )
+from anyshape.onnxruntime.description import ModelMetadata, NodeArg, described, described_maps
 from anyshape.onnxruntime.log import ignored
+from anyshape.onnxruntime.model_file import free_dimensions, is_undeclared, read_source, without_defaults
 from anyshape.onnxruntime.options import RunOptions, SessionOptions
 from anyshape.onnxruntime.profiling import Profiler
+from anyshape.onnxruntime.providers import PROVIDER, check_providers
 from anyshape.onnxruntime.translation import entry, translated
-from anyshape.onnxruntime.values import OrtValue, spelled_dtype
+from anyshape.onnxruntime.values import OrtValue
 from anyshape.public import short
 from anyshape.strings import as_objects
-from anyshape.types import ListType, TensorType
+from anyshape.types import ListType
 from anyshape.vm import Executable, compile
 from anyshape.vm.compiling.options import CompileOptions, Options
-
-PROVIDER = "CPUExecutionProvider"
-
-
-@dataclass(frozen=True)
-class NodeArg:
-    """An input or output as onnxruntime describes it: dims are numbers, names, or None where nothing names them."""
-
-    name: str
-    type: str
-    shape: list[int | str | None] | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelMetadata:
-    """What the model's file says of itself."""
-
-    custom_metadata_map: dict[str, str]
-    description: str
-    domain: str
-    graph_description: str
-    graph_name: str
-    producer_name: str
-    version: int
 
 
 class InferenceSession:
@@ -92,7 +61,7 @@ class InferenceSession:
         not run."""
         check_providers(providers, provider_options)
         self._model = path_or_bytes
-        self._source = _read(path_or_bytes)
+        self._source = read_source(path_or_bytes)
         self._settings = SessionOptions() if sess_options is None else sess_options
         self._settings._heed()
         known = {f.name for f in fields(Options)}
@@ -104,7 +73,7 @@ class InferenceSession:
         self._profiler = Profiler(self._settings.profile_file_prefix) if self._settings.enable_profiling else None
         if self._profiler is not None:
             self._options["recorder"] = self._profiler.recorder
-        self._dims = {**_free_dimensions(self._settings, self._source), **(dims or {})}
+        self._dims = {**free_dimensions(self._settings, self._source), **(dims or {})}
         self.executable = self._compiled(path_or_bytes)
         self._columns = dict(self.executable.report.columns)
         self._numbers = {n: k for k, n in enumerate(self.executable.output_names)}
@@ -121,13 +90,14 @@ class InferenceSession:
 
     @entry
     def get_inputs(self) -> list[NodeArg]:
-        return [_described(*pair) for pair in zip(self.executable.input_names, self.executable.input_types)]
+        return [described(*pair) for pair in zip(self.executable.input_names, self.executable.input_types)]
 
     @entry
     def get_outputs(self) -> list[NodeArg]:
         types = zip(self.executable.output_names, self.executable.output_types)
         return [
-            _maps(name, t, self._columns[name]) if name in self._columns else _described(name, t) for name, t in types
+            described_maps(name, t, self._columns[name]) if name in self._columns else described(name, t)
+            for name, t in types
         ]
 
     @entry
@@ -137,7 +107,7 @@ class InferenceSession:
             return []
         infos = {i.name: i for i in self._source.model.graph.input}
         types = {n: input_type(infos[n].type, DimNames(None), f"input {n!r}") for n in self._defaults}
-        return [_described(n, t) for n, t in types.items()]
+        return [described(n, t) for n, t in types.items()]
 
     @entry
     def get_modelmeta(self) -> ModelMetadata:
@@ -345,7 +315,7 @@ class InferenceSession:
         except TypeRelationError as e:
             raise error(Fail, e) from e
         except UnsupportedError as e:
-            raise error(InvalidGraph if _is_undeclared(e) else NotImplemented, e) from e
+            raise error(InvalidGraph if is_undeclared(e) else NotImplemented, e) from e
         except ModelError as e:
             raise error(InvalidArgument, e) from e
 
@@ -380,7 +350,7 @@ class InferenceSession:
         if strange:
             raise error(InvalidArgument, f"Invalid input name: {strange[0]}; the inputs are {', '.join(self.feedable)}")
         types = dict(zip(executable.input_names, executable.input_types))
-        arguments = {n: _argument(v, types[n]) for n, v in feed.items()}
+        arguments = {n: argument(v, types[n]) for n, v in feed.items()}
         if run_options is not None:
             executable = run_options._heed(executable)
         try:
@@ -390,7 +360,7 @@ class InferenceSession:
         except Cancelled as e:
             raise error(Fail, "Exiting due to terminate flag being set to true.") from e
         except ShapeError as e:
-            raise (error(InvalidArgument, e) if _misfits(arguments, types) else translated(e)) from e
+            raise (error(InvalidArgument, e) if misfits(arguments, types) else translated(e)) from e
 
     def _executable_for(self, overridden: frozenset[str]) -> Executable:
         """The executable that takes these inputs besides those without a default."""
@@ -399,144 +369,5 @@ class InferenceSession:
         with self._lock:
             if overridden not in self._overriding:
                 assert self._source is not None
-                self._overriding[overridden] = self._compiled(_without_defaults(self._source, overridden))
+                self._overriding[overridden] = self._compiled(without_defaults(self._source, overridden))
             return self._overriding[overridden]
-
-
-def check_providers(providers: Sequence[Any] | None, options: Sequence[Any] | None) -> None:
-    """Raises InvalidArgument for a list of providers without a CPU one; logs the others once, and options of all."""
-    if isinstance(providers, str | bytes):
-        raise error(InvalidArgument, f"providers must be a list of names or of (name, options), got {short(providers)}")
-    names = []
-    for p in providers or ():
-        is_pair = isinstance(p, tuple) and len(p) == 2
-        if not isinstance(p[0] if is_pair else p, str):
-            raise error(InvalidArgument, f"a provider is a name or a tuple of a name and options, got {short(p)}")
-        names.append(p[0] if is_pair else p)
-        if is_pair and p[1]:
-            ignored(f"options of {names[-1]}", "the CPU provider has none")
-    if options is not None and len(options) != len(names):
-        raise error(InvalidArgument, "'providers' and 'provider_options' should be the same length if both are given.")
-    if any(options or ()):
-        ignored("provider_options", "the CPU provider has none")
-    if names and PROVIDER not in names:
-        raise error(
-            InvalidArgument, f"anyshape runs on the CPU, and {', '.join(names)} has no {PROVIDER}; add it to providers"
-        )
-    for name in names:
-        if name != PROVIDER:
-            ignored(f"the provider {name}", "anyshape runs on the CPU")
-
-
-def _read(model: Any) -> Source | None:
-    """Parses a model; None for a saved one and for a Function, which have no file that says more."""
-    if isinstance(model, Function):
-        return None
-    is_path = isinstance(model, str | os.PathLike)
-    is_data = isinstance(model, bytes | bytearray | memoryview)
-    if not (is_path or is_data or hasattr(model, "SerializeToString") or hasattr(model, "model_proto")):
-        raise WrongKind(f"Unable to load from type '{type(model)}': a model is a path, bytes or an onnx.ModelProto")
-    if is_path and "\0" not in str(model) and not os.path.exists(model):
-        raise error(NoSuchFile, f"Load model from {model} failed. File doesn't exist")
-    if is_path and is_saved(model):
-        return None
-    if is_data and not memoryview(model).nbytes:
-        raise error(InvalidArgument, "No graph was found in the protobuf.")
-    try:
-        return read_model(model)
-    except UnsupportedError:
-        raise
-    except ModelError as e:
-        raise error(InvalidProtobuf, e) from e
-
-
-def _free_dimensions(settings: SessionOptions, source: Source | None) -> dict[str, int]:
-    """Numbers for named dims of inputs; overrides of names that no input has are logged."""
-    if source is None:
-        return {}
-    dims = [d for i in source.model.graph.input for d in i.type.tensor_type.shape.dim]
-    numbers = {d.dim_param: settings._by_name[d.dim_param] for d in dims if d.dim_param in settings._by_name}
-    for d in dims:
-        if d.denotation in settings._by_denotation and not d.HasField("dim_value"):
-            if not d.dim_param:
-                raise error(
-                    NotImplemented, f"an override of the dims {d.denotation!r}: one of them has no name in the model"
-                )
-            numbers[d.dim_param] = settings._by_denotation[d.denotation]
-    for name in settings._by_name.keys() - numbers.keys():
-        ignored(f"the override of the free dimension {name!r}", "no input has a dim of this name")
-    return numbers
-
-
-def _without_defaults(source: Source, names: frozenset[str]) -> Any:
-    """Copies a model without these initializers, so that their inputs have to be passed."""
-    import onnx
-
-    copy = onnx.ModelProto()
-    copy.CopyFrom(source.model)
-    del copy.graph.initializer[:]
-    copy.graph.initializer.extend(
-        whole_tensor(t, source.weights.get(k), source.folder, source.name)
-        for k, t in enumerate(source.model.graph.initializer)
-        if t.name not in names
-    )
-    return copy
-
-
-def _is_undeclared(e: UnsupportedError) -> bool:
-    """Whether an operator of ONNX's own domain is in none of its versions."""
-    import onnx
-
-    return any(
-        normal_domain(r.domain) == "" and not onnx.defs.has(r.op, "")
-        for r in getattr(e, "entries", ())
-        if r.op and r.op[0].isupper()
-    )
-
-
-def _argument(value: Any, t: TensorType) -> Any:
-    """An argument as the executable takes it: OrtValues are their arrays, lists of numbers arrays of the declared dtype."""
-    if isinstance(value, OrtValue):
-        return value._value
-    is_tensor = not isinstance(t, ListType) and t.dtype is not CHAR
-    if isinstance(value, str | bytes) and is_tensor:
-        raise NoValue(f"Input must be an array, got {short(value)} for an input of type {t}")
-    if value is None and is_tensor:
-        raise error(Fail, f"an input of type {t} has no value, got None")
-    if isinstance(value, list | tuple) and is_tensor:
-        try:
-            return np.array(value, t.dtype.numpy)
-        except (TypeError, ValueError, OverflowError, MemoryError) as e:
-            raise error(InvalidArgument, f"a list is no tensor of {t.dtype}: {e}") from None
-    return value
-
-
-def _misfits(feed: Mapping[str, Any], types: Mapping[str, TensorType]) -> bool:
-    """Whether the rank of an input, or a dim that is a number in the model, is another one."""
-    for name, t in types.items():
-        shape, dims = getattr(feed[name], "shape", None), declared_dims(t)
-        if shape is None or dims is None or isinstance(t, ListType):
-            continue
-        if len(shape) != len(dims) or any(isinstance(d, int) and d != n for d, n in zip(dims, shape)):
-            return True
-    return False
-
-
-def _maps(name: str, t: TensorType, labels: Sequence[Any]) -> NodeArg:
-    return NodeArg(name, f"seq(map({'string' if isinstance(labels[0], str) else 'int64'},{_spelled(t)}))", [])
-
-
-def _described(name: str, t: TensorType) -> NodeArg:
-    return NodeArg(name, _spelled(t), None if (dims := declared_dims(t)) is None else [_dim(d) for d in dims])
-
-
-def _spelled(t: TensorType) -> str:
-    if isinstance(t, ListType):
-        return f"{'optional' if t.optional else 'seq'}({_spelled(t.element)})"
-    return f"tensor({spelled_dtype(t.dtype)})"
-
-
-def _dim(d: Size) -> int | str | None:
-    if isinstance(d, int):
-        return d
-    return None if any(map(is_anonymous, free_symbols(d))) else str(d)

@@ -38,7 +38,7 @@ from anyshape_testing.programs.statements import (
     Statement,
     results_of,
 )
-from anyshape_testing.rewriting import Following
+from anyshape_testing.rewrite_instances import Following
 from anyshape_testing.running import PROPERTIES
 
 Array = NDArray[Any]

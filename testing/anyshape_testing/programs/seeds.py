@@ -25,7 +25,7 @@ def _draw(data: st.DataObject) -> None:
     programs.append(draw_program(data.draw, ops))
 
 
-_fuzz: Any = _draw.hypothesis.fuzz_one_input  # type: ignore[attr-defined]
+_fuzz: Any = _draw.hypothesis.fuzz_one_input  # type: ignore[attr-defined]  # which `given` adds
 
 
 def drawn_from(seed: int, ops: Sequence[str]) -> Drawn | None:

@@ -62,10 +62,10 @@ def anyshape_backend(graph: Any, example_inputs: Sequence[Any], **options: Any) 
         )
         return make_boxed_func(aten.forward)
 
-    compiler = aot_autograd(
+    compiled: Callable[..., Any] = aot_autograd(
         fw_compiler=training, bw_compiler=training, inference_compiler=inference, decompositions=decompositions()()
-    )
-    return compiler(graph, example_inputs)  # type: ignore[no-any-return]
+    )(graph, example_inputs)
+    return compiled
 
 
 def _fixed(graph: Any, example_inputs: Sequence[Any]) -> dict[int, Any]:
@@ -247,7 +247,8 @@ def _in_parts(graph: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
             outputs = next(n for n in part.graph.nodes if n.op == "output").args[0]
             setattr(split, name, _part(compiled, isinstance(outputs, (tuple, list))))
     split.recompile()
-    return split.forward  # type: ignore[no-any-return]
+    forward: Callable[..., Any] = split.forward
+    return forward
 
 
 def _calls_graphs(node: Any) -> bool:

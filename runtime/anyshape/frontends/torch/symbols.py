@@ -5,7 +5,7 @@ In: SymInts and expressions of torch's shape environment. Out: dims. Torch's sym
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,15 +58,15 @@ class Symbols:
         """A condition of sympy on sizes. Raises UnsupportedError for one that dims cannot say."""
         kind = type(e).__name__
         if kind in _COMPARISONS:
-            return _COMPARISONS[kind](*(self._dim(a) for a in e.args))  # type: ignore[no-any-return]
+            return _COMPARISONS[kind](*(self._dim(a) for a in e.args))
         if kind in _CONNECTIVES:
-            return _CONNECTIVES[kind](*(self.condition(a) for a in e.args))  # type: ignore[no-any-return]
+            return _CONNECTIVES[kind](*(self.condition(a) for a in e.args))
         if kind in ("BooleanTrue", "BooleanFalse"):
             return bool(e)
         raise UnsupportedError(f"the condition {e} on sizes, under which torch traced the model")
 
 
-_COMPARISONS: dict[str, Any] = {
+_COMPARISONS: dict[str, Callable[..., bool | Cond]] = {
     "Equality": eq,
     "Unequality": ne,
     "StrictLessThan": lt,
@@ -74,7 +74,7 @@ _COMPARISONS: dict[str, Any] = {
     "StrictGreaterThan": gt,
     "GreaterThan": ge,
 }
-_CONNECTIVES: dict[str, Any] = {"And": and_, "Or": or_, "Not": not_}
+_CONNECTIVES: dict[str, Callable[..., bool | Cond]] = {"And": and_, "Or": or_, "Not": not_}
 _OPERATIONS: dict[str, Any] = {
     "Add": lambda a, b: a + b,
     "Mul": lambda a, b: a * b,

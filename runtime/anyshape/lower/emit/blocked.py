@@ -18,7 +18,7 @@ from anyshape.lower.emit.product import OfBlock, emit_panels
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.blocked import Blocked
-from anyshape.lower.schedule.contraction import Product, Step
+from anyshape.lower.schedule.products import Product, Step
 
 Emit = Callable[[Step, OfBlock | None], None]
 

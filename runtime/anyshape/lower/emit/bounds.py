@@ -14,6 +14,7 @@ from anyshape import dims
 from anyshape.dims import Size
 from anyshape.lower.emit.failure_report import first_lane, loads_below, refuse_index
 from anyshape.lower.ir.dag import Access, Affine, Bound, Constant, DagNode, LoopVar, Operation, SizeValue
+from anyshape.lower.llvm.overflow import with_overflow
 from anyshape.lower.llvm.types import I1, I32, I64, Val, const, const_vector
 
 if TYPE_CHECKING:
@@ -328,7 +329,7 @@ def _count_from_end(values: Values, b: Bound, copy: int) -> None:
         return
     i, n = values.of(wrapped, copy), values.sizes.of(b.extent)
     if not i.type.lanes:
-        total, past = f.with_overflow("uadd", i, n)
+        total, past = with_overflow(f, "uadd", i, n)
         values.levels.remember(key, f.select(past, total, i))
     elif f.target.extremes_u64:
         values.levels.remember(key, f.umin(i, f.add(i, n)))

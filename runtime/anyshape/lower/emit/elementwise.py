@@ -18,6 +18,7 @@ from anyshape.lower.llvm import half, narrow
 from anyshape.lower.llvm import vecmath as vm
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.philox import philox
+from anyshape.lower.llvm.saturation import saturate_to_int
 from anyshape.lower.llvm.types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, Type, Val, const
 
 _REGISTER: dict[str, Type] = {
@@ -164,7 +165,7 @@ def convert(f: FunctionBuilder, a: Val, source: DType, to: DType) -> Val:
         return f.convert("fpext" if goal.bits > a.type.bits else "fptrunc", a, goal)
     if source.is_float:
         a = half.widen(f, a) if source.bits == 16 else a
-        return f.saturate_to_int(a, goal, unsigned=to.kind == "uint")
+        return saturate_to_int(f, a, goal, unsigned=to.kind == "uint")
     if to.is_float:
         a = f.convert("sitofp" if source.kind == "int" else "uitofp", a, F32 if to.bits == 16 else goal)
         return half.shorten(f, a, goal) if to.bits == 16 else a

@@ -15,16 +15,18 @@ from anyshape.dims import Size
 from anyshape.dtypes import I32, I64
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import cost
+from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext, Range
 from anyshape.lower.emit.empty_loops import Spans
 from anyshape.lower.emit.levels import Buffer
+from anyshape.lower.emit.neighbours import Window, window_of
 from anyshape.lower.emit.nest import nest
-from anyshape.lower.emit.value import Window
+from anyshape.lower.emit.value import Values
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, affine, walk
 from anyshape.lower.ir.stores import below
 from anyshape.lower.llvm.types import I32 as WORD
 from anyshape.lower.llvm.types import I64 as LONG
-from anyshape.lower.llvm.types import const
+from anyshape.lower.llvm.types import Val, const
 from anyshape.lower.schedule.lanes_first import are_lanes_heavy
 from anyshape.lower.schedule.tree import Scope
 
@@ -128,7 +130,7 @@ class _Kept:
             if lanes not in self.windows:
                 lowest, last, places = (ctx.memory.reserve(t, vector.extent) for t in (I64, I32, I32))
                 self.windows[lanes] = lowest, last, places
-            for tensor, value in zip(self.windows[lanes], ctx.values.neighbours(accesses[0], 0), strict=True):
+            for tensor, value in zip(self.windows[lanes], _neighbours(ctx.values, accesses[0], 0), strict=True):
                 f.store(value, f.gep(ctx.memory.base(tensor), place, value.type.scalar))
 
     def window(self, lanes: Lanes, access: Access, copy: int) -> Window:
@@ -137,12 +139,12 @@ class _Kept:
         assert self.scope.vector is not None
         if lanes not in self.windows:
             mask = values.mask(copy)
-            return values.window(*values.neighbours(access, copy), None if mask is None else f.extract(mask, 0))
+            return window_of(f, *_neighbours(values, access, copy), None if mask is None else f.extract(mask, 0))
         place = f.add(ctx.levels.indices[self.scope.vector], copy * ctx.lanes)
         types = (LONG, WORD, WORD.vector(ctx.lanes))
         bases = map(ctx.memory.base, self.windows[lanes])
         lowest, last, places = (f.load(f.gep(b, place, t.scalar), t) for b, t in zip(bases, types, strict=True))
-        return values.window(lowest, last, places)
+        return window_of(f, lowest, last, places)
 
 
 def windowed(ctx: KernelContext, inside: Scope) -> dict[Lanes, list[Access]]:
@@ -151,10 +153,34 @@ def windowed(ctx: KernelContext, inside: Scope) -> dict[Lanes, list[Access]]:
     assert ctx.values.vector is not None
     along = ctx.values.vector.variable
     for n in below(inside.stores):
-        if isinstance(n, Load) and not n.domain.isdisjoint(inside.variables) and ctx.values.has_window(n.access):
+        if isinstance(n, Load) and not n.domain.isdisjoint(inside.variables) and _has_window(ctx.values, n.access):
             lets = frozenset((let, k) for let, k in n.access.address.lets if ctx.values.varies(let))
             reads.setdefault((lets, n.access.address.coefficient(along)), []).append(n.access)
     return reads
+
+
+def _has_window(values: Values, access: Access) -> bool:
+    """Whether the lanes' places are computed and known outside of the loops that are still to be opened, and a window may read them."""
+    vector, element = values.vector, elementwise.memory_type(access.tensor.dtype)
+    if vector is None or access.bounds or not values.f.target.permutes(element.bytes, vector.lanes):
+        return False
+    lets = [n for n, _ in access.address.lets if values.varies(n)]
+    return bool(lets) and all(v in values.levels.level_of for n in lets for v in n.domain)
+
+
+def _neighbours(values: Values, access: Access, copy: int) -> tuple[Val, Val, Val]:
+    """Returns for a load that has a window the lowest place of its lanes, the distance to the last one (twice the lanes at most), and
+    that to each. Lanes that do not exist are where the first one is."""
+    assert values.vector is not None
+    f, lanes = values.f, values.vector.lanes
+    _, offsets = values.lane_offsets(access.address, copy)
+    assert offsets is not None
+    mask = values.mask(copy)
+    if mask is not None:
+        offsets = f.select(mask, offsets, f.splat(f.extract(offsets, 0), lanes))
+    lowest = f.reduce("smin", offsets)
+    places = f.convert("trunc", f.smin(f.sub(offsets, lowest), 2 * lanes), WORD)
+    return lowest, f.reduce("smax", places), places
 
 
 def _emit_lanes(ctx: KernelContext, inside: Scope, steps: Callable[[], None], kept: _Kept, block: _Block) -> None:

@@ -16,7 +16,7 @@ from anyshape.dims import Cond, Dim, Size, free_symbols
 from anyshape.equations import Tensor
 from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopIndex, LoopVar, Reduction, SizeValue
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.emitter import Block
+from anyshape.lower.llvm.instructions import Block
 from anyshape.lower.llvm.polling import Polls
 from anyshape.lower.llvm.types import I64, Operand, Val, const
 

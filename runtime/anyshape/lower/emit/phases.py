@@ -25,8 +25,8 @@ from anyshape.lower.emit.windows import emit_windows
 from anyshape.lower.ir.procedure import Procedure
 from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.schedule.blocked import Blocked
-from anyshape.lower.schedule.contraction import Product, Step
 from anyshape.lower.schedule.kernel_schedule import KernelSchedule, Phase
+from anyshape.lower.schedule.products import Product, Step
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm
 from anyshape.lower.schedule.tree import Scope, plan
 

@@ -18,7 +18,7 @@ from anyshape.lower.emit.sort import sort_row
 from anyshape.lower.ir.dag import DagNode, LoopVar
 from anyshape.lower.ir.procedure import Assign, Choose, Lowered, Procedure, Repeat, SizeIs, Sort, Stop
 from anyshape.lower.ir.stores import Store, reductions_of
-from anyshape.lower.llvm.emitter import Block
+from anyshape.lower.llvm.instructions import Block
 from anyshape.lower.llvm.types import I64 as WORD
 from anyshape.lower.llvm.types import Val, const
 from anyshape.lower.schedule.tree import plan

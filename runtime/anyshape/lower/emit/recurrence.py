@@ -18,7 +18,7 @@ from anyshape.lower.emit.nest import nest
 from anyshape.lower.emit.product import OfBlock
 from anyshape.lower.ir.dag import Load
 from anyshape.lower.llvm.types import I64, Val, const
-from anyshape.lower.schedule.contraction import Step
+from anyshape.lower.schedule.products import Step
 from anyshape.lower.schedule.recurrence import ROWS, Positions, Recurrence, RowForm, StepForm
 
 Emit = Callable[[Step, OfBlock | None], None]

@@ -23,6 +23,7 @@ from anyshape.lower.emit.bounds import check_access, lanes_inside
 from anyshape.lower.emit.failure_report import ReportedElements
 from anyshape.lower.emit.levels import Buffer, Levels
 from anyshape.lower.emit.memory import Memory
+from anyshape.lower.emit.neighbours import Window, from_window
 from anyshape.lower.emit.sizes import Sizes
 from anyshape.lower.ir.dag import (
     Access,
@@ -40,25 +41,13 @@ from anyshape.lower.ir.dag import (
     walk,
 )
 from anyshape.lower.ir.padded import Padded, padded_load
-from anyshape.lower.llvm.types import I32, I64, Type, Val, const, const_vector
+from anyshape.lower.llvm.gathering import every, pick
+from anyshape.lower.llvm.types import I64, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
 
 CLOSE = (2,)
 """Steps of elements that are shuffled out of whole vectors: at step 2 half of what two loads bring is used, at larger steps as many lines
 are read as by a gather."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """Two vectors of neighbours that have all that the lanes of a load read: from the element `lowest` on, those of `first` and of `second`
-    (which lanes are read; None: no second vector), lane i at `places[i]`; `fits` says whether it is so, `is_narrow` whether one has."""
-
-    lowest: Val
-    places: Val
-    first: Val
-    second: Val | None
-    fits: Val
-    is_narrow: Val
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,49 +299,12 @@ class Values:
             parts.append((self.position(v, copy), c))
         return "strided", self.sizes.offset(parts)
 
-    def has_window(self, access: Access) -> bool:
-        """Whether the lanes' places are computed and known outside of the loops that are still to be opened, and a window may read them."""
-        vector, element = self.vector, elementwise.memory_type(access.tensor.dtype)
-        if vector is None or access.bounds or not self.f.target.permutes(element.bytes, vector.lanes):
-            return False
-        lets = [n for n, _ in access.address.lets if self.varies(n)]
-        return bool(lets) and all(v in self.levels.level_of for n in lets for v in n.domain)
-
-    def neighbours(self, access: Access, copy: int) -> tuple[Val, Val, Val]:
-        """Returns for a load that has a window the lowest place of its lanes, the distance to the last one (twice the lanes at most), and
-        that to each. Lanes that do not exist are where the first one is."""
-        assert self.vector is not None
-        f, lanes = self.f, self.vector.lanes
-        _, offsets = self.lane_offsets(access.address, copy)
-        assert offsets is not None
-        mask = self.mask(copy)
-        if mask is not None:
-            offsets = f.select(mask, offsets, f.splat(f.extract(offsets, 0), lanes))
-        lowest = f.reduce("smin", offsets)
-        places = f.convert("trunc", f.smin(f.sub(offsets, lowest), 2 * lanes), I32)
-        return lowest, f.reduce("smax", places), places
-
-    def window(self, lowest: Val, last: Val, places: Val, exists: Val | None = None) -> Window:
-        """Makes the window of the places of lanes; `exists`: whether the first lane does."""
-        f, lanes = self.f, places.type.lanes
-        first, second = (f.compare("le", const_vector(I32, list(range(at, at + lanes))), last) for at in (0, lanes))
-        if exists is not None:
-            first, second = (f.and_(m, f.splat(exists, lanes)) for m in (first, second))
-        fits, is_narrow = (f.compare("lt", last, n) for n in (2 * lanes, lanes))
-        return Window(lowest=lowest, places=places, first=first, second=second, fits=fits, is_narrow=is_narrow)
-
     @contextmanager
     def within(self, windows: dict[tuple[Access, int], Window]) -> Iterator[None]:
         """Code in which loads read windows."""
         outer, self.windows = self.windows, windows
         yield
         self.windows = outer
-
-    def _from_window(self, window: Window, pointer: Val, type_: Type) -> Val:
-        first = self.f.gep(pointer, window.lowest, type_)
-        low = self.f.masked_load(first, type_, window.first)
-        high = low if window.second is None else self.f.masked_load(first, type_, window.second, type_.lanes)
-        return self.f.permute(low, high, window.places)
 
     # masks
 
@@ -411,10 +363,10 @@ class Values:
             and not any(self.varies(n) for n, _ in access.address.lets)
         ):
             first = f.gep(pointer, f.mul(self.levels.indices[self.vector.variable], step), element)
-            return elementwise.load_value(f, access.tensor.dtype, f.every(first, type_, step, copy * lanes * step))
+            return elementwise.load_value(f, access.tensor.dtype, every(f, first, type_, step, copy * lanes * step))
         window = self.windows.get((access, copy))
         if window is not None:
-            return elementwise.load_value(f, access.tensor.dtype, self._from_window(window, pointer, type_))
+            return elementwise.load_value(f, access.tensor.dtype, from_window(f, window, pointer, type_))
         form, offsets = self.lane_offsets(access.address, copy)
         if form == "same":
             raw = f.splat(self._scalar_load(pointer, element, None), lanes) if bounded is None else None
@@ -430,7 +382,7 @@ class Values:
         else:
             assert offsets is not None
             picked = mask is None and any(self.varies(n) for n, _ in access.address.lets)
-            raw = f.pick(pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
+            raw = pick(f, pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
         return elementwise.load_value(f, access.tensor.dtype, raw)
 
     def _not_empty(self, t: Tensor) -> Val | None:

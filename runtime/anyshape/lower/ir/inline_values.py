@@ -33,8 +33,17 @@ from anyshape.lower.ir.dag import (
     LoopVar,
     Operation,
     Reduction,
-    affine,
     walk,
+)
+from anyshape.lower.ir.index_forms import (
+    OF_SIZES,
+    divided,
+    either,
+    ends_of,
+    flatten,
+    is_inside,
+    is_never_positive,
+    row_major_position,
 )
 from anyshape.lower.ir.padded import index_of
 from anyshape.lower.ir.stores import Store
@@ -42,13 +51,6 @@ from anyshape.lower.kernel import Group, Index, KernelError, Origin
 
 Env = dict[Var, Affine]
 Element = tuple[Tensor, Sequence[Expr]]
-OF_SIZES: Mapping[str, Callable[[Size, Size], Size]] = {
-    "floordiv": lambda x, y: x // y,
-    "mod": lambda x, y: x % y,
-    "min": dims.minimum,
-    "max": dims.maximum,
-}
-"""Functions of two sizes whose result is again a size."""
 
 
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
@@ -128,7 +130,7 @@ class InlinedValues:
         """The affine form of an operation, None if it has none."""
         if e.op == "within":
             index, extent = (self.index(a, env, guard) for a in e.args)
-            if not _inside(index, extent.offset):
+            if not is_inside(index, extent.offset):
                 self.demanded.add(index)
             return index
         if e.op == "neg":
@@ -138,7 +140,7 @@ class InlinedValues:
             return self._of_two(e.op, a, b)
         if e.op == "select" and isinstance(e.args[0], Scalar) and isinstance(e.args[0].size, dims.Cond):
             a, b = (self.index(x, env, guard) for x in e.args[1:])
-            return _either(e.args[0].size, a, b)
+            return either(e.args[0].size, a, b)
         if e.op == "select":
             c = self.value(e.args[0], env, guard)
             return self.index(e.args[1 if c.value else 2], env, guard) if isinstance(c, Constant) else None
@@ -154,14 +156,14 @@ class InlinedValues:
         if op == "mul" and (a.is_constant or b.is_constant):
             return a.scaled(b.offset) if b.is_constant else b.scaled(a.offset)
         if op in ("floordiv", "mod") and b.is_constant:
-            quotient, rest = _divided(a, b.offset)
-            if _inside(rest, b.offset):
+            quotient, rest = divided(a, b.offset)
+            if is_inside(rest, b.offset):
                 return quotient if op == "floordiv" else rest
         if op in ("min", "max"):
             difference = a + b.scaled(-1) if op == "min" else b + a.scaled(-1)
-            if _never_positive(difference):
+            if is_never_positive(difference):
                 return a
-            if _never_positive(difference.scaled(-1)):
+            if is_never_positive(difference.scaled(-1)):
                 return b
         sizes = a.is_constant and b.is_constant and not self._moves(a.offset) and not self._moves(b.offset)
         return Affine((), OF_SIZES[op](a.offset, b.offset)) if sizes and op in OF_SIZES else None
@@ -358,8 +360,8 @@ class InlinedValues:
 
     def _surely_inside(self, i: Affine, n: Size) -> bool:
         """Whether an index is inside of an axis whatever the variables are, and wherever an open recurrence stands."""
-        if _inside(i, n) or self.cycle is None or i.terms or i.lets:
-            return _inside(i, n)
+        if is_inside(i, n) or self.cycle is None or i.terms or i.lets:
+            return is_inside(i, n)
         first = i.offset - self.cycle.position
         return dims.ge(first, 0) is True and dims.le(first + self.cycle.extent, n) is True
 
@@ -396,7 +398,9 @@ class InlinedValues:
         if where is not None:
             body = self.dag.op("select", body.dtype, where, body, self.dag.const(neutral(kind, body.dtype), body.dtype))
         if kind in ("argmax", "argmin"):
-            return self._first(kind[3:], body, _position([inner[v] for v in e.vars], e.vars), tuple(bound), where)
+            return self._first(
+                kind[3:], body, row_major_position([inner[v] for v in e.vars], e.vars), tuple(bound), where
+            )
         if not bound:
             return body
         return self.dag.red(kind, tuple(bound), body, body.dtype)
@@ -427,77 +431,8 @@ def neutral(kind: str, dtype: DType) -> int | float | bool:
     return lowest(dtype) if kind.endswith("max") else highest(dtype)
 
 
-def flatten(t: Tensor, index: list[Affine]) -> Affine:
-    return _row_major(index, t.shape)
-
-
-def _position(index: list[Affine], variables: tuple[Var, ...]) -> Affine:
-    return _row_major(index, [v.extent for v in variables])
-
-
-def _row_major(index: Sequence[Affine], extents: Sequence[Size]) -> Affine:
-    total = Affine()
-    stride: Size = 1
-    for i, n in zip(reversed(index), reversed(extents), strict=True):
-        total = total + i.scaled(stride)
-        stride = stride * n
-    return total
-
-
 def _has_load(i: Affine) -> bool:
     return any(isinstance(n, Load) for n in walk([n for n, _ in i.lets]))
-
-
-def _inside(i: Affine, n: Size) -> bool:
-    """Provably 0 <= i < n: a variable of that extent, or an affine form whose ends are inside."""
-    if i.lets:
-        return False
-    if len(i.terms) == 1 and i.terms[0][1] == 1 and i.offset == 0 and i.terms[0][0].extent == n:
-        return True
-    if len(i.terms) == 1 and i.offset == 0 and not isinstance(i.terms[0][1], int):
-        # an open broadcast, select(n == 1, 0, v): that n is 1 or v's extent was checked where it was decided
-        return dims.bounds(i.terms[0][1]) == (0, 1)
-    ends = _ends(i)
-    return ends is not None and dims.ge(ends[0], 0) is True and dims.lt(ends[1], n) is True
-
-
-def _ends(i: Affine) -> tuple[Size, Size] | None:
-    """The least and the greatest value of an affine form, if all its coefficients are numbers and nothing in it is computed."""
-    if i.lets:
-        return None
-    low = high = i.offset
-    for v, c in i.terms:
-        if not isinstance(c, int):
-            return None
-        if c > 0:
-            high = high + (v.extent - 1) * c
-        else:
-            low = low + (v.extent - 1) * c
-    return low, high
-
-
-def _never_positive(i: Affine) -> bool:
-    ends = _ends(i)
-    return ends is not None and dims.le(ends[1], 0) is True
-
-
-def _divided(i: Affine, n: Size) -> tuple[Affine, Affine]:
-    """An index as a multiple of a size, over it, and the rest: what the size plainly divides, and what else there is."""
-    whole = [(v, 1 if c == n else c // n) for v, c in i.terms if _divides(n, c)]
-    return affine(whole, 0), affine([(v, c) for v, c in i.terms if not _divides(n, c)], i.offset, i.lets)
-
-
-def _divides(n: Size, c: Size) -> bool:
-    return c == n or (isinstance(c, int) and isinstance(n, int) and n > 0 and c % n == 0)
-
-
-def _either(c: dims.Cond, a: Affine, b: Affine) -> Affine | None:
-    """Chooses one index or the other by the condition, if they are the same but for their coefficients."""
-    if a.lets != b.lets:
-        return None
-    variables = {v: None for v, _ in (*a.terms, *b.terms)}
-    terms = [(v, dims.select(c, a.coefficient(v), b.coefficient(v))) for v in variables]
-    return affine(terms, dims.select(c, a.offset, b.offset), a.lets)
 
 
 def _number(n: DagNode) -> float | None:
@@ -522,7 +457,7 @@ def _comparison(name: str, args: Sequence[DagNode]) -> bool | None:
     forms = [index_of(a) for a in args if a.dtype == I64] if order is not None else []
     if order is None or len(forms) != 2 or forms[0] is None or forms[1] is None:
         return None
-    ends = _ends(forms[0] + forms[1].scaled(-1))
+    ends = ends_of(forms[0] + forms[1].scaled(-1))
     if ends is None:
         return None
     surely, never = ends if name in ("ge", "gt") else ends[::-1]

@@ -19,7 +19,7 @@ from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.gemm.tiles import ALIGN
 from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopIndex, LoopVar, Reduction, affine, row_major
 from anyshape.lower.ir.stores import Store, below
-from anyshape.lower.schedule.contraction import Product, Step, Unplanned
+from anyshape.lower.schedule.products import InMemory, Product, Step, Unplanned
 from anyshape.lower.schedule.reuse import LoadsOf
 from anyshape.lower.schedule.tree import Scope, plan
 from anyshape.lower.target import Target
@@ -68,7 +68,7 @@ class Blocked:
 def block_phases(dag: Dag, phases: Sequence[Unplanned], temporaries: Sequence[Tensor]) -> Blocked | None:
     """Combines phases into blocks of rows, if they can be."""
     first = next((p for p in phases if isinstance(p, Product)), None)
-    alone = any(isinstance(p, Product) and (p.windows or p.gathered or p.codes) for p in phases)
+    alone = any(isinstance(p, Product) and (p.codes or not p.is_in_memory) for p in phases)
     if len(phases) < 2 or first is None or alone:
         return None
     rows = first.m
@@ -100,10 +100,11 @@ class SharedRows:
 
 def share_rows(dag: Dag, lists: Sequence[Sequence[Unplanned]], rows: LoopVar) -> SharedRows | None:
     """Rewrites phases for a block of rows, if all of them have these."""
+    if any(isinstance(p, Product) and (p.codes or not p.is_in_memory) for phases in lists for p in phases):
+        return None
     lists = [[_with_rows(p, rows) if isinstance(p, Product) else p for p in phases] for phases in lists]
     every = [p for phases in lists for p in phases]
-    alone = any(isinstance(p, Product) and (p.windows or p.gathered or p.codes) for p in every)
-    if alone or rows not in _outside(every, rows) or not all(rows in s.domain for p in every for s in _stores(p)):
+    if rows not in _outside(every, rows) or not all(rows in s.domain for p in every for s in _stores(p)):
         return None
     blocking = _Blocking(dag, (), rows, frozenset())
     return SharedRows(
@@ -129,13 +130,15 @@ def _stores(p: Unplanned | Scope) -> tuple[Store, ...]:
 
 def _with_rows(p: Product, rows: LoopVar) -> Product:
     """The product with these rows, where it has several variables to choose them from."""
-    if p.computed is not None or rows is p.m or rows not in p.batch or rows in p.b.domain:
+    _, b = p.accesses
+    if rows is p.m or rows not in p.batch or rows in b.domain:
         return p
     return replace(p, m=rows, batch=tuple(p.m if v is rows else v for v in p.batch))
 
 
 def _has_rows(p: Product, rows: LoopVar) -> bool:
-    return p.m is rows and rows not in p.b.domain and p.computed is None
+    _, b = p.accesses
+    return p.m is rows and rows not in b.domain
 
 
 def _apart(phases: Sequence[Unplanned], rows: LoopVar, temporaries: frozenset[Tensor]) -> bool:
@@ -162,7 +165,7 @@ def _evaluated(p: Unplanned | Scope) -> list[DagNode]:
 def _loads(p: Unplanned | Scope) -> Iterator[Access]:
     yield from (n.access for n in _evaluated(p) if isinstance(n, Load))
     if isinstance(p, Product):
-        yield from (p.a, p.b)
+        yield from p.accesses
 
 
 class _Blocking(Rebuild):
@@ -196,13 +199,15 @@ class _Blocking(Rebuild):
         return self.product(p) if isinstance(p, Product) else plan([self.store(s) for s in p])
 
     def product(self, p: Product) -> Product:
-        a, b = self.access(p.a), self.access(p.b)
+        a, b = map(self.access, p.accesses)
         factors = self.dag.load(a), self.dag.load(b)
         self.memo[p.sum] = total = self.dag.red("sum", (p.k,), self.dag.op("mul", p.sum.dtype, *factors), p.sum.dtype)
         batch = tuple(v for v in p.batch if v not in self.symbols)
         stores = tuple(self.store(s) for s in p.stores)
-        packed = None if any(v in self.symbols for v in p.b.domain) else p.packed
-        return replace(p, sum=total, a=a, b=b, m=self.row, batch=batch, stores=stores, packed=packed)
+        constant = None if any(v in self.symbols for v in p.accesses[1].domain) else p.constant
+        return replace(
+            p, sum=total, a=InMemory(a), b=InMemory(b, constant), m=self.row, batch=batch, stores=stores
+        )  # fmt: skip
 
     def variables(self, vs: tuple[LoopVar, ...]) -> tuple[LoopVar, ...]:
         return tuple(self.row if v is self.rows else v for v in vs if v not in self.symbols)

@@ -35,7 +35,8 @@ from anyshape.equations.traversal import walk as walk_expr
 from anyshape.errors import UnsupportedError
 from anyshape.lower.ir.cycles import Cycle
 from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, Reduction, walk
-from anyshape.lower.ir.inline_values import Env, InlinedValues, flatten
+from anyshape.lower.ir.index_forms import flatten
+from anyshape.lower.ir.inline_values import Env, InlinedValues
 from anyshape.lower.ir.padded import conjuncts
 from anyshape.lower.ir.procedure import Procedure, lower_program
 from anyshape.lower.ir.stores import Demanded, DemandedPart, Ordered, Store

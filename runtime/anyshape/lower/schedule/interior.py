@@ -15,7 +15,7 @@ from anyshape.equations.expr import LARGE
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.ir.dag import Access, Affine, Bound, Dag, DagNode, LoopVar, Operation
-from anyshape.lower.ir.inline_values import OF_SIZES
+from anyshape.lower.ir.index_forms import OF_SIZES
 from anyshape.lower.ir.padded import index_of, padded_load
 from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.schedule.tree import Interior, Loop, Scope

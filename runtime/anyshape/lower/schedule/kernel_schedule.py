@@ -24,10 +24,11 @@ from anyshape.lower.ir.procedure import Procedure
 from anyshape.lower.ir.stores import Ordered, Store, reductions_of
 from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.schedule.blocked import Blocked, block_phases
-from anyshape.lower.schedule.contraction import Product, Step, split_phases
+from anyshape.lower.schedule.contraction import split_phases
 from anyshape.lower.schedule.inline import inline_group
 from anyshape.lower.schedule.interior import with_interior
 from anyshape.lower.schedule.lanes_first import lanes_first, usual_turns, write_out_lookups
+from anyshape.lower.schedule.products import InMemory, Product, Step
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm, StepForm, plan_recurrence
 from anyshape.lower.schedule.tree import MOST_STORES, Scope, Usual, components, plan
 from anyshape.lower.schedule.work import cycles, points
@@ -75,7 +76,9 @@ class KernelSchedule:
         return any(
             (
                 isinstance(p, Product)
-                and (p.windows is not None or p.gathered is not None or (p.packed is not None and bool(p.batch)))
+                and (
+                    p.windows is not None or not isinstance(p.a, InMemory) or (p.constant is not None and bool(p.batch))
+                )
             )
             or (isinstance(p, Scope) and p.tiled is not None)
             for p in self.phases

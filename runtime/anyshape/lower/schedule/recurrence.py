@@ -23,7 +23,8 @@ from anyshape.lower.analyse.collapse import Rebuild, collapse
 from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.schedule.blocked import BlockOfRows, share_rows
-from anyshape.lower.schedule.contraction import Product, Step, Unplanned, split_phases
+from anyshape.lower.schedule.contraction import split_phases
+from anyshape.lower.schedule.products import Product, Step, Unplanned
 from anyshape.lower.schedule.tree import plan
 
 
@@ -245,7 +246,7 @@ def _is_own(along: Positions, load: Access, store: Access, v: LoopVar) -> bool:
 
 
 def _is_around(p: Product, around: tuple[LoopVar, ...]) -> bool:
-    return p.windows is None and p.computed is None and p.gathered is None and all(v in p.batch for v in around)
+    return p.is_in_memory and all(v in p.batch for v in around)
 
 
 def _inside(p: Unplanned, around: tuple[LoopVar, ...]) -> Step:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from anyshape.equations import Tensor
 from anyshape.lower.ir.dag import Access, Affine, DagNode, Load, LoopVar, Reduction
 from anyshape.lower.ir.stores import Ordered, Store
-from anyshape.lower.schedule.contraction import Product
+from anyshape.lower.schedule.products import Product
 from anyshape.lower.schedule.tree import Loop, Scope
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ class LoadsOf:
     def is_safe(self, step: object, operand: Tensor, store: Store) -> bool:
         """Whether the store may overwrite the operand, which no other step reads."""
         if isinstance(step, Product):
-            values = [n for n in (step.computed, step.gathered) if n is not None]
-            if operand in (step.a.tensor, step.b.tensor) or _loads(values, operand):
+            if any(a.tensor is operand for a in step.accesses) or _loads(step.values, operand):
                 return False
             loads = _loads(_roots(step.stores), operand)
             return all(matches(a, store) for a in loads) and not self._read_after(step.stores, store, operand)

@@ -14,7 +14,7 @@ from anyshape.lower.gemm import per_word
 from anyshape.lower.ir.dag import DagNode, LoopVar
 from anyshape.lower.ir.stores import Store, reductions_of
 from anyshape.lower.llvm.target_probe import multiply_adds
-from anyshape.lower.schedule.contraction import Product, Step
+from anyshape.lower.schedule.products import Product, Step
 from anyshape.lower.target import Target
 
 _OPERAND_CYCLES = 2

@@ -12,7 +12,7 @@ In: a function, a name, a target. Out: an `Export`, with the content of its file
 """
 
 from anyshape.vm.export.budget import bytes_at
-from anyshape.vm.export.exporting import Export, Request, arena_of, certificate_of, export, export_ranks
+from anyshape.vm.export.exporting import Export, Request, arena_of, certificate_of, export, export_ranks, export_several
 from anyshape.vm.export.formula import ArenaFormulas
 from anyshape.vm.export.interface import name_from
 from anyshape.vm.export.targets import TARGETS, ExportTarget, export_target
@@ -28,6 +28,7 @@ __all__ = [
     "certificate_of",
     "export",
     "export_ranks",
+    "export_several",
     "export_target",
     "name_from",
 ]

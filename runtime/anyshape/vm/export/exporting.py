@@ -176,25 +176,41 @@ def export_ranks(functions: Mapping[int, Function], name: str, request: Request,
     `export` raises, and UnsupportedError for dtypes that DLPack has not."""
     checked_name(name)
     parts = {r: _part(f, f"{name}_rank{r}", replace(request, weights="inside")) for r, f in functions.items()}
-    last = next(reversed(parts.values()))
-    if not has_codes(last.interface):
+    if not has_codes(next(reversed(parts.values())).interface):
         raise UnsupportedError(
             f"{name}: DLPack packs elements of fewer than 8 bits; export one rank, whose functions take addresses"
         )
     module = Module(request.target.processor)
     define_by_rank(module, name, ranked, {r: p.interface.name for r, p in parts.items()}, request.target.pointer_bytes)
-    modules = [module, *(p.module for p in parts.values())]
+    return _joined(
+        name, request, {f"rank {r}": p for r, p in parts.items()}, (module, header_by_rank(name, list(parts)))
+    )
+
+
+def export_several(functions: Mapping[str, Function], name: str, request: Request) -> Export:
+    """Exports functions, each by a name of its own that begins its functions in C, as one object with weights inside. Raises what `export`
+    raises."""
+    checked_name(name)
+    inside = replace(request, weights="inside")
+    return _joined(name, request, {n: _part(f, checked_name(n), inside) for n, f in functions.items()})
+
+
+def _joined(
+    name: str, request: Request, parts: Mapping[str, _Part], around: tuple[Module, str] | None = None
+) -> Export:
+    """Links models as one object. `around`: code that calls them, and its declarations."""
+    modules = [*([around[0]] if around else []), *(p.module for p in parts.values())]
+    last = next(reversed(parts.values()))
     return Export(
         interface=replace(last.interface, name=name),
         target=request.target,
         object=link(modules, [k for p in parts.values() for k in p.kernels], request.target),
-        header="\n".join([*(p.header for p in parts.values()), header_by_rank(name, list(parts))]),
+        header="\n".join([*(p.header for p in parts.values()), *([around[1]] if around else [])]),
         weights=last.weights,
-        formulas=tuple(f"rank {r}: {line}" for r, p in parts.items() for line in p.description.formulas),
-        fits=tuple(f"rank {r}: {line.strip()}" for r, p in parts.items() for line in p.fits),
+        formulas=tuple(f"{what}: {line}" for what, p in parts.items() for line in p.description.formulas),
+        fits=tuple(f"{what}: {line.strip()}" for what, p in parts.items() for line in p.fits),
         functions=(
-            f"{name}_plan_tensors",
-            f"{name}_run_tensors",
+            *(around[0].symbols if around else []),
             *(n for p in parts.values() for n in functions_of(p.interface)),
         ),
         programs=tuple((p.interface, p.knowledge) for p in parts.values()),

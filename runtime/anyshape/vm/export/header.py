@@ -95,7 +95,7 @@ def header(m: Interface, d: Description) -> str:
         'extern "C" {',
         "#endif",
         "",
-        _shared(),
+        shared_types(),
         *_described(m, d),
         *_numbered(m, d),
         "",
@@ -110,7 +110,7 @@ def header(m: Interface, d: Description) -> str:
     return "\n".join(lines)
 
 
-def _shared() -> str:
+def shared_types() -> str:
     """The types that all models share, once where several are included."""
     codes = (
         ",\n".join(f"  ANYSHAPE_{c.name} = {c.value} /* {_MEANINGS[c]} */" for c in Code)

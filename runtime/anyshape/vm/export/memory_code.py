@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from anyshape.dtypes import DType
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
+from anyshape.lower.llvm.overflow import with_overflow
 from anyshape.lower.llvm.types import I1, I64, PTR, Val, const
 from anyshape.vm.run.arena import ALIGNMENT
 
@@ -36,7 +37,7 @@ def _grow(f: FunctionBuilder) -> None:
     padded, over = aligned(f, size)
     room = f.sub(f.load(arena, I64, BYTES), before)
     with f.if_(f.or_(over, f.compare("gt", padded, room))):
-        most, beyond = f.with_overflow("sadd", before, padded)
+        most, beyond = with_overflow(f, "sadd", before, padded)
         f.store(f.select(f.or_(over, beyond), const(I64, -1), most), arena, NEEDED)
         f.ret(const(I1, 0))
     half, _ = aligned(f, f.add(capacity, f.binary("lshr", capacity, 1)))
@@ -52,7 +53,7 @@ def _grow(f: FunctionBuilder) -> None:
 
 def aligned(f: FunctionBuilder, size: Val) -> tuple[Val, Val]:
     """The next multiple of the alignment, and whether it is beyond 64 bits."""
-    padded, over = f.with_overflow("sadd", size, const(I64, ALIGNMENT - 1))
+    padded, over = with_overflow(f, "sadd", size, const(I64, ALIGNMENT - 1))
     return f.and_(padded, const(I64, -ALIGNMENT)), over
 
 
@@ -60,7 +61,7 @@ def byte_count(f: FunctionBuilder, sizes: Sequence[Val], dtype: DType) -> tuple[
     """The bytes of a tensor, and whether they are beyond 64 bits, or would be if the dims that are 0 were 1: as NumPy has it."""
     size, beyond = const(I64, dtype.itemsize), const(I1, 0)
     for n in sizes:
-        size, over = f.with_overflow("smul", size, f.smax(n, 1))
+        size, over = with_overflow(f, "smul", size, f.smax(n, 1))
         beyond = f.or_(beyond, over)
     empty = const(I1, 0)
     for n in sizes:

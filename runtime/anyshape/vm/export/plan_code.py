@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from anyshape.dims import INT64_MAX
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
+from anyshape.lower.llvm.overflow import with_overflow
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, Val, const
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, Step
 from anyshape.vm.export.failures import Failures, exact
@@ -119,7 +120,7 @@ class _Plan:
             padded, over = aligned(f, most)
             size = f.select(over, const(I64, INT64_MAX), padded)
             f.store(size, self.reserved, region)
-            total, more = f.with_overflow("sadd", total, size)
+            total, more = with_overflow(f, "sadd", total, size)
             beyond = f.or_(beyond, f.or_(over, more))
         f.store(f.select(beyond, const(I64, -1), total), self.reserved, self.program.regions)
         words = f"{template(self.program.name)}: the size of its memory does not fit a signed 64-bit integer"

@@ -10,6 +10,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from anyshape.errors import ArgumentError, UnsupportedError
@@ -40,10 +41,14 @@ def linker(target: ExportTarget) -> list[str]:
     )
 
 
-def link_shared(folder: Path, name: str, target: ExportTarget) -> Path:
-    """Links `NAME.o` in a folder. Raises what `linker` raises, and ArgumentError with the linker's words where it fails."""
+def link_shared(folder: Path, name: str, target: ExportTarget, sources: Sequence[str] = ()) -> Path:
+    """Links `NAME.o` in a folder, and C texts of the folder that the linker, a C compiler, compiles. Raises what `linker` raises, and
+    ArgumentError with the linker's words where it fails."""
     path = folder / f"lib{name}.so"
-    words = [*linker(target), "-shared", "-o", str(path), str(folder / f"{name}.o"), "-lm"]
+    compiled = (
+        ["-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", *(str(folder / s) for s in sources)] if sources else []
+    )
+    words = [*linker(target), "-shared", "-Wl,-Bsymbolic", "-o", str(path), *compiled, str(folder / f"{name}.o"), "-lm"]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as e:

@@ -74,7 +74,7 @@ def usable_threads() -> int:
 
 def import_parts() -> None:
     """Imports the modules that an executor needs, so that the time of the first one is work and not imports."""
-    import anyshape.vm.native.executor  # noqa: F401
+    import anyshape.vm.native.executor  # noqa: F401, to load it
 
 
 __all__ = [

@@ -6,7 +6,7 @@ made) the loop returns; it goes on at the same instruction.
 
 from __future__ import annotations
 
-from anyshape.lower.llvm.emitter import Block
+from anyshape.lower.llvm.instructions import Block
 from anyshape.lower.llvm.polling import STOPPED
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, VOID, Type, Val, const
 from anyshape.vm.native.frame import Frame

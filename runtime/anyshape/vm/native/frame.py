@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.emitter import Block
+from anyshape.lower.llvm.instructions import Block
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, Val, const
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.ticker import ClockWord

@@ -15,7 +15,7 @@ from __future__ import annotations
 from anyshape.failure_report import ASK
 from anyshape.lower.llvm import polling
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
-from anyshape.lower.llvm.emitter import Block
+from anyshape.lower.llvm.instructions import Block
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
 from anyshape.vm.native.pool_affinity import add_affinity, at_line

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from anyshape.dims import INT64_MIN
 from anyshape.lower.llvm.builder import FunctionBuilder
+from anyshape.lower.llvm.overflow import with_overflow
 from anyshape.lower.llvm.types import I1, I64, Val, const
 
 
@@ -33,7 +34,7 @@ def _operands(frame: Frame) -> tuple[Val, Val]:
 
 
 def _arithmetic(name: str) -> Handler:
-    return lambda frame: frame.write(*frame.f.with_overflow(name, *_operands(frame)))
+    return lambda frame: frame.write(*with_overflow(frame.f, name, *_operands(frame)))
 
 
 def _comparison(sign: str) -> Handler:

@@ -1,37 +1,29 @@
-"""Emits ONNX and ATen mappings: for each operator and opset one function from a node's inputs and attributes to calls of ops.
+"""Emits terms and conditions of mappings as Python: calls of ops, and expressions over attributes, ranks and dtypes.
 
-In: all ops (a term may name any). Out: the functions, and the table {operator: {since: function or None}}, of ATen {operator: function}.
-Attributes are plain Python values when a model is imported, so expressions over them are emitted as plain Python.
+In: nodes of mappings. Out: Python expressions. Attributes are plain Python values when a model is imported, so expressions over them are
+emitted as plain Python.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from textwrap import wrap
 
 from anyshape_gen.check_onnx import ATEN_FUNCTIONS, SEVERAL
 from anyshape_gen.emit.api import python_name, returns_tuple
-from anyshape_gen.emit.module import Code, Emitted, number_text, quoted, use
+from anyshape_gen.emit.dialects import Dialect
+from anyshape_gen.emit.module import number_text, quoted, use
 from anyshape_gen.emit.refusal import NotExecuted
-from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.functions import LIST_FUNCTIONS
-from anyshape_gen.model import OnnxMapping, OnnxRefusal, Operand, OpSpec, ParamSpec, TermFunction
+from anyshape_gen.model import OnnxMapping, Operand, OpSpec, ParamSpec, TermFunction
 from anyshape_gen.nodes import (
-    Assert,
-    Assign,
     AttrRead,
     BinOp,
     Bool,
     BoolOp,
-    Born,
     Call,
     Compare,
     Expr,
     Float,
-    If,
     IfExp,
     Index,
     Int,
@@ -41,7 +33,6 @@ from anyshape_gen.nodes import (
     NoneLit,
     Return,
     Star,
-    Statement,
     Str,
     Unary,
     VecLit,
@@ -49,123 +40,11 @@ from anyshape_gen.nodes import (
 from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 from anyshape_gen.traverse import walk_all
 
-KNOWN = {
-    **dict.fromkeys(
-        (
-            *("OnnxNode", "accumulate", "aligned", "choice", "dtype_of", "each", "einsum", "fold", "groups"),
-            *("length_of", "needed", "positions", "rank_of", "scalar", "strings", "interleaved", "vector"),
-        ),
-        "anyshape.frontends.onnx.node",
-    ),
-    **dict.fromkeys(LIST_FUNCTIONS, "anyshape.frontends.onnx.lists"),
-    "Value": "anyshape.graph.value",
-    "Mapping": "anyshape.frontends.onnx.node",
-    "Sequence": "collections.abc",
-    "Any": "typing",
-    **dict.fromkeys(("inf", "pi"), "math"),
-    "parse_dtype": "anyshape.dtypes",
-}
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """What differs between mappings of ONNX and of ATen."""
-
-    name: str
-    """the name that readers know"""
-    table: str
-    """the name of the table of a module"""
-    node: str
-    """the class of a node"""
-    known: Mapping[str, str]
-    """names that generated code may use, with the modules that have them"""
-    has_versions: bool
-
-
-ONNX = Dialect("ONNX", "ONNX", "OnnxNode", KNOWN, True)
-ATEN = Dialect(
-    "ATen",
-    "ATEN",
-    "AtenNode",
-    {
-        **{
-            name: KNOWN[name]
-            for name in ("fold", "each", "needed", "rank_of", "dtype_of", "length_of", "choice", "einsum")
-        },
-        **{name: KNOWN[name] for name in ("Value", "Sequence", "Any", "inf", "pi", "parse_dtype")},
-        **dict.fromkeys(("AtenNode", "Mapping", "scalar", "vector"), "anyshape.frontends.torch.node"),
-        **dict.fromkeys(ATEN_FUNCTIONS, "anyshape.frontends.torch.terms"),
-    },
-    False,
-)
-
 NEGATED = {"==": "!=", "!=": "==", "is": "is not", "is not": "is", "in": "not in", "not in": "in"}
-LINE = 100
-"""The most characters in a line of text"""
 
 
-def function_name(op: str, since: int) -> str:
-    """Names the function of an operator and opset: `layer_normalization_17`; of an ATen operator `aten_add_tensor`."""
-    words = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op)).lower()
-    return f"{words}_{since}" if since else f"aten_{words}"
-
-
-def mappings(
-    spec: OpSpec | None, of: Iterable[OnnxMapping], specs: Mapping[str, OpSpec], dialect: Dialect = ONNX
-) -> list[Emitted]:
-    """Emits the functions of one `onnx:` or `aten:` entry of an op or of a file."""
-    return [_Terms(specs, m.functions, dialect).mapping(spec, m) for m in of if not m.removed]
-
-
-def functions(of: Iterable[OnnxMapping], specs: Mapping[str, OpSpec], dialect: Dialect = ONNX) -> list[Emitted]:
-    """Emits the functions that mappings of one file call, in the order written."""
-    called = {f.name: f for m in of for f in m.functions}
-    in_order = sorted(called.values(), key=lambda f: f.span.line)
-    return [_Terms(specs, in_order, dialect).function(f) for f in in_order]
-
-
-def table(all_mappings: Iterable[OnnxMapping], dialect: Dialect = ONNX) -> Emitted:
-    """Emits the table of one file: the function of each operator, of ONNX's from each opset on."""
-    code = Code()
-    if not dialect.has_versions:
-        code.add(f"{dialect.table}: dict[str, {use('Mapping')}] = {{")
-        code.indent()
-        for m in all_mappings:
-            code.add(f"{quoted(m.op)}: {function_name(m.op, 0)},")
-        code.dedent()
-        code.add("}")
-        return code.text()
-    versions: dict[str, dict[int, str]] = {}
-    for m in all_mappings:
-        versions.setdefault(m.op, {})[m.since] = "None" if m.removed else function_name(m.op, m.since)
-    code.add(f"ONNX: dict[str, dict[int, {use('Mapping')} | None]] = {{")
-    code.indent()
-    for op, by_opset in versions.items():
-        code.add(f"{quoted(op)}: {{{', '.join(f'{since}: {f}' for since, f in by_opset.items())}}},")
-    code.dedent()
-    code.add("}")
-    return code.text()
-
-
-def refusals(refused: Iterable[OnnxRefusal]) -> Emitted:
-    """Emits the table REFUSED of a package: why operators have no mapping."""
-    code = Code()
-    code.add("REFUSED: dict[str, str] = {")
-    code.indent()
-    for refusal in refused:
-        code.add(f"{quoted(refusal.op)}: (")
-        lines = wrap(refusal.reason, LINE)
-        for k, line in enumerate(lines):
-            code.add(f"    {quoted(line + ' ' * (k < len(lines) - 1))}")
-        code.add("),")
-    code.dedent()
-    code.add("}")
-    code.comment("Operators without a mapping, and why they have none.")
-    return code.text()
-
-
-class _Terms:
-    """Emits one Python function: a mapping, or a function that mappings share."""
+class MappingTerms:
+    """Emits the expressions of one Python function: a mapping, or a function that mappings share."""
 
     def __init__(self, specs: Mapping[str, OpSpec], functions: Iterable[TermFunction], dialect: Dialect) -> None:
         self.specs, self.dialect = specs, dialect
@@ -175,77 +54,8 @@ class _Terms:
         """Names of values that may be absent: inputs of the node and arguments of a function"""
         self.verbatim = False
         """Whether texts are contents of tensors; any other text is an enumeration, of which an empty one stands for the default"""
-        self.code = Code()
 
-    def mapping(self, spec: OpSpec | None, m: OnnxMapping) -> Emitted:
-        """Emits a function from a node's inputs and attributes to its outputs."""
-        code = self.code
-        code.comment(source_of(m))
-        code.add(
-            f"def {function_name(m.op, m.since)}(n: {use(self.dialect.node)}) -> {use('Sequence')}[{use('Value')}]:"
-        )
-        code.indent()
-        self._inputs(m)
-        self._declare(m.body)
-        self._statements(m.body, f"{m.op} with these attributes")
-        code.add(f"return {self._results(m.term) if m.term is not None else self._own(spec, m)}")
-        return code.text()
-
-    def function(self, f: TermFunction) -> Emitted:
-        """Emits a function of `terms:`, whose arguments are values, attributes or plain numbers."""
-        code = self.code
-        self.names = {name: f"{name}_" for name in f.args}
-        self.absent = set(f.args)
-        code.comment(source_of(f))
-        typed = "".join(f", {name}: {use('Any')}" for name in self.names.values())
-        code.add(f"def _{f.name}(n: {use(self.dialect.node)}{typed}) -> {use('Any')}:")
-        code.indent()
-        self._declare(f.body)
-        self._statements(f.body, f"{f.name} of these operands")
-        return code.text()
-
-    def _declare(self, body: Sequence[Statement]) -> None:
-        """Declares the variables that several statements assign, of which mypy would take the type of the first; an input among them
-        has itself as its first value."""
-        count = Counter(name for s in walk_all(body) if isinstance(s, Assign) for name in s.names)
-        for name, assignments in count.items():
-            first = self.names.get(name)
-            if first is not None and first != f"{name}_":
-                self.code.add(f"{name}_: {use('Any')} = {first}")
-            elif first is None and assignments > 1:
-                self.code.add(f"{name}_: {use('Any')}")
-            if first is not None:
-                self.names[name] = f"{name}_"
-
-    def _statements(self, body: Sequence[Statement], words: str) -> None:
-        for statement in body:
-            match statement:
-                case Assert(cond=cond, message=message):
-                    self._nested(f"if {self._negated(cond)}:")
-                    self.code.add(f"n.refuse({self._message(message) if message else quoted(words)})")
-                    self.code.dedent()
-                case Assign(names=names, value=value):
-                    text = self._let(value)
-                    self.names.update({name: f"{name}_" for name in names})
-                    self.code.add(f"{', '.join(self.names[name] for name in names)} = {text}")
-                case If(cond=cond, then=then, other=other):
-                    self._nested(f"if {self.text(cond)}:")
-                    self._statements(then, words)
-                    self.code.dedent()
-                    if other:
-                        self._nested("else:")
-                        self._statements(other, words)
-                        self.code.dedent()
-                case Return(value=value):
-                    self.code.add(f"return {self._let(value)}")
-                case Born():
-                    raise NotExecuted(statement, "a size that a procedure finds, in an ONNX mapping")
-
-    def _nested(self, head: str) -> None:
-        self.code.add(head)
-        self.code.indent()
-
-    def _negated(self, cond: Expr) -> str:
+    def negated(self, cond: Expr) -> str:
         match cond:
             case Compare(first, ((op, second),)) if op in NEGATED:
                 return f"{self._brackets(first)} {NEGATED[op]} {self._brackets(second)}"
@@ -253,29 +63,7 @@ class _Terms:
                 return self.text(operand)
         return f"not {self._brackets(cond)}"
 
-    def _inputs(self, m: OnnxMapping) -> None:
-        """Emits the reads of the node's inputs, one for each name."""
-        at, seen = 0, 0
-        kinds = [argument.source for argument in m.arguments]
-        count, several = kinds.count("rest"), kinds.count("interleaved")
-        for argument in m.arguments:
-            if argument.source == "rest" and count > 1:
-                self.names[argument.name] = f"{use('groups')}(n, {at}, {count})[{seen}]"
-                seen += 1
-            elif argument.source == "interleaved":
-                self.names[argument.name] = f"{use('interleaved')}(n, {at}, {several})[{seen}]"
-                seen += 1
-            elif argument.source == "rest":
-                self.names[argument.name] = f"n.inputs({at})" if at else "n.inputs()"
-            elif argument.source in ("input", "in"):
-                self.names[argument.name] = f"n.input({at})"
-                self.absent.add(argument.name)
-                at += 1
-        # the schema of ONNX's own operators limits their number
-        if self.dialect.has_versions and ":" in m.op and not count and not several:
-            self.code.add(f"n.only({at})")
-
-    def _own(self, spec: OpSpec | None, m: OnnxMapping) -> str:
+    def own_call(self, spec: OpSpec | None, m: OnnxMapping) -> str:
         """Emits a call of the op itself with the arguments."""
         assert spec is not None  # a file's own mapping is a term
         operands = [o.name for o in spec.inputs]
@@ -286,17 +74,17 @@ class _Terms:
                 words.append(self.names[name] if len(words) == operands.index(name) else f"{name}={self.names[name]}")
         for p in spec.params:
             if p.name in sources:
-                words.append(f"{python_name(p.name)}={self._param(p, sources[p.name].source, sources[p.name].expr)}")
+                words.append(f"{python_name(p.name)}={self.param(p, sources[p.name].source, sources[p.name].expr)}")
         if any(o.signature.variadic is not None for o in spec.outputs):
             words.append("outputs=n.output_count")
         call = f"{use('api')}.{python_name(spec.name)}({', '.join([*words, 'source=n.source'])})"
         return call if returns_tuple(spec) else f"[{call}]"
 
-    def _results(self, term: Node) -> str:
+    def results(self, term: Node) -> str:
         """Emits a term as the sequence of a node's outputs: several are a list, or those of an op that has several."""
         match term:
             case IfExp(cond, then, other):
-                return f"({self._results(then)} if {self.text(cond)} else {self._results(other)})"
+                return f"({self.results(then)} if {self.text(cond)} else {self.results(other)})"
             case VecLit(items):
                 return f"[{', '.join(self._argument(i) for i in items)}]"
             case Call("each", (inner, *groups), ()):
@@ -317,14 +105,14 @@ class _Terms:
         if len(lists) != len(groups):
             raise NotExecuted(term, "each() of anything but names of groups")
         self.names.update({name: f"{name}_" for name in lists})
-        text = self._results(term)
+        text = self.results(term)
         self.names.update(lists)
         return f"{use('each')}(lambda {', '.join(f'{name}_' for name in lists)}: {text}, {', '.join(lists.values())})"
 
-    def _let(self, term: Node) -> str:
+    def let(self, term: Node) -> str:
         """Emits a term, with all outputs of an op that has several; an attribute that gets a name here, and has no default, is required."""
         if isinstance(term, IfExp):
-            return f"({self._let(term.then)} if {self.text(term.cond)} else {self._let(term.other)})"
+            return f"({self.let(term.then)} if {self.text(term.cond)} else {self.let(term.other)})"
         if isinstance(term, AttrRead) and term.default is None:
             return f"{use('needed')}(n, {self._attr(term)}, {quoted(term.name)})"
         return self._term(term) if isinstance(term, Call) and self._is_tuple(term.func) else self._argument(term)
@@ -337,7 +125,7 @@ class _Terms:
     def _is_tuple(self, func: str) -> bool:
         return func in self.specs and returns_tuple(self.specs[func])
 
-    def _param(self, p: ParamSpec, source: str, expr: Expr | None) -> str:
+    def param(self, p: ParamSpec, source: str, expr: Expr | None) -> str:
         if source == "input" or expr is None:
             text = self.names[p.name]
         elif isinstance(expr, AttrRead):
@@ -461,7 +249,7 @@ class _Terms:
                 words = [self._positional(x, p) for x, p in zip(args, params)]
                 for name, value in keywords:
                     p = spec.param(name)
-                    text = self._param(p, "expr", value) if p is not None else self._argument(value)
+                    text = self.param(p, "expr", value) if p is not None else self._argument(value)
                     words.append(f"{python_name(name)}={text}")
                 return f"{use('api')}.{python_name(func)}({', '.join([*words, 'source=n.source'])})"
             case Name() | AttrRead() | IfExp():
@@ -495,7 +283,7 @@ class _Terms:
             return f"{self._term(e)}[0]"
         return self.text(e)
 
-    def _message(self, message: Message) -> str:
+    def message(self, message: Message) -> str:
         if all(isinstance(p, str) for p in message.parts):
             return quoted("".join(str(p) for p in message.parts))
         words = "".join(

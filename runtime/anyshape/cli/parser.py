@@ -1,0 +1,321 @@
+"""The parser of `anyshape run|compile|explain|profile|bench|simplify|diff|export MODEL` and `anyshape show OP`: options and help texts."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import TypeAlias
+
+from anyshape.cli import arguments
+from anyshape.cli.commands import (
+    Command,
+    bench_model,
+    compile_model,
+    diff_model,
+    explain_model,
+    export_program,
+    on_model,
+    profile_model,
+    run_model,
+    show_op,
+    simplify_model,
+)
+from anyshape.code_version import VERSION
+from anyshape.policies import NAMED
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+TARGET_NAMES = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64-linux-gnu", "riscv64-linux-gnu", "wasm32")
+"""Targets of an export (`vm.export.targets`), which need not be loaded for a help text"""
+
+MOST_CALLS = 1_000_000
+"""The most calls that --repeat may ask for"""
+
+MOST_SIZE = 1_000_000
+"""The largest number that --up-to may ask for"""
+
+_DESCRIPTION = "Compile ONNX models with unknown shapes once, and run them at any shape."
+
+_EXAMPLES = """\
+  anyshape explain bert.onnx                             what is dynamic in it, and why
+  anyshape explain bert.onnx --memory --at batch=4 --at seq=128
+  anyshape explain bert.onnx --memory --plot memory.svg
+  anyshape run bert.onnx --shape ids=4x128               random inputs; other inputs follow from shared dims
+  anyshape run bert.onnx --shape ids=4x128 --ints 0:30000 --repeat 20
+  anyshape run model.onnx --input x=x.npy --input mask=inputs.npz --input newshape='[2, -1]'
+  anyshape run model.onnx --input x=x.npy --output-dir results --json
+  anyshape profile bert.onnx --shape ids=4x128 --html bert.html
+  anyshape bench bert.onnx --shape ids=4x128 --plot bert.svg     beside onnxruntime, the slowest nodes first
+  anyshape bench bert.onnx --dim batch=4 --dim seq=128 --threads 1 --repeat 100 --json
+  anyshape run vision.onnx --shape image=1x3x224x224 --repeat 1000 --policy specialised
+  anyshape compile bert.onnx --dim batch=1:64 --dim seq=1:512 --timings
+  anyshape compile bert.onnx -o bert.anyshape            save it, to be run by: anyshape run bert.anyshape
+  anyshape simplify bert.onnx small.onnx --check         an equal model with fewer nodes, for any runtime
+  anyshape simplify bert.onnx --shapes-only --failures   symbolic shapes, what must hold of dims, and the smallest inputs that fail
+  anyshape simplify bert.onnx --shapes-only --solve last_hidden_state=1x512x256
+  anyshape diff model.onnx --shape x=4x128               the first node that differs from onnxruntime, with a script that reproduces it
+  anyshape export bert.onnx --out bert --bounds seq=1:512                an object file and a C header, without Python
+  anyshape export bert.onnx --out bert --target aarch64-linux-gnu --weights file
+  anyshape export --op softmax --input x='f32[n, m]' --param axis=0 --out softmax
+  anyshape export --op softmax --input x='f32[...]' --ranks 1:4 --out softmax
+  anyshape export --op softmax,add --ranks 1:4 --for onnxruntime --out ops        custom ops for register_custom_ops_library
+  anyshape show softmax                                  its spec, equations, loops, machine code and speed
+  anyshape show dyn.reshape --shape x=4x6 --param newshape='[3, -1]' --stage program
+"""
+
+_CODES = """\
+Exit codes: 0: done. 1: diff found a difference. 2: an error in the model, the inputs or the command, which the message describes.
+130: Ctrl-C.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "anyshape",
+        description=_DESCRIPTION,
+        epilog=f"{_examples('')}\n{_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"anyshape {VERSION}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    run = _command(
+        commands, "run", "run a model on random inputs or inputs from files, and measure its time", run_model
+    )
+    _add_inputs(run)
+    _add_threads(run)
+    repeat = arguments.count(0, MOST_CALLS)
+    run.add_argument("--repeat", type=repeat, default=5, metavar="N", help="number of further runs to measure (5)")
+    _add_policy(run)
+    run.add_argument(
+        "--output-dir", metavar="FOLDER", help="write each output to FOLDER/NAME.npy, a list as NAME.0.npy and so on"
+    )
+    compile_ = _command(commands, "compile", "compile a model, and report how", compile_model)
+    compile_.add_argument(
+        "-o", "--output", metavar="FILE", help="save the compiled model, for `anyshape run FILE` and anyshape.load"
+    )
+    explain = _command(
+        commands, "explain", "describe a model's dims, and which ops stayed dynamic and why", explain_model
+    )
+    _add_policy(explain)
+    explain.add_argument("--memory", action="store_true", help="describe the memory of intermediate values")
+    explain.add_argument(
+        "--at",
+        action="append",
+        default=[],
+        metavar="NAME=8",
+        help="with --memory: the size of a dim, for sizes in bytes",
+    )
+    target = "with --memory: the processor of the exported model whose formula is printed (default: like this one)"
+    explain.add_argument("--target", choices=TARGET_NAMES, metavar="TARGET", help=target)
+    plot = "with --memory: draw the bytes of the exported model over each dim: an .svg, or with matplotlib a .png"
+    explain.add_argument("--plot", metavar="FILE", help=plot)
+    _add_profile(commands)
+    _add_bench(commands)
+    _add_simplify(commands)
+    _add_diff(commands)
+    _add_export(commands)
+    _add_show(commands)
+    parser.set_defaults(threads=None, last=None)
+    return parser
+
+
+def _examples(name: str) -> str:
+    """Selects the examples of a command; of all commands for an empty name."""
+    return "examples:\n" + "".join(e for e in _EXAMPLES.splitlines(True) if e.startswith(f"  anyshape {name}"))
+
+
+def _parser(commands: Commands, name: str, text: str, *more: str) -> argparse.ArgumentParser:
+    """Adds the parser of a command, whose help says what it does and shows examples."""
+    description = "\n".join([text[0].upper() + text[1:] + ".", *more])
+    form = argparse.RawDescriptionHelpFormatter
+    one = commands.add_parser(name, help=text, description=description, epilog=_examples(name), formatter_class=form)
+    one.add_argument("--json", action="store_true", help="print the answer, and an error, as JSON")
+    return one
+
+
+def _add_profile(commands: Commands) -> None:
+    text = "measure the time of a call by kernel and by op, and compare it with the limits of the machine"
+    one = _parser(commands, "profile", text)
+    one.add_argument("model", metavar="MODEL", help="an ONNX file")
+    _add_dim(one)
+    _add_inputs(one)
+    _add_threads(one)
+    one.add_argument(
+        "--repeat",
+        type=arguments.count(1, MOST_CALLS),
+        default=20,
+        metavar="N",
+        help="number of calls, of which the fastest is reported (20)",
+    )
+    _add_policy(one)
+    one.add_argument("--html", metavar="FILE", help="write a timeline, as one HTML page without other files")
+    one.set_defaults(command=profile_model)
+
+
+def _add_bench(commands: Commands) -> None:
+    text = "measure a model beside onnxruntime: whole calls in turns, and the slowest nodes with what onnxruntime takes for them"
+    more = (
+        "Nodes are timed on one thread, by the profile of each. A kernel that fuses nodes is one row, beside all that computes these",
+        "nodes in onnxruntime. A ratio above 1 says that anyshape is faster. Without onnxruntime, the times of anyshape stand alone.",
+    )
+    one = _parser(commands, "bench", text, *more)
+    one.add_argument("model", metavar="MODEL", help="an ONNX file")
+    _add_dim(one)
+    _add_inputs(one)
+    _add_threads(one)
+    one.add_argument(
+        "--repeat", type=arguments.count(1, MOST_CALLS), default=20, metavar="N", help="number of calls of each (20)"
+    )
+    one.add_argument("--plot", metavar="FILE", help="draw the slowest nodes: an .svg, or with matplotlib a .png")
+    one.set_defaults(command=bench_model)
+
+
+def _add_threads(one: argparse.ArgumentParser) -> None:
+    one.add_argument(
+        "--threads",
+        type=arguments.count(0),
+        metavar="N",
+        help="the most threads of one kernel (0: all processors, the default)",
+    )
+
+
+def _add_simplify(commands: Commands) -> None:
+    text = "write an equal ONNX model with constants folded, shapes inferred and equal nodes merged, for any runtime"
+    simplify = _parser(commands, "simplify", text)
+    simplify.add_argument("model", metavar="IN", help="an ONNX file")
+    simplify.add_argument("output", metavar="OUT", nargs="?", help="the file to write; not required with --shapes-only")
+    _add_dim(simplify)
+    _add_repair(simplify)
+    simplify.add_argument(
+        "--check", action="store_true", help="run both models in onnxruntime at several shapes, and compare results"
+    )
+    simplify.add_argument(
+        "--shape", action="append", default=[], metavar="NAME=4x128", help="with --check: the shape of an input"
+    )
+    simplify.add_argument(
+        "--ints", default="0:2", metavar="LOW:HIGH", help="with --check: range of random integers, HIGH excluded (0:2)"
+    )
+    _add_shapes(simplify)
+    simplify.set_defaults(command=simplify_model, last="output")
+
+
+def _add_shapes(simplify: argparse.ArgumentParser) -> None:
+    """Adds the options about symbolic shapes."""
+    only = "print the symbolic shape of each value and the conditions on dims; OUT gets the model with these shapes, not simplified"
+    simplify.add_argument("--shapes-only", action="store_true", help=only)
+    simplify.add_argument(
+        "--solve",
+        action="append",
+        default=[],
+        metavar="NAME=1x512",
+        help="with --shapes-only: for which inputs a value has this shape; ? is any size",
+    )
+    simplify.add_argument(
+        "--failures", action="store_true", help="with --shapes-only: the smallest input that fails each condition"
+    )
+    simplify.add_argument(
+        "--up-to",
+        type=arguments.count(0, MOST_SIZE),
+        default=None,
+        metavar="N",
+        help="with --solve or --failures: the largest number to try for a dim (1024)",
+    )
+
+
+def _add_diff(commands: Commands) -> None:
+    text = "compare a model with onnxruntime, and report the first node whose result differs"
+    more = (
+        "Its inputs, both results and a script that reproduces the difference are written to a folder.",
+        "Exit code 1 if results differ.",
+    )
+    one = _parser(commands, "diff", text, *more)
+    one.add_argument("model", metavar="MODEL", help="an ONNX file")
+    _add_dim(one)
+    _add_inputs(one)
+    allowed = "the largest difference allowed, as a share of the largest element (0.001)"
+    one.add_argument("--tolerance", type=arguments.share, default=1e-3, metavar="SHARE", help=allowed)
+    one.add_argument("-o", "--output", default="diff", metavar="FOLDER", help="the folder for a difference (./diff)")
+    one.set_defaults(command=diff_model)
+
+
+def _add_export(commands: Commands) -> None:
+    text = "write a model, or an op, as an object file with a C header, which need neither Python nor a library"
+    more = ("Targets: " + ", ".join(TARGET_NAMES) + ".", "docs/export.md says how to call what is written.")
+    one = _parser(commands, "export", text, *more)
+    one.add_argument("model", metavar="MODEL", nargs="?", help="an ONNX file or a saved model; none with --op")
+    one.add_argument("--out", metavar="FOLDER", help="the folder for the files (default: called as the model)")
+    one.add_argument(
+        "--name", metavar="NAME", help="what names of files and functions begin with (default: as the model)"
+    )
+    one.add_argument("--target", choices=TARGET_NAMES, metavar="TARGET", help="the processor (default: like this one)")
+    one.add_argument(
+        "--weights", choices=("inside", "file"), help="where weights are (default: inside the object if small)"
+    )
+    shared = "link a shared library too, by cc or the package ziglang"
+    one.add_argument("--shared", action="store_true", help=shared)
+    one.add_argument("--static", action="store_true", help="refuse a model in which any size is not a number")
+    bounds = "set a named dim of the inputs, or bound it: seq=1:512"
+    one.add_argument("--dim", "--bounds", action="append", default=[], metavar="NAME=8", help=bounds)
+    _add_repair(one)
+    budget = "the most bytes of the arena, as 64MB or 512KiB: what needs more is refused, here or by the call"
+    one.add_argument("--budget", type=arguments.byte_count, metavar="64MB", help=budget)
+    one.add_argument("--op", metavar="OP", help="in place of a model: the name of an op, like softmax or dyn.reshape")
+    types = "with --op: the type of an input, as x=f32[n, 8]; the same name is the same size"
+    one.add_argument("--input", action="append", default=[], metavar="NAME=TYPE", help=types)
+    one.add_argument(
+        "--param", action="append", default=[], metavar="NAME=VALUE", help="with --op: a parameter, like axis=0"
+    )
+    ranks = "with --op and an input of type f32[...]: a function for each of these ranks, and one that chooses by the tensor"
+    one.add_argument("--ranks", type=arguments.ranks, metavar="0:4", help=ranks)
+    engine = "with --op OP,OP: write a library of custom ops that this engine loads; --param may have several values of one name"
+    one.add_argument("--for", dest="engine", choices=("onnxruntime",), help=engine)
+    dtypes = "with --for: the element types of inputs, as f32,f16 (default: f32, else i64, where an op takes them)"
+    one.add_argument("--dtypes", metavar="f32,f16", help=dtypes)
+    one.add_argument("--domain", metavar="NAME", help="with --for: the domain of the ops (anyshape)")
+    one.set_defaults(command=export_program)
+
+
+def _add_inputs(one: argparse.ArgumentParser) -> None:
+    """Adds the options that say which inputs a model runs on."""
+    one.add_argument("--shape", action="append", default=[], metavar="NAME=4x128", help="the shape of an input")
+    one.add_argument(
+        "--input", action="append", default=[], metavar="NAME=VALUE", help="an input: file.npy, file.npz, or [1, 2]"
+    )
+    one.add_argument("--ints", default="0:2", metavar="LOW:HIGH", help="range of random integers, HIGH excluded (0:2)")
+    one.add_argument("--seed", type=arguments.count(0), default=0, help="seed of the random numbers (0)")
+
+
+def _add_show(commands: Commands) -> None:
+    text = "show one op from its YAML to machine code, and its speed against the machine's limits"
+    show = _parser(commands, "show", text)
+    show.add_argument("op", metavar="OP", help="the name of an op, like softmax or dyn.reshape")
+    show.add_argument("--shape", action="append", default=[], metavar="NAME=4x128", help="the shape of an input")
+    show.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter, like axis=0")
+    show.add_argument("--stage", action="append", default=[], metavar="STAGE", help="show only this stage: spec, relation, kernel, "
+                      "equations, schedule, program, llvm, asm, speed; or all (default: all but llvm and asm)")  # fmt: skip
+    show.set_defaults(command=show_op)
+
+
+def _command(commands: Commands, name: str, help: str, command: Command) -> argparse.ArgumentParser:
+    one = _parser(commands, name, help)
+    one.add_argument("model", metavar="MODEL", help="an ONNX file or a saved model")
+    _add_dim(one)
+    _add_repair(one)
+    one.add_argument("--timings", action="store_true", help="print the time of each phase")
+    one.set_defaults(command=partial(on_model, command))
+    return one
+
+
+def _add_policy(one: argparse.ArgumentParser) -> None:
+    text = "for which sizes code is made besides (anyshape.policies)"
+    one.add_argument("--policy", choices=sorted(NAMED), default="generic", help=text)
+
+
+def _add_repair(one: argparse.ArgumentParser) -> None:
+    text = "repair models that violate the ONNX standard where the meaning is clear, and report how"
+    one.add_argument("--repair", action="store_true", help=text)
+
+
+def _add_dim(one: argparse.ArgumentParser) -> None:
+    text = "set a named dim of the inputs, or bound it: seq=1:512"
+    one.add_argument("--dim", action="append", default=[], metavar="NAME=8", help=text)

@@ -1,0 +1,91 @@
+"""A library of custom ops: exported functions, and the adapter that onnxruntime loads them by.
+
+In: ops, what a user chose of their calls, a target. Out: `libNAME.so`, for `SessionOptions.register_custom_ops_library`, and beside it the
+object and the C text that it was linked from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from anyshape.custom_ops.c_tables import Kernel, c_text, name_of
+from anyshape.custom_ops.calls import Choice, OpCall, calls_of, demand_comparable
+from anyshape.errors import ArgumentError, UnsupportedError
+from anyshape.files import PathLike, replacing
+from anyshape.graph.opdef import OpDef
+from anyshape.vm.compiling.options import make_options
+from anyshape.vm.export import ExportTarget, Request, export_several
+from anyshape.vm.export.interface import checked_name
+from anyshape.vm.export.shared_library import link_shared, linker
+
+DOMAIN = "anyshape"
+"""The domain of nodes, unless a user says another one"""
+
+
+@dataclass(frozen=True)
+class Library:
+    """Exported kernels of ops. `text` is the C text around `object`."""
+
+    name: str
+    domain: str
+    target: ExportTarget
+    kernels: tuple[Kernel, ...]
+    object: bytes
+    text: str
+
+    def counts(self) -> dict[str, int]:
+        """The number of kernels of each op, by the name that nodes call it."""
+        names = [name_of(k.call.op) for k in self.kernels]
+        return {n: names.count(n) for n in dict.fromkeys(names)}
+
+    def lines(self) -> list[str]:
+        """A line for each kernel: the op, the types of its inputs, values of parameters."""
+        return [k.call.described for k in self.kernels]
+
+    def write(self, folder: PathLike) -> list[Path]:
+        """Writes the files; their paths, the library last. Raises ArgumentError where nothing links a library here."""
+        linker(self.target)  # before anything is written
+        source = f"{self.name}.onnxruntime.c"
+        files = {Path(folder) / f"{self.name}.o": self.object, Path(folder) / source: self.text.encode()}
+        try:
+            os.makedirs(folder, exist_ok=True)
+            for path, content in files.items():
+                with replacing(path) as file:
+                    file.write(content)
+        except (OSError, ValueError) as e:
+            raise ArgumentError(f"cannot write to {os.fspath(folder)}: {getattr(e, 'strerror', None) or e}") from None
+        return [*files, link_shared(Path(folder), self.name, self.target, [source])]
+
+
+def library(ops: Sequence[OpDef], choice: Choice, name: str, target: ExportTarget, domain: str = DOMAIN) -> Library:
+    """Exports the calls of ops that a user chose. Raises UnsupportedError for an op that cannot be a custom op, and ArgumentError for a
+    choice that fits none."""
+    _demand_params(ops, choice)
+    return library_of([c for op in dict.fromkeys(ops) for c in calls_of(op, choice)], name, target, domain)
+
+
+def library_of(calls: Sequence[OpCall], name: str, target: ExportTarget, domain: str = DOMAIN) -> Library:
+    """Exports calls, those of one op side by side. Raises UnsupportedError for one that cannot be exported, or told from another."""
+    checked_name(name)
+    if target.pointer_bytes != 8:
+        raise UnsupportedError(f"{target.name} has no shared libraries, which onnxruntime loads custom ops from")
+    for call in calls:
+        demand_comparable(call)
+    functions = {f"{name}_{k}": call.function for k, call in enumerate(calls)}
+    exported = export_several(functions, name, Request(target, make_options({"dims": {}})))
+    kernels = tuple(Kernel(call, m) for call, (m, _) in zip(calls, exported.programs, strict=True))
+    return Library(name, domain, target, kernels, exported.object, c_text(name, domain, kernels))
+
+
+def _demand_params(ops: Sequence[OpDef], choice: Choice) -> None:
+    known = {p.name for op in ops for p in op.attributes}
+    if wrong := sorted(set(choice.params) - known):
+        raise ArgumentError(
+            f"no op of {', '.join(op.full_name for op in ops)} has a parameter {', '.join(wrong)}; they have "
+            f"{', '.join(sorted(known)) or 'none'}"
+        )
+    if choice.types and len(ops) > 1:
+        raise ArgumentError("--input says the types of one op's call; export other ops apart")

@@ -1,0 +1,97 @@
+"""Constant operands of products, packed as panels before the first call, and sums of them.
+
+In: a product and the values of its constant. Out: an operand of the kernel in that form, and the steps between its batches.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dims import Size
+from anyshape.lower import gemm
+from anyshape.lower.emit import elementwise
+from anyshape.lower.ir.dag import LoopVar
+from anyshape.lower.kernel import Packed
+from anyshape.lower.schedule.products import ConstantSums, InMemory, Product
+from anyshape.lower.target import Target
+
+
+def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
+    """Packs a constant operand as panels, in the layout that the emitted strides expect."""
+    assert isinstance(p.b, InMemory)
+    assert p.b.constant is not None
+    b, own = p.b.access, packed_batch(p, p.b)
+    summed = (p.k,) if isinstance(p.a, InMemory) else p.a.over
+    order: list[LoopVar] = [*own, *summed, p.n]
+    extents = tuple(_number(v.extent) for v in order)
+    shape = (*extents[: len(own)], _number(p.k.extent), extents[-1])
+    steps = tuple(_number(b.address.coefficient(v)) for v in order)
+    offset = _number(b.address.offset)
+    tiles = gemm.tiles_for(target, elementwise.register_type(p.sum.dtype))
+
+    def pack(constant: NDArray[Any]) -> NDArray[Any]:
+        view = _strided(constant, extents, steps, offset).reshape(shape)
+        if p.codes is not None:
+            return gemm.prepack_codes(view, tiles, p.codes.b, gemm.per_word(target))
+        packed: NDArray[Any] = gemm.prepack_b(view, tiles, lambda b: gemm.packer_of(b.dtype, tiles, target))
+        return packed
+
+    return Packed(p.b.constant, f"panels {tiles.columns}", pack(array), pack)
+
+
+def pack_sums(sums: ConstantSums, array: NDArray[Any]) -> Packed:
+    """Sums of a constant's values as they are multiplied, for every value of the variables that it varies with."""
+    order = (*sums.variables, *sums.summed)
+    extents = tuple(_number(v.extent) for v in order)
+    steps = tuple(_number(sums.of.address.coefficient(v)) for v in order)
+    offset = _number(sums.of.address.offset)
+    axes = tuple(range(len(sums.variables), len(order)))
+    count = math.prod(extents[len(sums.variables) :])
+    shift = 0 if not sums.side.flips else 128 if sums.side.unsigned else -128
+
+    def pack(constant: NDArray[Any]) -> NDArray[Any]:
+        total = _strided(constant, extents, steps, offset).sum(axes, dtype=np.int64) + shift * count
+        return np.asarray(total).astype(np.int32)  # which wraps around
+
+    return Packed(sums.of.tensor, f"sums over {axes}", pack(array), pack)
+
+
+def _strided(constant: NDArray[Any], extents: tuple[int, ...], steps: tuple[int, ...], offset: int) -> NDArray[Any]:
+    """The elements of a constant from one on, in the order of some loops."""
+    flat = np.ascontiguousarray(constant).reshape(-1)[offset:]
+    return np.lib.stride_tricks.as_strided(flat, extents, [n * flat.itemsize for n in steps])
+
+
+def steps_of(p: Product, target: Target) -> Size:
+    """The length of the sums as the micro-kernels count it: of bytes, words."""
+    per = 1 if p.codes is None else gemm.per_word(target)
+    return p.k.extent if per == 1 else (p.k.extent + (per - 1)) // per
+
+
+def packed_batch(p: Product, b: InMemory) -> list[LoopVar]:
+    """The variables that a constant operand has panels for each value of."""
+    return [v for v in (*p.around, *p.batch) if b.access.address.coefficient(v) != 0]
+
+
+def packed_step(p: Product, v: LoopVar, target: Target) -> int:
+    """The distance from one batch of a prepacked operand to the next: batches are packed in the order of the loops."""
+    assert isinstance(p.b, InMemory)
+    own = packed_batch(p, p.b)
+    if v not in own:
+        return 0
+    tiles = gemm.tiles_for(target, elementwise.register_type(p.sum.dtype))
+    step = int(gemm.prepacked_elements(steps_of(p, target), p.n.extent, tiles))
+    for w in own[own.index(v) + 1 :]:
+        step *= _number(w.extent)
+    return step
+
+
+def _number(size: Size) -> int:
+    """A dim of a constant."""
+    if not isinstance(size, int):
+        raise TypeError(f"the dims of a constant are numbers, got {size}")
+    return size

@@ -1,0 +1,56 @@
+"""Elements from several places of memory, or of vectors, in one vector: by the instructions that the target is fastest with.
+
+In: an address or vectors, and the places. Out: a vector.
+"""
+
+from __future__ import annotations
+
+from anyshape.lower.llvm.builder import FunctionBuilder
+from anyshape.lower.llvm.target_probe import gathers
+from anyshape.lower.llvm.types import I32, I64, Operand, Type, Val, undefined
+
+
+def pick(f: FunctionBuilder, base: Val, type_: Type, indices: Val) -> Val:
+    """Gathers where all lanes exist, by one instruction or by a load each, whichever the target is faster with."""
+    if gathers(f.target):
+        return f.gather(base, type_, indices)
+    row = undefined(type_)
+    for lane in range(type_.lanes):
+        row = f.insert(row, f.load(f.gep(base, f.extract(indices, lane), type_), type_.scalar), lane)
+    return row
+
+
+def permute(f: FunctionBuilder, a: Val, b: Val, places: Val) -> Val:
+    """Lane i is element `places[i]` (an i32) of `a` and `b` side by side, where the target `permutes` these."""
+    lanes, item = a.type.lanes, max(4, a.type.bytes)
+    bits = I64 if item == 8 else I32
+    x, y = (_carried(f, v, bits) for v in (a, b))
+    if f.target.scalef:
+        name = f"llvm.x86.avx512.vpermi2var.{'q' if item == 8 else 'd'}.{lanes * item * 8}"
+        picked = f.call_intrinsic(name, x.type, [x, f.convert("zext", places, bits), y])
+    else:
+        low, high = (f.call_intrinsic("llvm.x86.avx2.permd", x.type, [v, places]) for v in (x, y))
+        picked = f.select(f.compare("lt", places, lanes), low, high)
+    if a.type.bytes < item:
+        picked = f.convert("trunc", picked, a.type.as_int().scalar)
+    return f.bitcast(picked, a.type)
+
+
+def _carried(f: FunctionBuilder, a: Val, element: Type) -> Val:
+    """The bits of each element in a wider integer."""
+    return f.convert("zext", f.bitcast(a, a.type.as_int()), element)
+
+
+def every(f: FunctionBuilder, base: Val, type_: Type, step: int, index: Operand = 0) -> Val:
+    """Load lane i from element `index + i * step`, by whole vectors that touch nothing before the first of them or past the last."""
+    lanes = type_.lanes
+    last, row = (lanes - 1) * step, undefined(type_)
+    base = f.gep(base, index, type_)
+    for part in range(step):
+        first = min(part * lanes, last - lanes + 1)
+        places = [(i, i * step - first) for i in range(lanes) if part * lanes <= i * step < (part + 1) * lanes]
+        picks = list(range(lanes))
+        for i, place in places:
+            picks[i] = lanes + place
+        row = f.shuffle(row, f.load(base, type_, first), picks)
+    return row
