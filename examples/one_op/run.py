@@ -1,4 +1,4 @@
-"""Calls one op from Python, C, PyTorch and WebAssembly, as far as their tools are here, at the same shapes:
+"""Calls one op from Python, C, WebAssembly, onnxruntime and PyTorch, as far as their tools are here, at the same shapes:
 
     python examples/one_op/run.py FOLDER
 
@@ -43,14 +43,17 @@ def in_python() -> Call:
     return run
 
 
-def in_c(tools: Toolchain, folder: Path) -> Call:
-    """The C program, for this machine or by what runs programs of another target."""
+def export(folder: Path, *words: str) -> None:
+    """Exports the op for f32."""
     from anyshape.cli.main import main as anyshape_command
 
     inputs = ["--input", "x=f32[rows, n]", "--input", "scale=f32[n]"]
-    assert (
-        anyshape_command(["export", "--op", "unit_rows", *inputs, "--target", tools.target, "--out", str(folder)]) == 0
-    )
+    assert anyshape_command(["export", "--op", "unit_rows", *inputs, *words, "--out", str(folder)]) == 0
+
+
+def in_c(tools: Toolchain, folder: Path) -> Call:
+    """The C program, for this machine or by what runs programs of another target."""
+    export(folder, "--target", tools.target)
     words = [*tools.compile, "-I", str(folder), str(HERE / "unit_rows.c"), str(folder / "unit_rows.o")]
     subprocess.run([*words, "-lm", "-o", str(folder / "program")], check=True)
 
@@ -60,6 +63,23 @@ def in_c(tools: Toolchain, folder: Path) -> Call:
         return np.frombuffer(done.stdout, np.float32).reshape(x.shape)
 
     return run
+
+
+def in_onnxruntime(folder: Path) -> Call:
+    """A session of onnxruntime, of a model with the op as a custom op."""
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    export(folder, "--for", "onnxruntime")
+    shapes = {"x": ["rows", "n"], "scale": ["n"], "y": ["rows", "n"]}
+    x, scale, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items())
+    node = helper.make_node("unit_rows", ["x", "scale"], ["y"], domain="anyshape")
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("anyshape", 1)]
+    model = helper.make_model(helper.make_graph([node], "model", [x, scale], [y]), opset_imports=opsets, ir_version=9)
+    options = onnxruntime.SessionOptions()
+    options.register_custom_ops_library(str(folder / "libunit_rows.so"))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return lambda x, scale: session.run(None, {"x": x, "scale": scale})[0]
 
 
 def in_torch() -> Call:
@@ -91,6 +111,8 @@ def places(folder: Path) -> dict[str, Call]:
         tools = toolchain(target)
         if tools is not None:
             calls[name] = in_c(tools, folder / target)
+    if find_spec("onnxruntime") is not None and toolchain("x86-64-v2") is not None:
+        calls["onnxruntime"] = in_onnxruntime(folder / "onnxruntime")
     if find_spec("torch") is not None:
         calls["PyTorch"] = in_torch()
     return calls

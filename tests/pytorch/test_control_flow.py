@@ -82,6 +82,20 @@ def test_branches_in_a_graph_of_torch_compile() -> None:
     assert STATISTICS.compiled == 1 and not STATISTICS.eager
 
 
+def test_a_graph_with_a_branch_that_is_not_supported_runs_in_torch_there() -> None:
+    def model(x: Tensor) -> Tensor:
+        y = x.exp()
+        return torch.cond(y.sum() > 4, lambda v: torch.special.bessel_j0(v) * 2, lambda v: v + 1, (y,)).relu()
+
+    torch._dynamo.reset()
+    STATISTICS.eager.clear()
+    f = torch.compile(model, backend="anyshape", dynamic=True)
+    with torch.no_grad():
+        for x in (torch.eye(3), -torch.eye(2) - 3):
+            torch.testing.assert_close(f(x), model(x))
+    assert {"aten.special_bessel_j0.default", "cond"} <= STATISTICS.eager.keys()
+
+
 def test_a_branch_with_what_is_not_supported_is_refused_by_name() -> None:
     class Strange(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""An op of eight lines (`examples/one_op`) from Python, C, PyTorch and, where its tools are here, WebAssembly: the same results."""
+"""An op of eight lines (`examples/one_op`) from Python, C, onnxruntime, PyTorch and, where there are tools, WebAssembly: same results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_one_op_gives_the_same_everywhere(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLE / "run.py"), str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
-    tools = {"C": "x86-64-v2", "WebAssembly": "wasm32"}
+    tools = {"C": "x86-64-v2", "WebAssembly": "wasm32", "onnxruntime": "x86-64-v2"}
     places = ", ".join(["Python", *(name for name, target in tools.items() if toolchain(target)), "PyTorch"])
     lines = [line for line in done.stdout.splitlines() if "the same in" in line]
     assert len(lines) == 6 and all(line.endswith(f"the same in {places}") for line in lines), done.stdout
