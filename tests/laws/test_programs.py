@@ -10,7 +10,8 @@ import anyshape
 from anyshape import ops
 from anyshape.errors import ShapeError
 from anyshape_testing.programs import search as searching
-from anyshape_testing.programs.drawing import sized_by_data, sizes_of
+from anyshape_testing.programs.drawing import READINGS, sized_by_data, sizes_of
+from anyshape_testing.programs.numbers import Numbers
 from anyshape_testing.programs.refusals import refusals
 from anyshape_testing.programs.search import Outcome, search, tried
 from anyshape_testing.programs.seeds import run_seed
@@ -95,3 +96,14 @@ def test_a_search_that_is_over_tries_no_more(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(searching, "_over", [over])
     over.set()
     assert tried(range(25), "anyshape_ops").tally.drawn == 0
+
+
+def test_perturbed_readings_are_two_opposite_ones_and_another() -> None:
+    mean, x = Call("mean", (0,), {"axes": (0,), "keepdims": False}, (), (1,)), np.linspace(1, 2, 12).reshape(4, 3)
+    envs: list[dict[int, Any]] = []
+    for sign, seed in READINGS:
+        envs.append({0: x})
+        Numbers(100, noise=sign * 1e-3, seed=seed).run(mean, envs[-1])
+    above, below, apart = (e[1] - x.mean(0) for e in envs)
+    np.testing.assert_allclose(above, -below, rtol=0.01)
+    assert (above > 0).all() and (apart > 0).all() and not np.allclose(above, apart, rtol=0.01)

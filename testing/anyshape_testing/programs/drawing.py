@@ -47,6 +47,9 @@ MOST = 400
 NUDGE = 1e-5
 NOISE = 2e-6
 """Relative perturbations, of inputs (NUDGE) and of the results of every statement (NOISE)"""
+READINGS = ((1, 0), (-1, 0), (1, 1))
+"""Sign and seed of the perturbations of each reading. Those of the first two are opposite, and where they cancel in a result of many
+operations, what is left may go the same way in both."""
 KINDS = ("any",) * 9 + ("dyn",) * 6 + ("sized",) * 3 + ("if",) * 2 + ("loop",) * 2
 FAR = 2**62
 
@@ -92,8 +95,8 @@ def _example_array(op: OpDef, g: Any, i: InputDef) -> Any:
 
 @dataclass
 class Drawn:
-    """A program under construction. `pool` has the values that later statements may use; `near` the values for perturbed inputs, with
-    perturbations up and down."""
+    """A program under construction. `pool` has the values that later statements may use; `near` the values for perturbed inputs, of
+    each of READINGS."""
 
     draw: Any
     ops: tuple[str, ...]
@@ -101,7 +104,7 @@ class Drawn:
     arrays: dict[str, Array] = field(default_factory=dict)
     symbols: Symbols = field(default_factory=lambda: Symbols({}))
     numbers: Env = field(default_factory=dict)
-    near: tuple[Env, Env] = field(default_factory=lambda: ({}, {}))
+    near: tuple[Env, ...] = field(default_factory=lambda: tuple({} for _ in READINGS))
     values: dict[Ref, Value] = field(default_factory=dict)
     pool: list[Ref] = field(default_factory=list)
     refs: int = 0
@@ -141,17 +144,16 @@ class Drawn:
             self.numbers, self.near, self.values, self.pool = before
             return None
 
-    def seen(self) -> tuple[Env, tuple[Env, Env], dict[Ref, Value], list[Ref]]:
+    def seen(self) -> tuple[Env, tuple[Env, ...], dict[Ref, Value], list[Ref]]:
         """Copies the state that statements change."""
-        above, below = self.near
-        return dict(self.numbers), (dict(above), dict(below)), dict(self.values), list(self.pool)
+        return dict(self.numbers), tuple(map(dict, self.near)), dict(self.values), list(self.pool)
 
     def take(self, s: Statement) -> None:
         reader = Numbers(MOST)
         reader.run(s, self.numbers)
-        for near, noise in zip(self.near, (NOISE, -NOISE)):
+        for near, (sign, seed) in zip(self.near, READINGS, strict=True):
             try:
-                Numbers(MOST, noise=noise).run(s, near)
+                Numbers(MOST, noise=sign * NOISE, seed=seed).run(s, near)
             except AnyshapeError:
                 raise Misfit from None  # a perturbed input is refused: the effect of rounding cannot be bounded
             if any(self.numbers[r].shape != near[r].shape for r in results_of(s)):
@@ -223,8 +225,8 @@ class Drawn:
         ref, name = self.fresh(), f"p{len(self.arrays)}"
         self.program.params[name], self.arrays[name] = ref, a
         self.numbers[ref] = a
-        for near, by in zip(self.near, (NUDGE, -NUDGE)):
-            near[ref] = nudged(a, by)
+        for near, (sign, _) in zip(self.near, READINGS, strict=True):
+            near[ref] = nudged(a, sign * NUDGE)
         self.values[ref] = self.symbols(a, name)
         if shared:
             self.pool.append(ref)
@@ -236,7 +238,8 @@ class Drawn:
         if a.dtype.kind == "f" or self.draw(st.booleans()):
             ref, param = self.fresh(), f"p{len(self.arrays)}"
             self.program.params[param], self.arrays[param] = ref, a
-            self.numbers[ref] = self.near[0][ref] = self.near[1][ref] = a
+            for env in (self.numbers, *self.near):
+                env[ref] = a
             self.values[ref] = typed(a, param)
             return Operand(name, ref, scalar)
         return Operand(name, tuple(self.piece(int(n)) for n in a.reshape(-1)), scalar)
@@ -261,7 +264,8 @@ class Drawn:
             for r in self.program.params.values():
                 if r in self.numbers:
                     numbers[r], values[r] = self.numbers[r], self.values[r]
-                    near[0][r], near[1][r] = self.near[0][r], self.near[1][r]
+                    for outside, within in zip(near, self.near, strict=True):
+                        outside[r] = within[r]
             self.numbers, self.near, self.values, self.pool = numbers, near, values, pool
         return block
 

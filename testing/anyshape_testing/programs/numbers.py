@@ -47,12 +47,17 @@ class Unsaid(Exception):
 class Numbers:
     """Evaluates statements. `most`: the most elements of a value. `read`: the values whose elements are read; None: all. `results`: those
     that are results of the program. `noise`: the largest relative perturbation of each float that an operation or a statement rounds; a
-    negative one perturbs by the opposite."""
+    negative one perturbs by the opposite. `seed`: of the perturbations."""
 
     def __init__(
-        self, most: int, read: Container[Ref] | None = None, noise: float = 0.0, results: Sequence[Ref] = ()
+        self,
+        most: int,
+        read: Container[Ref] | None = None,
+        noise: float = 0.0,
+        results: Sequence[Ref] = (),
+        seed: int = 0,
     ) -> None:
-        self.most, self.read, self.noise, self.results = most, read, noise, frozenset(results)
+        self.most, self.read, self.noise, self.results, self.seed = most, read, noise, frozenset(results), seed
 
     def run(self, s: Statement, env: Env) -> None:
         """Evaluates a statement, and adds its results to `env`. Raises what inference and equations raise, and TooLarge."""
@@ -142,7 +147,9 @@ class Numbers:
         """Computes the results; zeros where equations refuse results of which no element is read, since a program does not compute them.
         Raises Unsaid where they have no elements and other statements read them."""
         try:
-            return evaluate(node.outputs, arrays, Rounding(self.noise, s.outputs[0]) if self.noise else None)
+            return evaluate(
+                node.outputs, arrays, Rounding(self.noise, self._seed(s.outputs[0])) if self.noise else None
+            )
         except AnyshapeError:
             shapes: list[tuple[Any, ...]] = [v.type.shape or () for v in node.outputs]
             known = all(isinstance(n, int) for shape in shapes for n in shape)
@@ -154,6 +161,10 @@ class Numbers:
                 raise
             return [np.zeros(shape, v.type.dtype.numpy) for shape, v in zip(shapes, node.outputs)]
 
+    def _seed(self, ref: Ref) -> int:
+        """Returns another seed of perturbations for each value; refs are below a million."""
+        return 1_000_000 * self.seed + ref
+
     def _rounded(self, a: Array, ref: Ref, inputs: Iterable[Array]) -> Array:
         """Perturbs a result within rounding, unless its elements are only moved. With a noise and its negative, each of two equal results
         is the larger one once. NaN gets the sign of the noise, since its sign is not defined and a bitcast shows it."""
@@ -162,7 +173,7 @@ class Numbers:
         moved = [i for i in inputs if i.dtype == a.dtype]
         if moved and np.isin(a, np.concatenate([i.reshape(-1) for i in moved])).all():
             return a
-        part = np.random.default_rng(ref).uniform(0.1, 1, a.shape) * self.noise
+        part = np.random.default_rng(self._seed(ref)).uniform(0.1, 1, a.shape) * self.noise
         with np.errstate(all="ignore"):
             rounded = np.asarray(a * (1 + part)).astype(a.dtype)
             return np.where(np.isnan(a), np.copysign(a, self.noise), rounded)
