@@ -69,7 +69,8 @@ def _typed(a: Argument, v: Any, sizes: Sizes) -> Any:
 
 def _value(name: str, tensor: Any, sizes: Sizes) -> Value:
     shape = tuple(sizes.dim(n) for n in tensor.shape)
-    return input(name, TensorType(dtype_of_torch(tensor.dtype), shape))  # type: ignore[no-any-return]
+    value: Value = input(name, TensorType(dtype_of_torch(tensor.dtype), shape))
+    return value
 
 
 def _count(node: Node, sizes: Sizes) -> None:

@@ -141,7 +141,8 @@ def _open(name: str, tensor: Any, fixed: frozenset[str]) -> Value:
     """A parameter for tensors of this dtype and rank, of any sizes but the fixed ones."""
     dims = [(n, f"{name}_{k}") for k, n in enumerate(tensor.shape)]
     shape = tuple(n if dim in fixed else symbol(dim) for n, dim in dims)
-    return input(name, TensorType(dtype_of_torch(tensor.dtype), shape))  # type: ignore[no-any-return]
+    value: Value = input(name, TensorType(dtype_of_torch(tensor.dtype), shape))
+    return value
 
 
 def _own(result: Any, arrays: Sequence[Any]) -> Any:
