@@ -75,7 +75,8 @@ class _Op:
         names: dict[str, None] = {}
         for i in op.inputs:
             rows = [[n for n in k.inputs if n == i.name or n.rpartition(".")[0] == i.name] for k in kernels]
-            names.update(dict.fromkeys(max(rows, key=len) or [i.name]))
+            longest = max(rows, key=len)
+            names.update(dict.fromkeys(longest or [i.name]))
         names.update(dict.fromkeys(p.name for p in op.operands))
         while names and all(next(reversed(names)) not in k.inputs for k in kernels):
             names.popitem()

@@ -64,7 +64,8 @@ def refusal(op: OpDef) -> str | None:
     """Why onnxruntime cannot have an op, whatever the call is; None if it can."""
     if op.structure is not None or op.control is not None:
         return "it is of control flow or lists, which an exported function has no memory for"
-    if texts := [i.name for i in (*op.inputs, *op.outputs) if i.dtype == CHAR]:
+    dtypes = {i.name: i.dtype for i in op.inputs} | {o.name: o.dtype for o in op.outputs}
+    if texts := [name for name, dtype in dtypes.items() if dtype == CHAR]:
         return f"{texts[0]} is of strings, which an exported function has no tensors of"
     if op.is_random:
         return "it draws random numbers without a seed, and an exported function keeps no state; use an op with a seed"
