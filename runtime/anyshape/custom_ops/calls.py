@@ -126,13 +126,13 @@ def _allowed(op: OpDef, i: InputDef) -> list[str]:
     return [n for n in names if n in ELEMENT_TYPES]
 
 
-def dtype_choices(op: OpDef, wanted: Sequence[str]) -> Iterator[dict[str, str]]:
-    """The element types of an op's variables: those wanted, where it allows any of them."""
+def dtype_choices(op: OpDef, chosen: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The element types of an op's variables: those chosen, where it allows any of them."""
     variables = dict.fromkeys(i.dtype for i in op.inputs if not is_dtype_name(i.dtype))
     options = []
     for v in variables:
         allowed = [n for n in op.dtypes[v] if n in ELEMENT_TYPES]
-        options.append([n for n in allowed if n in wanted] or [next((n for n in USUAL if n in allowed), allowed[0])])
+        options.append([n for n in allowed if n in chosen] or [next((n for n in USUAL if n in allowed), allowed[0])])
     for names in itertools.product(*options):
         yield dict(zip(variables, names))
 
