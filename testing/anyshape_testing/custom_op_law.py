@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from anyshape.custom_ops import Library, OpCall, library_of, refusal
 from anyshape.custom_ops.c_interface import ELEMENT_TYPES
 from anyshape.custom_ops.c_tables import Kernel, name_of
+from anyshape.custom_ops.calls import demand_comparable
 from anyshape.dtypes import DType, from_numpy
 from anyshape.errors import AnyshapeError
 from anyshape.properties import Example
@@ -69,12 +70,24 @@ def case_of(op: str, e: Example) -> Case | str:
         types = {n: f"{dtypes[n]}[{', '.join(_dims(n, a, is_symbolic))}]" for n, a in arrays.items()}
         kernel = OpCall(c.op, types, params)
         try:
+            demand_comparable(kernel)
             interface(kernel.function, "op")
         except AnyshapeError as refused:
             said = str(refused).partition("\n")[0]
         else:
             return Case(op, c, kernel, arrays)
     return said
+
+
+def first_case(op: str) -> Case | str:
+    """The case of the first example with a result that can be one; else why the last one cannot."""
+    refused = ""
+    for e in examples(op, errors=False):
+        case = case_of(op, e)
+        if isinstance(case, Case):
+            return case
+        refused = case
+    return refused
 
 
 def dtype_of(a: Array) -> DType:

@@ -31,25 +31,25 @@ def custom_ops_command(args: argparse.Namespace) -> Answer:
     )
     name = args.name or (name_from(args.op) if len(ops) == 1 else USUAL_NAME)
     with progress(f"exporting {args.op}"):
-        made = library(ops, choice, name, export_target(args.target), args.domain or DOMAIN)
-        paths = made.write(name if args.out is None else args.out)
+        built = library(ops, choice, name, export_target(args.target), args.domain or DOMAIN)
+        paths = built.write(name if args.out is None else args.out)
     sizes = {str(path): path.stat().st_size for path in paths}
     width = max(map(len, sizes))
     lines = [
-        f"{name} for onnxruntime on {made.target.name}, {made.target.what}; nodes have the domain {made.domain!r}",
+        f"{name} for onnxruntime on {built.target.name}, {built.target.what}; nodes have the domain {built.domain!r}",
         *(f"  {path:<{width}}  {n:>12,} bytes" for path, n in sizes.items()),
-        *(f"{op}: {n} kernels" for op, n in made.counts().items()),
-        *(f"  {line}" for line in made.lines()),
+        *(f"{op}: {n} kernels" for op, n in built.counts().items()),
+        *(f"  {line}" for line in built.lines()),
     ]
-    data = {"files": sizes, "target": made.target.name, "domain": made.domain, "kernels": made.lines()}
+    data = {"files": sizes, "target": built.target.name, "domain": built.domain, "kernels": built.lines()}
     return Answer(text="\n".join(lines), data=data)
 
 
 def _demand_unused(args: argparse.Namespace) -> None:
     """Raises ArgumentError for options that are for models and C programs."""
-    others = {
+    unused = {
         "MODEL": args.model, "--weights": args.weights, "--shared": args.shared, "--static": args.static, "--dim": args.dim,
         "--budget": args.budget,
     }  # fmt: skip
-    if used := [name for name, value in others.items() if value]:
+    if used := [name for name, value in unused.items() if value]:
         raise ArgumentError(f"{', '.join(used)}: not with --for onnxruntime")

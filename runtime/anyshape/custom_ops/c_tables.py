@@ -75,7 +75,8 @@ class _Op:
         names: dict[str, None] = {}
         for i in op.inputs:
             rows = [[n for n in k.inputs if n == i.name or n.rpartition(".")[0] == i.name] for k in kernels]
-            names.update(dict.fromkeys(max(rows, key=len) or [i.name]))
+            longest = max(rows, key=len)
+            names.update(dict.fromkeys(longest or [i.name]))
         names.update(dict.fromkeys(p.name for p in op.operands))
         while names and all(next(reversed(names)) not in k.inputs for k in kernels):
             names.popitem()
@@ -86,7 +87,7 @@ class _Op:
         return any(name not in k.inputs for k in self.kernels)
 
     def overloads(self) -> list[_Overload]:
-        """By element types. Raises UnsupportedError where equal inputs have results of different types, which onnxruntime cannot tell."""
+        """Sorts kernels by element types. Raises UnsupportedError where equal inputs have results of different types, which onnxruntime cannot tell."""
         overloads: dict[tuple[DType, ...], _Overload] = {}
         for k in self.kernels:
             inputs = tuple(self.input_dtype(k, n) for n in self.inputs)
@@ -114,8 +115,8 @@ class _Op:
         own = defs[name if name in defs else name.rpartition(".")[0]].dtype
         if is_dtype_name(own):
             return parse_dtype(own)
-        others = [t.dtype for n, t in kernel.inputs.items() if (d := defs.get(n.partition(".")[0])) and d.dtype == own]
-        return others[0] if others else parse_dtype(next(n for n in self.op.dtypes[own] if n in ELEMENT_TYPES))
+        same = [t.dtype for n, t in kernel.inputs.items() if (d := defs.get(n.partition(".")[0])) and d.dtype == own]
+        return same[0] if same else parse_dtype(next(n for n in self.op.dtypes[own] if n in ELEMENT_TYPES))
 
     @property
     def described(self) -> str:

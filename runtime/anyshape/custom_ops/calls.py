@@ -64,7 +64,8 @@ def refusal(op: OpDef) -> str | None:
     """Why onnxruntime cannot have an op, whatever the call is; None if it can."""
     if op.structure is not None or op.control is not None:
         return "it is of control flow or lists, which an exported function has no memory for"
-    if texts := [i.name for i in (*op.inputs, *op.outputs) if i.dtype == CHAR]:
+    dtypes = {i.name: i.dtype for i in op.inputs} | {o.name: o.dtype for o in op.outputs}
+    if texts := [name for name, dtype in dtypes.items() if dtype == CHAR]:
         return f"{texts[0]} is of strings, which an exported function has no tensors of"
     if op.is_random:
         return "it draws random numbers without a seed, and an exported function keeps no state; use an op with a seed"
@@ -125,13 +126,13 @@ def _allowed(op: OpDef, i: InputDef) -> list[str]:
     return [n for n in names if n in ELEMENT_TYPES]
 
 
-def dtype_choices(op: OpDef, wanted: Sequence[str]) -> Iterator[dict[str, str]]:
-    """The element types of an op's variables: those wanted, where it allows any of them."""
+def dtype_choices(op: OpDef, chosen: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The element types of an op's variables: those chosen, where it allows any of them."""
     variables = dict.fromkeys(i.dtype for i in op.inputs if not is_dtype_name(i.dtype))
     options = []
     for v in variables:
         allowed = [n for n in op.dtypes[v] if n in ELEMENT_TYPES]
-        options.append([n for n in allowed if n in wanted] or [next((n for n in USUAL if n in allowed), allowed[0])])
+        options.append([n for n in allowed if n in chosen] or [next((n for n in USUAL if n in allowed), allowed[0])])
     for names in itertools.product(*options):
         yield dict(zip(variables, names))
 

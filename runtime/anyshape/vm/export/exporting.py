@@ -200,7 +200,7 @@ def _joined(
 ) -> Export:
     """Links models as one object. `around`: code that calls them, and its declarations."""
     modules = [*([around[0]] if around else []), *(p.module for p in parts.values())]
-    last = next(reversed(parts.values()))
+    *_, last = parts.values()
     return Export(
         interface=replace(last.interface, name=name),
         target=request.target,
