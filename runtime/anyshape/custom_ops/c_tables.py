@@ -87,7 +87,7 @@ class _Op:
         return any(name not in k.inputs for k in self.kernels)
 
     def overloads(self) -> list[_Overload]:
-        """Sorts kernels by element types. Raises UnsupportedError where equal inputs have results of different types, which onnxruntime cannot tell."""
+        """Sorts kernels by element types. Raises UnsupportedError where equal inputs have results of different types."""
         overloads: dict[tuple[DType, ...], _Overload] = {}
         for k in self.kernels:
             inputs = tuple(self.input_dtype(k, n) for n in self.inputs)

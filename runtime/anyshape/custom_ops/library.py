@@ -25,7 +25,7 @@ DOMAIN = "anyshape"
 """The domain of nodes, unless a user says another one"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Library:
     """Exported kernels of ops. `text` is the C text around `object`."""
 
@@ -77,7 +77,8 @@ def library_of(calls: Sequence[OpCall], name: str, target: ExportTarget, domain:
     functions = {f"{name}_{k}": call.function for k, call in enumerate(calls)}
     exported = export_several(functions, name, Request(target, make_options({"dims": {}})))
     kernels = tuple(Kernel(call, m) for call, (m, _) in zip(calls, exported.programs, strict=True))
-    return Library(name, domain, target, kernels, exported.object, c_text(name, domain, kernels))
+    text = c_text(name, domain, kernels)
+    return Library(name=name, domain=domain, target=target, kernels=kernels, object=exported.object, text=text)
 
 
 def _demand_params(ops: Sequence[OpDef], choice: Choice) -> None:
