@@ -173,15 +173,26 @@ static const Kernel *kernel_of(const Choice *choice, const Call *call) {
   return NULL;
 }
 
+enum { TEXT_BYTES = 1024 };
+
+/* Appends to a text, which is cut at its end. */
+static void append(char text[TEXT_BYTES], const char *format, ...) {
+  size_t at = strlen(text);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text + at, TEXT_BYTES - at, format, arguments);
+  va_end(arguments);
+}
+
 static void *no_kernel(const Call *call) {
   const Op *op = call->choice->op;
-  char text[1024];
-  int at = snprintf(text, sizeof text, "%s: " LIBRARY " has no kernel for", op->name);
-  for (int32_t k = 0; k < op->input_count && at < 900; k++) {
-    if (!call->types[k]) at += snprintf(text + at, sizeof text - at, "%s %s absent", k ? "," : "", op->inputs[k].name);
-    else at += snprintf(text + at, sizeof text - at, "%s %s of rank %d", k ? "," : "", op->inputs[k].name, call->ranks[k]);
+  char text[TEXT_BYTES] = "";
+  append(text, "%s: " LIBRARY " has no kernel for", op->name);
+  for (int32_t k = 0; k < op->input_count; k++) {
+    if (!call->types[k]) append(text, "%s %s absent", k ? "," : "", op->inputs[k].name);
+    else append(text, "%s %s of rank %d", k ? "," : "", op->inputs[k].name, call->ranks[k]);
   }
-  snprintf(text + at, sizeof text - at, ", with %d results. Export it with --ranks or --input.", (int)call->output_count);
+  append(text, ", with %d results. Export it with --ranks or --input.", (int)call->output_count);
   return ort_CreateStatus(ORT_NOT_IMPLEMENTED, text);
 }
 

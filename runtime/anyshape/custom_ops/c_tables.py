@@ -26,7 +26,7 @@ from anyshape.vm.export.tensor_code import code_of
 from anyshape.vm.native import MOST_THREADS
 
 _FOLDER = Path(__file__).parent
-_INCLUDES = ("stdatomic.h", "stdint.h", "stdio.h", "string.h", "unistd.h")
+_INCLUDES = ("stdarg.h", "stdatomic.h", "stdint.h", "stdio.h", "string.h", "unistd.h")
 _KINDS = {
     "bool": "INT", "int": "INT", "axis": "INT", "float": "FLOAT", "number": "FLOAT", "str": "STRING", "dtype": "STRING", "ints": "INTS",
     "axes": "INTS", "floats": "FLOATS", "strs": "STRINGS",
