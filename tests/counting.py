@@ -17,8 +17,10 @@ def calls(run: Callable[[], Any]) -> int:
         count += event in ("call", "c_call")
 
     outer, collects = sys.getprofile(), gc.isenabled()
-    gc.collect()
-    gc.disable()  # what others left is freed by functions, too
+    gc.collect(
+        1
+    )  # what others left is freed by functions, too; all of a process that has lived for long takes a second
+    gc.disable()
     sys.setprofile(seen)
     try:
         run()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from anyshape.graph.registry import all_ops, packages
+from anyshape.graph.registry import all_ops, namespaces
 from anyshape_gen.cli import main
 from anyshape_testing.running import PACKAGES, PROPERTIES
 
@@ -25,14 +25,14 @@ def installed(package: str, text: str, folder: Path, monkeypatch: pytest.MonkeyP
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package.replace('_', '-')}\nVersion: 0.1.0\n")
     (info / "entry_points.txt").write_text(f"[anyshape.ops]\n{package} = {package}:OPS\n")
     monkeypatch.syspath_prepend(str(folder))
-    for known in (packages, all_ops):
+    for known in (namespaces, all_ops):
         known.cache_clear()
     try:
         yield package
     finally:
         for name in [n for n, p in PACKAGES.items() if p == package]:
             del PROPERTIES[name], PACKAGES[name]
-        for known in (packages, all_ops):
+        for known in (namespaces, all_ops):
             known.cache_clear()
         for name in [n for n in sys.modules if n.split(".")[0] == package]:
             del sys.modules[name]

@@ -8,7 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from anyshape_gen.emit import api, compositions, kernels, names, onnx, ops, procedures, relations, rewrites, strategies
+from anyshape_gen.emit import (
+    api,
+    compositions,
+    dialects,
+    kernels,
+    mappings,
+    names,
+    ops,
+    procedures,
+    relations,
+    rewrites,
+    strategies,
+)
 from anyshape_gen.emit.kernels import KernelCode
 from anyshape_gen.emit.module import NOTHING, Code, Doc, characters, joined, number_text, python_module, use, used_names
 from anyshape_testing.profile import load_profile, usual
@@ -172,7 +184,7 @@ def test_what_emitters_mark_is_what_their_code_reads() -> None:
             (ops.op_defs(a, by_name), ops.KNOWN),
             (strategies.strategy(a), strategies.KNOWN),
             (api.function(a, ""), api.KNOWN),
-            *((text, onnx.KNOWN) for text in onnx.mappings(a.spec, a.spec.onnx, specs)),
+            *((text, dialects.KNOWN) for text in mappings.mappings(a.spec, a.spec.onnx, specs)),
         ]
         for text, known in texts:
             assert used_names(text) & known.keys() == text.imports & known.keys(), text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from anyshape_testing import executors, laws, rewriting
+from anyshape_testing import executors, laws, rewrite_comparison
 from anyshape_testing.matrix.cells import Cell, cells, tried
 from anyshape_testing.matrix.forms import classes, forms, known_open
 from anyshape_testing.matrix.page import named, written
@@ -103,7 +103,7 @@ def test_a_law_that_breaks_is_no_law_that_notices(monkeypatch: pytest.MonkeyPatc
     def broken(*_: object) -> None:
         raise TypeError("what the law calls is not there")
 
-    monkeypatch.setattr(rewriting, "compare", broken)
+    monkeypatch.setattr(rewrite_comparison, "compare", broken)
     said = findings(Cell("reversal", "f32 f64", "5"))
     assert ": does not hold: TypeError: what the law calls is not there" in said
     assert "rewrites, a call lost: raises no AssertionError: TypeError: what the law calls is not there" in said

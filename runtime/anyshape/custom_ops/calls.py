@@ -172,7 +172,7 @@ class _Search:
             return
         for more in self.alternatives(self.op.inputs[k]):
             types = chosen | more
-            if self.accepts(types | self.open(k + 1)):
+            if self.accepts(types | self.undecided(k + 1)):
                 yield from self.types(k + 1, types)
 
     def dtype(self, i: InputDef) -> str:
@@ -187,7 +187,7 @@ class _Search:
                 names = [f"{i.name}.{n}" for n in range(count)] if i.variadic else [i.name]
                 yield {n: f"{self.dtype(i)}[{', '.join(_dims(n, rank))}]" for n in names}
 
-    def open(self, first: int) -> dict[str, str]:
+    def undecided(self, first: int) -> dict[str, str]:
         """Types of unknown rank for the inputs from the first on that a call needs."""
         rest = [i for i in self.op.inputs[first:] if not i.optional]
         return {f"{i.name}.0" if i.variadic else i.name: self.dtype(i) + ANY_RANK for i in rest}
