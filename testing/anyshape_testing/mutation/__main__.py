@@ -62,19 +62,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = arguments().parse_args(argv)
     today = date.today().isoformat()
     analysis = analyse(read_folder(options.specs))
-    declared, wrong = declarations(options.equivalent, {a.spec.name: a.spec for a in analysis.ops})
+    specs = {a.spec.name: a.spec for a in analysis.ops}
+    chosen = [op for op in options.op.split(",") if op] or list(specs)
+    if unknown := [op for op in chosen if op not in specs]:
+        print(f"no spec has an op {', '.join(unknown)}", file=sys.stderr)
+        return 2
+    declared, wrong = declarations(options.equivalent, specs)
     trial = Trial(analysis, options.package, declared)
     register(options.package)
     wrong += undeclared(declared, trial)
     for words in wrong:
         print(f"{options.equivalent}: {words}")
     results = read(options.docs / "mutation.json")
-    specs = trial.workshop.specs
-    chosen = [op for op in options.op.split(",") if op] or list(specs)
-    unknown = [op for op in chosen if op not in specs]
-    if unknown:
-        print(f"no spec has an op {', '.join(unknown)}", file=sys.stderr)
-        return 2
     results = {op: k for op, k in results.items() if op in specs}
     todo = chosen if options.op or options.again else [op for op in chosen if changed(results.get(op), specs[op])]
     todo.sort(key=lambda op: op in results)  # ops that were never tried come first
