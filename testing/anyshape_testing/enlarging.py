@@ -80,10 +80,11 @@ def _adds(e: Expr) -> bool:
 
 
 class OverflowingSums:
-    """Replaces sums of finite floats that overflow in some order of their terms by `lost`."""
+    """Replaces sums of finite floats that overflow in some order of their terms by `lost`, and with `terms` those of which a term is an
+    infinity or NaN."""
 
-    def __init__(self, lost: float) -> None:
-        self.lost = lost
+    def __init__(self, lost: float, terms: bool = False) -> None:
+        self.lost, self.terms = lost, terms
 
     def apply(self, e: Apply, args: list[Array]) -> Array:
         return apply_numeric(e, args)
@@ -95,12 +96,15 @@ class OverflowingSums:
         terms = np.abs(np.where(keep, body, 0))
         finite = np.isfinite(terms).all(axis=axes, keepdims=True)
         overflows = np.isinf(terms.sum(axis=axes, keepdims=True, dtype=out.dtype))
-        return np.where(finite & overflows, np.asarray(self.lost, out.dtype), out)
+        by_terms = ~finite if self.terms else np.zeros_like(finite)
+        return np.where((finite & overflows) | by_terms, np.asarray(self.lost, out.dtype), out)
 
 
-def overflowing(read: Reading) -> list[Array]:
-    """Finds, for each result, the elements that depend on a sum that overflows in one order of its terms and not in another."""
-    none, some = ([np.asarray(a) for a in read(OverflowingSums(lost))] for lost in (np.nan, 1.0))
+def overflowing(read: Reading, terms: bool = False) -> list[Array]:
+    """Finds, for each result, the elements that depend on a sum that overflows in one order of its terms and not in another. `terms`: or of
+    which a term overflows. Of finite operands a product of three factors may do so in one order of them and not in another, or not at
+    all where the sum is taken of two of them first."""
+    none, some = ([np.asarray(a) for a in read(OverflowingSums(lost, terms))] for lost in (np.nan, 1.0))
     return [_is_nan(a) & ~_is_nan(b) for a, b in zip(none, some, strict=True)]
 
 

@@ -1,9 +1,8 @@
 """Calls of functions above a large chunk of the interpreter's stack of frames.
 
 CPython 3.11 and 3.12 keep frames in chunks of 16 KiB, which are mapped when a call does not fit the last one and unmapped when it returns
-(`push_chunk` in Python/pystate.c). A loop whose calls cross the end of a chunk maps and unmaps memory in every iteration: 6,000 times a
-second in the laws, a tenth of their time. A frame that asks for more than a chunk gets one of the next power of two; what is left
-of it is enough for all calls below.
+(`push_chunk` in Python/pystate.c). A loop whose calls cross the end of a chunk maps and unmaps memory in every iteration. A frame that asks
+for more than a chunk gets one of the next power of two; what is left of it is enough for all calls below.
 """
 
 from __future__ import annotations

@@ -92,7 +92,9 @@ def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> boo
         try:  # first with the tolerance of sums in which no terms cancel
             telling |= assert_close(g, w, replace(allowed, scale=0.0) if allowed.sums else allowed, where)
         except AssertionError:
-            allowed = replace(allowed, undetermined=overflowing(read)[k])
+            allowed = replace(
+                allowed, undetermined=overflowing(read, allowed.factors > 2 and are_finite(c.flat_inputs()))[k]
+            )
             if allowed.sums:
                 allowed, where = replace(allowed, scale=0.0, spread=spread(True)[k]), f"{where}, by its own terms"
             elif recurs(stated) or is_steep(stated):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
 from math import prod
@@ -61,6 +61,8 @@ class Allowance:
     """Whether a recurrence on finite numbers may overflow in intermediate values, so that its order decides whether two infinities meet"""
     degree: int = 1
     """The most factors of a term of a sum that are elements of one operand"""
+    factors: int = 1
+    """The most factors of a term of a sum"""
     signed_zeros: bool = False
     """Whether zeros have to have the same sign: they are moved, not computed"""
 
@@ -74,10 +76,10 @@ def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[
         multiplies = "prod" in kinds or "mul" in updates
         sums = not multiplies and not any(isinstance(q.form, Run) for q in stated)
         overflows = any(isinstance(q.form, Step) for q in stated) and all(map(_is_finite, inputs))
-        leaves, degree = multiplies and _leaves_range(inputs), _degree(nodes)
-        return Allowance(
-            ULPS_REDUCTION, _total(inputs), leaves, inputs=inputs, sums=sums, overflows=overflows, degree=degree
-        )
+        leaves = multiplies and _leaves_range(inputs)
+        degree, factors = _factors(nodes)
+        own = Allowance(ULPS_REDUCTION, _total(inputs), leaves, inputs=inputs, sums=sums, overflows=overflows)
+        return replace(own, degree=degree, factors=factors)
     rounding = [e for e in nodes if isinstance(e, Apply) and e.op in ARITHMETIC and e.dtype is not None]
     steps = sum(e.dtype is not None and e.dtype.is_float for e in rounding)
     steps += _steps_that_update(stated)
@@ -88,11 +90,11 @@ def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[
     return Allowance(ULPS_ELEMENTWISE, _elementwise(inputs, shape), inputs=inputs)
 
 
-def _degree(nodes: Iterable[Expr]) -> int:
-    """Counts the factors of the terms of sums that are elements of one tensor, and returns the most."""
+def _factors(nodes: Iterable[Expr]) -> tuple[int, int]:
+    """Counts the factors of the terms of sums: the most that are elements of one tensor, and the most of one term."""
     known: dict[Expr, Counter[Tensor]] = {}
-    sums = (_powers(e.body, known) for e in nodes if isinstance(e, Reduce) and e.kind == "sum")
-    return max((n for powers in sums for n in powers.values()), default=1)
+    sums = [_powers(e.body, known) for e in nodes if isinstance(e, Reduce) and e.kind == "sum"]
+    return max((n for powers in sums for n in powers.values()), default=1), max((p.total() for p in sums), default=1)
 
 
 def _powers(e: Expr, known: dict[Expr, Counter[Tensor]]) -> Counter[Tensor]:

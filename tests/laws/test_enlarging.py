@@ -10,7 +10,7 @@ from anyshape.equations import Equation, Equations, Tensor
 from anyshape.equations.functions import cast, log, maximum, minimum, reduce_, sqrt
 from anyshape.equations.interpret import Arithmetic, interpret
 from anyshape_testing.enlarging import enlarged, is_steep, overflowing, recurs
-from anyshape_testing.tolerance import Allowance, assert_close
+from anyshape_testing.tolerance import Allowance, allowance, assert_close
 
 STEPS, WIDE = 40, 6
 
@@ -111,6 +111,21 @@ def test_what_is_computed_of_a_sum_that_may_overflow_is_undetermined() -> None:
         return [interpret(eqs.equations, {x: np.float32(rows)}, arithmetic=a)[t] for t in (y, z)]
 
     assert [u.tolist() for u in overflowing(read)] == [[True, False, False, False], [False] * 4]
+
+
+def test_a_term_of_three_factors_that_overflows_is_undetermined() -> None:
+    """1e30 * 1e30 * 1e-30 overflows from the left; the sum beside it does not, and what is infinite of two factors is so in any order."""
+    rows = np.float32([[1e30, 1e30, 1e-30], [1.0, 2.0, 3.0]])
+    x, y = Tensor("x", F32, (2, 3)), Tensor("y", F32, (2,))
+    eqs = Equations("op", {"x": x}, {"y": y})
+    i = eqs.index("i", 2)
+    eqs.define(y[i], reduce_("sum", [1], lambda k: x[i, k] * x[i, k + 1] * x[i, k + 2]))
+
+    def read(a: Arithmetic | None = None) -> list[np.ndarray]:
+        return [interpret(eqs.equations, {x: rows}, arithmetic=a)[y]]
+
+    assert overflowing(read, terms=True)[0].tolist() == [True, False] and not overflowing(read)[0].any()
+    assert allowance(eqs.equations, [rows], (2,)).factors == 3
 
 
 def test_whether_a_logarithm_is_a_number_may_be_undetermined() -> None:
