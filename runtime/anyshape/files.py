@@ -12,10 +12,12 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+from anyshape.errors import ArgumentError
 
 PathLike = str | os.PathLike[str]
 SAVED = b"anyshape\r\n\x1a\n"
@@ -113,3 +115,17 @@ def _named(path: PathLike) -> Iterator[None]:
 def _flag(name: str) -> int:
     """A flag of `os.open`; 0 where the system has none."""
     return int(getattr(os, name, 0))
+
+
+def write_files(folder: PathLike, contents: Mapping[str, bytes]) -> list[Path]:
+    """Writes files of these names into a folder, which is made if it is not there; their paths. Raises ArgumentError where that is not
+    possible."""
+    files = {Path(folder) / name: content for name, content in contents.items()}
+    try:
+        os.makedirs(folder, exist_ok=True)
+        for path, content in files.items():
+            with replacing(path) as file:
+                file.write(content)
+    except (OSError, ValueError) as e:
+        raise ArgumentError(f"cannot write to {os.fspath(folder)}: {getattr(e, 'strerror', None) or e}") from None
+    return [*files]

@@ -6,7 +6,6 @@ object and the C text that it was linked from.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 from anyshape.custom_ops.c_tables import Kernel, c_text, name_of
 from anyshape.custom_ops.calls import Choice, OpCall, calls_of, demand_comparable
 from anyshape.errors import ArgumentError, UnsupportedError
-from anyshape.files import PathLike, replacing
+from anyshape.files import PathLike, write_files
 from anyshape.graph.opdef import OpDef
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import ExportTarget, Request, export_several
@@ -49,14 +48,7 @@ class Library:
         """Writes the files; their paths, the library last. Raises ArgumentError where nothing links a library here."""
         linker(self.target)  # before anything is written
         source = f"{self.name}.onnxruntime.c"
-        files = {Path(folder) / f"{self.name}.o": self.object, Path(folder) / source: self.text.encode()}
-        try:
-            os.makedirs(folder, exist_ok=True)
-            for path, content in files.items():
-                with replacing(path) as file:
-                    file.write(content)
-        except (OSError, ValueError) as e:
-            raise ArgumentError(f"cannot write to {os.fspath(folder)}: {getattr(e, 'strerror', None) or e}") from None
+        files = write_files(folder, {f"{self.name}.o": self.object, source: self.text.encode()})
         return [*files, link_shared(Path(folder), self.name, self.target, [source])]
 
 

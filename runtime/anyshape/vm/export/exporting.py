@@ -7,7 +7,6 @@ names it.
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -15,8 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from anyshape.equations import entropy
-from anyshape.errors import ArgumentError, UnsupportedError
-from anyshape.files import PathLike, replacing
+from anyshape.errors import UnsupportedError
+from anyshape.files import PathLike, write_files
 from anyshape.graph.function import Function
 from anyshape.lower.llvm import polling
 from anyshape.lower.llvm.builder import Module
@@ -106,15 +105,8 @@ class Export:
         """Writes the files; their paths. `shared`: a shared library too. Raises ArgumentError where that is not possible."""
         if shared:
             linker(self.target)  # before anything is written
-        files = {Path(folder) / name: content for name, content in self.files().items()}
-        try:
-            os.makedirs(folder, exist_ok=True)
-            for path, content in files.items():
-                with replacing(path) as file:
-                    file.write(content)
-        except (OSError, ValueError) as e:
-            raise ArgumentError(f"cannot write to {os.fspath(folder)}: {getattr(e, 'strerror', None) or e}") from None
-        return [*files, link_shared(Path(folder), self.name, self.target)] if shared else [*files]
+        files = write_files(folder, self.files())
+        return [*files, link_shared(Path(folder), self.name, self.target)] if shared else files
 
 
 @dataclass(frozen=True, slots=True)
