@@ -208,6 +208,7 @@ OPS: dict[str, OpDef] = {
         movement.GATHER,
         movement.STATIC_TRILU,
         movement.DYN_TRILU,
+        movement.FILL_AFTER,
         normalisation.BATCH_NORM,
         normalisation.BATCH_NORM_TRAINING,
         normalisation.INSTANCE_NORM,

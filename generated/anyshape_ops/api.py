@@ -180,6 +180,7 @@ from anyshape_ops.ops.movement import (
     DYN_SQUEEZE,
     DYN_TRANSPOSE,
     DYN_TRILU,
+    FILL_AFTER,
     GATHER,
     STACK,
     STATIC_BROADCAST_TO,
@@ -2150,6 +2151,16 @@ def trilu(x: Operand, k: int | Dim | Value | None = 0, upper: bool = True, *, so
     (x: T[*b, m, n]) -> (y: T[*b, m, n])
     """
     return call_alias(STATIC_TRILU, DYN_TRILU, [x], {"k": k, "upper": upper}, source)[0]
+
+
+# specs/movement.yaml:291
+@called
+def fill_after(x: Operand, length: Operand, fill: Operand, axis: int = -1, *, source: str = "") -> Value:
+    """The first `length` positions along one axis as they are, and `fill` at those behind them.
+
+    (x: T[*o, n@axis, *i], length: i64[], fill: T[]) -> (y: T[*o, n, *i])
+    """
+    return call(FILL_AFTER, [x, length, fill], {"axis": axis}, source)[0]
 
 
 # specs/normalisation.yaml:16
@@ -4857,6 +4868,7 @@ __all__ = [
     "expand_dims",
     "expm1",
     "eye_like",
+    "fill_after",
     "flatten",
     "flip",
     "floor",

@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from anyshape.errors import ArgumentError
 from anyshape.public import fits, hints_of, public, short, spell
@@ -17,8 +18,17 @@ from anyshape.public import fits, hints_of, public, short, spell
 if TYPE_CHECKING:
     from anyshape.graph.function import Function
 
+
+class Padding(NamedTuple):
+    """Bounds of sizes that all run as the largest: operands are padded to it, masks hide what was added, and results are cut. Where an op
+    would see what was added all the same, the code is for the bounds, and nothing is padded."""
+
+    least: int
+    most: int
+
+
 Bound: TypeAlias = int | tuple[int, int | None]
-"""A size that code is made for: a number, or (least, most)."""
+"""A size that code is made for: a number, or (least, most), which may be a `Padding`."""
 Bounds: TypeAlias = Mapping[str, Bound]
 Rule: TypeAlias = Callable[[Mapping[str, int]], Bounds | None]
 
@@ -109,11 +119,12 @@ class Specialised(SizePolicy):
 @dataclass(frozen=True, kw_only=True)
 class Bucketed(SizePolicy):
     """Code for all sizes between two edges, which are upper ends: `edges=(64, 128)` makes the buckets 0 to 64 and 65 to 128, and sizes
-    above 128 run the program for all sizes. Without edges every power of two is one. Nothing is padded: code for a bucket is right for each
-    of its sizes."""
+    above 128 run the program for all sizes. Without edges every power of two is one. Code for a bucket is right for each of its sizes;
+    with `pad` it is for the upper end alone, to which operands are padded (`Padding`). Empty dims are never padded."""
 
     edges: Sequence[int] = ()
     hot: int = 1
+    pad: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -121,9 +132,16 @@ class Bucketed(SizePolicy):
             raise ArgumentError(f"Bucketed: edges must be ascending numbers of at least 1, got {list(self.edges)}")
 
     def _rule(self) -> str:
-        return f" by {', '.join(map(str, self.edges)) or 'powers of two'}"
+        return f" by {', '.join(map(str, self.edges)) or 'powers of two'}{', padded' if self.pad else ''}"
 
     def bound(self, size: int) -> Bound | None:
+        bucket = self._bucket(size)
+        if not self.pad or bucket is None:
+            return bucket
+        return Padding(max(bucket[0], 1), bucket[1]) if size else None
+
+    def _bucket(self, size: int) -> tuple[int, int] | None:
+        """The ends of a size's bucket; None above the last edge."""
         if not self.edges:
             most = 1 << max(size - 1, 0).bit_length()
             return (most // 2 + 1 if size > 1 else size, most if size else 0)
@@ -172,7 +190,9 @@ class PerDim(SizePolicy):
         return {n: b for n, p in self.each.items() if n in sizes for b in p.bounds({n: sizes[n]}).values()}
 
 
-NAMED: Mapping[str, Callable[[], SizePolicy]] = {"generic": Generic, "specialised": Specialised, "bucketed": Bucketed}
+NAMED: Mapping[str, Callable[[], SizePolicy]] = {
+    "generic": Generic, "specialised": Specialised, "bucketed": Bucketed, "padded": partial(Bucketed, pad=True),
+}  # fmt: skip
 
 
 PolicyArgument: TypeAlias = SizePolicy | str | Mapping[str, SizePolicy | str] | Rule | None

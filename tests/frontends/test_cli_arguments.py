@@ -231,6 +231,7 @@ def test_a_policy_tells_what_it_gained(path: str, capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out)["variants"] == []
     for policy, said in (
         ("bucketed", "bucketed by powers of two, for batch"),
+        ("padded", "bucketed by powers of two, padded, for batch"),
         ("specialised", "specialised, for batch"),
     ):
         assert main(["explain", "m.onnx", "--policy", policy]) == 0

@@ -135,6 +135,7 @@ PROPERTIES = LazyProperties(
         "slice": "movement.SLICE",
         "gather": "movement.GATHER",
         "trilu": "movement.TRILU",
+        "fill_after": "movement.FILL_AFTER",
         "batch_norm": "normalisation.BATCH_NORM",
         "batch_norm_training": "normalisation.BATCH_NORM_TRAINING",
         "instance_norm": "normalisation.INSTANCE_NORM",

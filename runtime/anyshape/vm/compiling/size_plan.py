@@ -17,12 +17,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from anyshape.dims import Dim, bounds
+from anyshape.dims import bounds
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
 from anyshape.policies import Bounds, SizePolicy
-from anyshape.types import ListType
 from anyshape.vm.compiling.options import Options
+from anyshape.vm.compiling.padded_plan import first_place
 from anyshape.vm.compiling.plans import Direct, Plan
 from anyshape.vm.program.table import Program
 from anyshape.vm.report.size_variants import Key, SizeVariant, State
@@ -46,19 +46,21 @@ class Entry:
 
 
 class SizePlan:
-    """Plan for all sizes, with variants. `compile_for` compiles for bounds of dims, and raises an AnyshapeError where that is refused."""
+    """Plan for all sizes, with variants. `compile_for` compiles for bounds of dims and says what is to be known of that, and raises an
+    AnyshapeError where it is refused."""
 
     def __init__(
         self,
         generic: Plan,
         f: Function,
         policy: SizePolicy,
-        compile_for: Callable[[Bounds], Plan],
+        compile_for: Callable[[Bounds], tuple[Plan, str]],
         variants: list[SizeVariant],
     ) -> None:
         self.generic, self._policy, self._compile, self._variants = generic, policy, compile_for, variants
         self._f = f
-        self._places = [(k, axis, s) for s in f.symbols() if s.name in policy.dims for k, axis in _first_place(f, s)]
+        named = [s for s in f.symbols() if s.name in policy.dims]
+        self._places = [(*place, s) for s in named if (place := first_place(f, s)) is not None]
         self._range = {s.name: bounds(s) for _, _, s in self._places}
         self._entries: dict[Key, Entry] = {}
         self._known: dict[tuple[tuple[str, Any], ...], SizeVariant] = {}
@@ -80,7 +82,8 @@ class SizePlan:
         if not entry.watched:
             entry.used = True
             return entry.plan.run(arrays, places)
-        plan, programs, start = entry.plan, len(entry.plan.programs), time.perf_counter()
+        plan = self.generic if entry.variant is not None and entry.variant.lacks(entry.key) else entry.plan
+        programs, start = len(plan.programs), time.perf_counter()
         results = plan.run(arrays, places)
         seconds = time.perf_counter() - start
         self._note(entry, plan, seconds if len(plan.programs) == programs else None)
@@ -156,7 +159,7 @@ class SizePlan:
         start = time.perf_counter()
         plan: Plan | None = None
         try:
-            plan = self._compile(variant.bounds)
+            plan, variant.reason = self._compile(variant.bounds)
         except Exception as e:  # in the background nobody would hear of it, and calls have a plan that runs
             if refuse:
                 raise
@@ -212,12 +215,6 @@ class SizePlan:
     @property
     def bytes(self) -> int:
         return sum(plan.bytes for plan in (self.generic, *list(self._plans.values())))
-
-
-def _first_place(f: Function, s: Dim) -> list[tuple[int, int]]:
-    """Parameter and axis that are the symbol itself; nothing if there is none."""
-    tensors = ((k, p.type) for k, p in enumerate(f.params) if not isinstance(p.type, ListType))
-    return [(k, axis) for k, t in tensors for axis, n in enumerate(t.shape or ()) if n == s][:1]
 
 
 class _Worker:

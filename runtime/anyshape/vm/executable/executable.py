@@ -29,6 +29,7 @@ from anyshape.types import ListType, TensorType
 from anyshape.vm.compiling.folding import folding
 from anyshape.vm.compiling.modules import load_modules
 from anyshape.vm.compiling.options import CompileOptions, Options, RunOptions, make_options
+from anyshape.vm.compiling.padded_plan import compile_variant
 from anyshape.vm.compiling.plans import Compiler, Plan, expect, packed_beside
 from anyshape.vm.compiling.size_plan import SizePlan
 from anyshape.vm.compiling.uncollected import uncollected
@@ -100,12 +101,14 @@ def compile(
         plan: Plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
     sizes = sizes.restricted(f)
     if not isinstance(sizes, Generic):
+        generic = plan
 
-        def compile_for(bounds: Bounds) -> Plan:
-            return Compiler(chosen, Report(), threading.RLock(), None, folding(chosen)).plan(constrained(f, bounds))
+        def compile_for(bounds: Bounds) -> tuple[Plan, str]:
+            compiler = Compiler(chosen, Report(), threading.RLock(), None, folding(chosen))
+            return compile_variant(constrained(f, bounds), bounds, compiler, generic)
 
         report.policy = str(sizes)
-        plan = SizePlan(plan, f, sizes, compile_for, report.variants)
+        plan = SizePlan(generic, f, sizes, compile_for, report.variants)
     report.finished = True
     return Executable(f, plan, report, chosen)
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from statistics import median
 
+from anyshape.policies import Bound, Bounds, Padding
 from anyshape.wording import counted
 
 Key = tuple[int, ...]
 TIMED = 32
 """Calls of one size that are timed, of the program for all sizes and of the variant each."""
+COMPARED = 5
+"""Calls of one size that the program for all sizes is timed for, by a call in turns where the variant was ready before that."""
 KEYS = 64
 """Sizes of a variant whose calls are timed."""
 
@@ -28,9 +30,10 @@ class State(StrEnum):
 @dataclass(eq=False, kw_only=True)
 class SizeVariant:
     """`bounds`: sizes by name; `calls`: how many came while it was not compiled; `compile_seconds`: of the last compile; `generic`, `own`:
-    seconds of timed calls by their sizes, run by the program for all sizes and by the variant."""
+    seconds of timed calls by their sizes, run by the program for all sizes and by the variant. `reason`: why it was refused, or is not
+    padded."""
 
-    bounds: Mapping[str, int | tuple[int, int | None]]
+    bounds: Bounds
     state: State = State.COUNTED
     reason: str = ""
     calls: int = 0
@@ -48,6 +51,10 @@ class SizeVariant:
             return len(kept) < TIMED
         return False
 
+    def lacks(self, key: Key) -> bool:
+        """Whether the program for all sizes was timed less often than the variant for calls of one size, and too seldom to compare."""
+        return len(self.generic.get(key, ())) < min(COMPARED, len(self.own.get(key, ())))
+
     @property
     def gain(self) -> float | None:
         """Time of the program for all sizes over that of the variant: of medians, the geometric mean over sizes of which both ran."""
@@ -55,11 +62,7 @@ class SizeVariant:
         return math.exp(sum(both) / len(both)) if both else None
 
     def __str__(self) -> str:
-        sizes = ", ".join(
-            f"{n}={b}" if isinstance(b, int) else f"{n}={b[0]}..{'' if b[1] is None else b[1]}"
-            for n, b in self.bounds.items()
-        )
-        text = f"{sizes}: {self.state}"
+        text = f"{', '.join(f'{name}={_spelled(b)}' for name, b in self.bounds.items())}: {self.state}"
         if self.state is State.READY:
             gain = (
                 "no call yet to compare"
@@ -70,3 +73,10 @@ class SizeVariant:
         elif self.state is State.COUNTED:
             text += f" {counted(self.calls, 'call')}"
         return text + (f": {self.reason}" if self.reason else "")
+
+
+def _spelled(b: Bound) -> str:
+    if isinstance(b, int):
+        return str(b)
+    least, most = b
+    return f"{least}..{'' if most is None else most}{' padded' if isinstance(b, Padding) else ''}"

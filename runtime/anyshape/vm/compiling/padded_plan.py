@@ -1,0 +1,129 @@
+"""Plan for one size of some dims, which runs smaller calls: their operands are padded with zeros, and the results are cut.
+
+In: the function as it is, the program of its padded form (`passes.padding`), the plan for all sizes. Out: a `Plan`. Calls whose operands do
+not have the sizes that the types say run the plan for all sizes, which tells what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyshape.dims import Dim, Size, evaluate
+from anyshape.errors import UnsupportedError
+from anyshape.graph.function import Function
+from anyshape.passes import optimise
+from anyshape.passes.padding import PaddedFunction, padded
+from anyshape.policies import Bounds, Padding
+from anyshape.types import ListType
+from anyshape.vm.compiling.options import Options
+from anyshape.vm.compiling.plans import Compiler, Direct, Plan
+from anyshape.vm.program.table import Program
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+MOST_SIZES = 1024
+"""Sizes of calls whose shapes are kept; when there are more, all are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shapes:
+    """Shapes of one size of calls: `true` and `padded` of operands, the sizes that masks need, `cuts` of results; None for what is no
+    padded array."""
+
+    true: tuple[Shape | None, ...]
+    padded: tuple[Shape | None, ...]
+    lengths: tuple[Array, ...]
+    cuts: tuple[tuple[slice, ...] | None, ...]
+
+
+def compile_variant(f: Function, bounds: Bounds, compiler: Compiler, generic: Plan) -> tuple[Plan, str]:
+    """Compiles a function whose dims have these bounds: padded where a `Padding` asks for it, and where that cannot be, as it is, with the
+    reason."""
+    asked = {name: b.most for name, b in bounds.items() if isinstance(b, Padding)}
+    sizes = {s: asked[s.name] for s in f.symbols() if s.name in asked}
+    if not sizes:
+        return compiler.plan(f), ""
+    try:
+        form = padded(optimise(f, compiler.compute), sizes)
+        return PaddedPlan(f, form, sizes, compiler.plan(form.function), generic), ""
+    except UnsupportedError as e:
+        return compiler.plan(f), f"nothing is padded: {e}"
+
+
+class PaddedPlan:
+    """Plan of padded calls. `sizes`: what dims are padded to."""
+
+    direct: Direct | None = None
+
+    def __init__(self, f: Function, form: PaddedFunction, sizes: Mapping[Dim, int], plan: Plan, generic: Plan) -> None:
+        self._form, self._sizes, self._plan, self._generic = form, dict(sizes), plan, generic
+        self._types = [p.type for p in f.params]
+        self._results = [v.type for v in f.results]
+        self._places = [(s, *place) for s in f.symbols() if (place := first_place(f, s)) is not None]
+        self._known: dict[Shape, _Shapes] = {}
+
+    def run(self, arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
+        key = tuple([arrays[k].shape[axis] for _, k, axis in self._places])
+        shapes = self._known.get(key)
+        if shapes is None:
+            if len(self._known) >= MOST_SIZES:
+                self._known.clear()
+            shapes = self._known[key] = self._shapes({s: n for (s, *_), n in zip(self._places, key, strict=True)})
+        operands: list[Array] = []
+        for a, true, larger in zip(arrays, shapes.true, shapes.padded, strict=True):
+            if true is not None and a.shape != true:
+                return self._generic.run(arrays, places)
+            operands.append(a if larger is None else _padded(a, larger))
+        results = self._plan.run([*operands, *shapes.lengths])
+        return [r if cut is None else np.ascontiguousarray(r[cut]) for r, cut in zip(results, shapes.cuts, strict=True)]
+
+    def _shapes(self, true: Mapping[Dim, int]) -> _Shapes:
+        larger = {**true, **self._sizes}
+        shapes = [None if isinstance(t, ListType) or t.shape is None else t.shape for t in self._types]
+        return _Shapes(
+            tuple(None if s is None else tuple(evaluate(n, true) for n in s) for s in shapes),
+            tuple(tuple(evaluate(n, larger) for n in s or ()) if self._grows(s) else None for s in shapes),
+            tuple(np.array(evaluate(n, true)) for n in self._form.lengths),
+            tuple(self._cut(t.shape, true) if self._grows(t.shape) else None for t in self._results),
+        )
+
+    def _grows(self, shape: Sequence[Size] | None) -> bool:
+        return any(self._has_padded(n) for n in shape or ())
+
+    def _has_padded(self, n: Size) -> bool:
+        return isinstance(n, Dim) and any(a.dim in self._sizes for a in n.symbols)
+
+    def _cut(self, shape: Sequence[Size] | None, true: Mapping[Dim, int]) -> tuple[slice, ...]:
+        return tuple(slice(evaluate(n, true)) if self._has_padded(n) else slice(None) for n in shape or ())
+
+    def by(self, options: Options) -> Plan:
+        """The plan for all sizes with other options."""
+        return self._generic.by(options)
+
+    def cancel(self) -> None:
+        self._plan.cancel()
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return self._plan.programs
+
+    @property
+    def bytes(self) -> int:
+        return self._plan.bytes
+
+
+def _padded(a: Array, shape: Shape) -> Array:
+    out = np.zeros(shape, a.dtype)
+    out[tuple([slice(n) for n in a.shape])] = a
+    return out
+
+
+def first_place(f: Function, s: Dim) -> tuple[int, int] | None:
+    """The first parameter and axis that are the symbol itself; None if there is none."""
+    tensors = ((k, p.type) for k, p in enumerate(f.params) if not isinstance(p.type, ListType))
+    return next(((k, axis) for k, t in tensors for axis, n in enumerate(t.shape or ()) if n == s), None)
