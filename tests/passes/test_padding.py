@@ -12,11 +12,15 @@ import pytest
 import anyshape
 from anyshape import dims, ops
 from anyshape.dims import Dim, symbol
-from anyshape.dtypes import from_numpy
+from anyshape.dtypes import F32, I64, from_numpy
+from anyshape.equations import Tensor
+from anyshape.equations.builder import Equation
+from anyshape.equations.expr import Var, read
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value
+from anyshape.kernel_model.padding import fills_of
 from anyshape.passes import optimise, padding
 from anyshape.passes.padding import PaddedFunction, padded
 from anyshape.types import TensorType
@@ -184,3 +188,17 @@ def test_a_check_of_a_padded_dim_is_kept_for_the_true_one() -> None:
     f = optimise(anyshape.function([x], ops.reshape(x, [4, -1])))
     with pytest.raises(UnsupportedError, match="n % 4 == 0"):
         padded(f, {f.symbols()[0]: 12})
+
+
+@pytest.mark.parametrize("shape", ["n", "m"])
+def test_a_position_that_is_read_is_checked_against_the_true_size(shape: str) -> None:
+    """An element that is looked up behind the true end is an error, and would be none within the padded one."""
+    n, m = symbol("n", 1), symbol("m", 1)
+    x, at, y = Tensor("x", F32, ({"n": n, "m": m}[shape],)), Tensor("at", I64, (m,)), Tensor("y", F32, (m,))
+    k = Var("k", m)
+    stated = [Equation(y, (k,), read(x, [read(at, [k])]))]
+    if shape == "m":
+        assert fills_of(stated, [x, at], {n}) == {}
+        return
+    with pytest.raises(UnsupportedError, match=r"an element is at at\[k\] of n, which is checked"):
+        fills_of(stated, [x, at], {n})

@@ -87,6 +87,8 @@ class _Analysis:
                         _refuse(f"{r.tensor.name} is read behind its end")
                     self.fills[r.tensor, axis] = r.outside.value
         for i, n in zip(r.index, r.tensor.shape, strict=True):
+            if r.outside is None and self._grows(n) and any(isinstance(e, Read) for e in walk(i)):
+                _refuse(f"an element is at {i} of {n}, which is checked")
             self._position(i, n)
 
     def _position(self, i: Expr, n: Size) -> None:
