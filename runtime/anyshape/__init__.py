@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from anyshape.code_version import VERSION
-from anyshape.errors import library_error
+from anyshape.errors import OUT_OF_MEMORY, library_error
 
 if TYPE_CHECKING:
     from anyshape import control, errors, lists, onnx_backend, onnxruntime, ops, passes, policies
@@ -82,7 +82,7 @@ def __getattr__(name: str) -> Any:
             value = getattr(import_module(_MODULES[name]), name)
         else:
             raise AttributeError(f"module 'anyshape' has no attribute {name!r}")
-    except ImportError as e:
+    except (ImportError, OSError, *OUT_OF_MEMORY) as e:
         raise library_error(e) from e
     globals()[name] = value
     return value

@@ -6,6 +6,7 @@ AssertionError reaches a user.
 
 from __future__ import annotations
 
+from errno import ENOMEM
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 
@@ -90,9 +91,17 @@ class OverflowedError(AnyshapeError):
     """A size computed from shapes does not fit a signed 64-bit integer."""
 
 
-def library_error(e: ImportError) -> AnyshapeError:
-    """The error to raise in place of one that says that the system did not load the machine code of a package; any other is raised again: a
-    package that is not installed, a name that a module does not have."""
+OUT_OF_MEMORY = (MemoryError, SystemError, StopIteration)
+"""What Python raises when its own allocations fail."""
+
+
+def library_error(e: BaseException) -> AnyshapeError:
+    """The error to raise in place of one that says that the system did not load a package's machine code, or had no memory for a module;
+    any other is raised again: a package that is not installed, a name that a module does not have."""
+    if isinstance(e, OUT_OF_MEMORY) or (isinstance(e, OSError) and e.errno == ENOMEM):
+        return AnyshapeError(f"{e or type(e).__name__}: there is not enough memory to load a module")
+    if not isinstance(e, ImportError):
+        raise e
     if not (e.path or "").endswith(tuple(EXTENSION_SUFFIXES)):
         raise e
     return AnyshapeError(

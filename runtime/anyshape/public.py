@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from anyshape.errors import AnyshapeError, ArgumentError, UnsupportedError, library_error
+from anyshape.errors import OUT_OF_MEMORY, AnyshapeError, ArgumentError, UnsupportedError, library_error
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,11 +80,7 @@ def own_errors(function: Callable[P, R]) -> Callable[P, R]:
         except OSError as e:
             what = f"{os.fsdecode(e.filename)}: " if isinstance(e.filename, str | bytes) else ""
             raise AnyshapeError(f"{name}: {what}{e.strerror or e}") from e
-        except (
-            MemoryError,
-            SystemError,
-            StopIteration,
-        ) as e:  # the latter two are what Python says when its own allocations fail
+        except OUT_OF_MEMORY as e:
             raise AnyshapeError(f"{name}: there is not enough memory") from e
         except ValueError as e:
             raise AnyshapeError(f"{name}: {e}") from e

@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from errno import EACCES, ENOMEM
 from pathlib import Path
 
 import pytest
 
-from anyshape.errors import AnyshapeError
+from anyshape.errors import AnyshapeError, library_error
 from anyshape.public import edge
 
 STEPS = (1, 4, 8, 20, 40, 400)
@@ -139,6 +140,14 @@ def test_an_import_error_that_is_no_matter_of_memory_stays() -> None:
         call("/lib/m.cpython-311-x86_64-linux-gnu.so")
     with pytest.raises(ImportError, match="cannot be mapped"):
         call("/lib/m.py")
+
+
+def test_a_folder_that_cannot_be_listed_for_want_of_memory_is_told() -> None:
+    said = library_error(OSError(ENOMEM, "Cannot allocate memory", "packages"))
+    assert isinstance(said, AnyshapeError) and "packages" in str(said) and "not enough memory" in str(said)
+    assert "not enough memory" in str(library_error(SystemError("error return without exception set")))
+    with pytest.raises(OSError, match="Permission denied"):
+        library_error(OSError(EACCES, "Permission denied", "packages"))
 
 
 def test_a_defect_is_not_taken_for_spent_memory() -> None:
