@@ -14,23 +14,28 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hypothesis import Phase, settings
 from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
 
 import anyshape
-from anyshape.errors import UnsupportedError
+from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.registry import packages
 from anyshape.properties import Case, Property
 from anyshape_testing import time_budget
 from anyshape_testing.accounting import LEAST, Record, Tally, different_calls, required_calls, settle
-from anyshape_testing.calls import Call, Recipe, build_call, random_call, variants
+from anyshape_testing.calls import Call, Recipe, build_call, random_call, valid_node, variants
 from anyshape_testing.corpus import FEW, Enough, Make, allowed, corpus, search
+from anyshape_testing.execution import run_equations
 from anyshape_testing.known_properties import KnownProperties
 
 Body = Callable[[Call], object]
 """The body of a law. It returns False where the call has nothing to compare: a view has no kernel to divide."""
 SOME, MORE = 3, 10
 """Factors by which more calls are drawn for a law that has accepted too few: at first, and where it still has"""
+STAGES = ((1, True), (SOME, False), (MORE, False), (MORE, True))
+"""The factors, in the order in which they are tried, and whether calls whose results are zeros alone are tried, too: compiling each
+takes long, and few laws accept any."""
 
 PROPERTIES = KnownProperties()
 """Properties of the packages under test by op; `register` adds to it"""
@@ -76,7 +81,7 @@ def on_random_calls(
     tried = Tried(body, required_calls(examples, different_calls(variants(op)[0]), least))
     declared, has_all = law.split()[0] in p.weak, True
     try:
-        for times in (1,) if declared else (1, SOME, MORE):
+        for times, of_zeros in STAGES[:1] if declared else STAGES[:3] if make is not random_call else STAGES:
             if times > 1 and (not tried.is_weak or time_budget.is_spent()):
                 break
             if make is not random_call:
@@ -87,7 +92,8 @@ def on_random_calls(
             has_all = not drawn.cut_short
             candidates = drawn.among(refused, share)
             tried.calls(
-                candidates if times == 1 else tried.while_weak(candidates), examples if times == 1 else math.inf
+                candidates if times == 1 else tried.while_weak(candidates, of_zeros),
+                examples if times == 1 else math.inf,
             )
             if times == 1 and every_dtype and examples > FEW:
                 tried.calls(((c, 1) for c in drawn.further_dtypes), math.inf)
@@ -161,12 +167,12 @@ class Tried:
                 self._try(c, draws)
                 tried += 1
 
-    def while_weak(self, candidates: Iterable[tuple[Call, int]]) -> Iterator[tuple[Call, int]]:
-        """Yields calls that were not tried yet, as long as the law is weak."""
+    def while_weak(self, candidates: Iterable[tuple[Call, int]], of_zeros: bool) -> Iterator[tuple[Call, int]]:
+        """Yields calls that were not tried yet, as long as the law is weak; those whose results are zeros only if `of_zeros`."""
         for c, draws in candidates:
             if not self.is_weak:
                 break
-            if c.identity not in self._tried:
+            if c.identity not in self._tried and (of_zeros or not has_zeros_alone(c)):
                 yield c, draws
 
     def smallest(self, p: Property, make: Make, examples: int, refused: bool, failure: Exception) -> Exception:
@@ -192,6 +198,15 @@ class Tried:
                 return e
         self.failing.append(first)
         return failure
+
+
+def has_zeros_alone(c: Call) -> bool:
+    """Whether all results of a call are zeros, or have no elements, so that a comparison that allows for rounding says nothing of them."""
+    try:
+        node = valid_node(c)
+        return node.op.kernel is not None and not any(np.any(r) for r in run_equations(c, node))
+    except (AnyshapeError, UnsatisfiedAssumption):
+        return False
 
 
 def origin_of(e: Exception) -> tuple[type[Exception], str, int]:

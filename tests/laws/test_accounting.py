@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from anyshape.properties import Property
@@ -19,10 +20,11 @@ from anyshape_testing.corpus import _corpora as corpora
 from anyshape_testing.corpus import corpus
 from anyshape_testing.counts import by_law, keep, read, summary
 from anyshape_testing.draw_report import draws_of, reason
+from anyshape_testing.execution import run_equations
 from anyshape_testing.law_page import MARKER, with_counts
 from anyshape_testing.profile import load_profile, usual
 from anyshape_testing.quick import Check, Verdict, run
-from anyshape_testing.running import PROPERTIES, Body, on_random_calls, register
+from anyshape_testing.running import PROPERTIES, Body, has_zeros_alone, on_random_calls, register
 
 LAW = "1a interpreter == reference"
 
@@ -80,6 +82,28 @@ def test_more_calls_are_drawn_where_few_are_spoken_of() -> None:
 
     said = tried(body)
     assert said["accepted"] == LEAST and said["drawn"] > 20 and len({c.identity for c in seen}) == len(seen)
+
+
+def test_calls_whose_results_are_zeros_come_last() -> None:
+    """Such calls are compiled for a law that has enough others, only if they are among the first twenty."""
+    seen: list[Call] = []
+
+    def body(c: Call) -> bool:
+        seen.append(c)
+        return not has_zeros_alone(c)
+
+    tried(body, op="count_grams")
+    assert any(map(has_zeros_alone, seen[:20])) and not any(map(has_zeros_alone, seen[20:]))
+
+
+def test_a_law_that_takes_only_zeros_holds() -> None:
+    assert tried(has_zeros_alone, op="mul")["accepted"] >= LEAST
+
+
+def test_zeros_alone() -> None:
+    calls = corpus(PROPERTIES["add"], 60).valid
+    zeros = [c for c in calls if not any(np.any(r) for r in run_equations(c, valid_node(c)))]
+    assert zeros and zeros == [c for c in calls if has_zeros_alone(c)]
 
 
 def test_a_law_may_need_fewer() -> None:
