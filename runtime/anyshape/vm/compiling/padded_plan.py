@@ -32,8 +32,8 @@ MOST_SIZES = 1024
 
 @dataclass(frozen=True, slots=True)
 class _Shapes:
-    """Shapes of one size of calls: `true` and `padded` of operands, the sizes that masks need, `cuts` of results; None for what is no
-    padded array."""
+    """Shapes of one size of calls: `true` and `padded` of operands, the sizes that masks need, `cuts` of results; None for what is as it is
+    without padding."""
 
     true: tuple[Shape | None, ...]
     padded: tuple[Shape | None, ...]
@@ -87,19 +87,22 @@ class PaddedPlan:
         shapes = [None if isinstance(t, ListType) or t.shape is None else t.shape for t in self._types]
         return _Shapes(
             tuple(None if s is None else tuple(evaluate(n, true) for n in s) for s in shapes),
-            tuple(tuple(evaluate(n, larger) for n in s or ()) if self._grows(s) else None for s in shapes),
+            tuple(self._larger(s, true, larger) for s in shapes),
             tuple(np.array(evaluate(n, true)) for n in self._form.lengths),
-            tuple(self._cut(t.shape, true) if self._grows(t.shape) else None for t in self._results),
+            tuple(self._cut(t.shape, true) for t in self._results),
         )
 
-    def _grows(self, shape: Sequence[Size] | None) -> bool:
-        return any(self._has_padded(n) for n in shape or ())
+    def _larger(self, shape: Sequence[Size] | None, true: Mapping[Dim, int], larger: Mapping[Dim, int]) -> Shape | None:
+        """The shape of a padded operand; None where it is that of the operand."""
+        padded_shape = tuple(evaluate(n, larger) for n in shape or ())
+        return None if padded_shape == tuple(evaluate(n, true) for n in shape or ()) else padded_shape
 
-    def _has_padded(self, n: Size) -> bool:
-        return isinstance(n, Dim) and any(a.dim in self._sizes for a in n.symbols)
-
-    def _cut(self, shape: Sequence[Size] | None, true: Mapping[Dim, int]) -> tuple[slice, ...]:
-        return tuple(slice(evaluate(n, true)) if self._has_padded(n) else slice(None) for n in shape or ())
+    def _cut(self, shape: Sequence[Size] | None, true: Mapping[Dim, int]) -> tuple[slice, ...] | None:
+        """The part of a result that is kept; None for all of it."""
+        sizes = {s: n for s, n in self._sizes.items() if true[s] != n}
+        grows = [isinstance(n, Dim) and any(a.dim in sizes for a in n.symbols) for n in shape or ()]
+        ends = zip(shape or (), grows, strict=True)
+        return tuple(slice(evaluate(n, true)) if g else slice(None) for n, g in ends) if any(grows) else None
 
     def by(self, options: Options) -> Plan:
         """The plan for all sizes with other options."""
