@@ -97,7 +97,7 @@ class _Padding:
         ):
             _refuse("what it does with padded operands is unknown")
         if node.checks or any(self._grows(n) for a in node.attrs.values() for n in _dims_in(a)):
-            _refuse("it checks, or is told, a padded dim")
+            _refuse("it is checked when it runs, or an attribute is a padded dim")
         if self._tells_sizes(node):
             self._take(node, [self._now(v) for v in node.inputs])
             self._sizes_of_padded.update(node.outputs)
@@ -168,7 +168,8 @@ class _Padding:
 
     def _keeps_axes(self, node: Node) -> None:
         """Refuses a view in which a padded axis is not an axis of its own on both sides."""
-        (v,) = [v for v in node.data_inputs if v is not None]
+        v = node.grouped_inputs()[next(iter(node.op.view.values()))]
+        assert isinstance(v, Value)
         a, b = v.type.shape or (), node.outputs[0].type.shape or ()
         if self._padded_axes(a) != self._padded_axes(b):
             _refuse(f"{v.type} as {node.outputs[0].type} has no axis for each padded dim")
