@@ -95,7 +95,7 @@ def aten_operator_mod(n: AtenNode) -> Sequence[Value]:
     return [api.mod(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:202
+# specs/elementwise.yaml:203
 def aten_maximum(n: AtenNode) -> Sequence[Value]:
     return [
         api.cast(
@@ -104,12 +104,12 @@ def aten_maximum(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:203
+# specs/elementwise.yaml:204
 def aten_torch_sym_max(n: AtenNode) -> Sequence[Value]:
     return [api.maximum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:218
+# specs/elementwise.yaml:219
 def aten_minimum(n: AtenNode) -> Sequence[Value]:
     return [
         api.cast(
@@ -118,156 +118,156 @@ def aten_minimum(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:219
+# specs/elementwise.yaml:220
 def aten_torch_sym_min(n: AtenNode) -> Sequence[Value]:
     return [api.minimum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:237
+# specs/elementwise.yaml:238
 def aten_neg(n: AtenNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:238
+# specs/elementwise.yaml:239
 def aten_operator_neg(n: AtenNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:256
+# specs/elementwise.yaml:257
 def aten_abs(n: AtenNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:270
+# specs/elementwise.yaml:271
 def aten_exp(n: AtenNode) -> Sequence[Value]:
     return [api.exp(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:282
+# specs/elementwise.yaml:283
 def aten_log(n: AtenNode) -> Sequence[Value]:
     return [api.log(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:293
+# specs/elementwise.yaml:294
 def aten_expm1(n: AtenNode) -> Sequence[Value]:
     return [api.expm1(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:304
+# specs/elementwise.yaml:305
 def aten_log1p(n: AtenNode) -> Sequence[Value]:
     return [api.log1p(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:317
+# specs/elementwise.yaml:318
 def aten_floor(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.floor(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:330
+# specs/elementwise.yaml:331
 def aten_ceil(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.ceil(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:344
+# specs/elementwise.yaml:345
 def aten_round(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.round(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:360
+# specs/elementwise.yaml:361
 def aten_sign(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_bool else [api.sign(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:374
+# specs/elementwise.yaml:375
 def aten_sqrt(n: AtenNode) -> Sequence[Value]:
     return [api.sqrt(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:386
+# specs/elementwise.yaml:387
 def aten_reciprocal(n: AtenNode) -> Sequence[Value]:
     return [api.reciprocal(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:398
+# specs/elementwise.yaml:399
 def aten_tanh(n: AtenNode) -> Sequence[Value]:
     return [api.tanh(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:411
+# specs/elementwise.yaml:412
 def aten_sigmoid(n: AtenNode) -> Sequence[Value]:
     return [api.sigmoid(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:423
+# specs/elementwise.yaml:424
 def aten_erf(n: AtenNode) -> Sequence[Value]:
     return [api.erf(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:438
+# specs/elementwise.yaml:439
 def aten_relu(n: AtenNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:462
+# specs/elementwise.yaml:463
 def aten_gelu(n: AtenNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=choice(n.attr("approximate")), source=n.source)]
 
 
-# specs/elementwise.yaml:479
+# specs/elementwise.yaml:480
 def aten_alias(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:480
+# specs/elementwise.yaml:481
 def aten_clone(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:481
+# specs/elementwise.yaml:482
 def aten_detach(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:482
+# specs/elementwise.yaml:483
 def aten_lift_fresh_copy(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:483
+# specs/elementwise.yaml:484
 def aten_contiguous(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:527
+# specs/elementwise.yaml:528
 def aten__to_copy(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=n.output_dtype, source=n.source)]
 
 
-# specs/elementwise.yaml:528
+# specs/elementwise.yaml:529
 def aten_prims_convert_element_type(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=n.output_dtype, source=n.source)]
 
 
-# specs/elementwise.yaml:529
+# specs/elementwise.yaml:530
 def aten_torch_sym_float(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=parse_dtype("f64"), source=n.source)]
 
 
-# specs/elementwise.yaml:549
+# specs/elementwise.yaml:550
 def aten_where_self(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(1), n.input(2))
     return [api.where(n.input(0), both_[0], both_[1], source=n.source)]
 
 
-# specs/elementwise.yaml:552
+# specs/elementwise.yaml:553
 def aten_torch_sym_ite(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(1), n.input(2))
     return [api.where(n.input(0), both_[0], both_[1], source=n.source)]

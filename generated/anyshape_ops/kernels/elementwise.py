@@ -134,106 +134,102 @@ def floor_div_kernel(eqs: Equations, bound: Bound) -> None:
         i = eqs.indices("i", i_extents)
         eqs.define(
             y[*i],
-            where(
-                eq(b[*fit(i, q)], 0),
-                lambda: a[*fit(i, p)] / b[*fit(i, q)],
-                lambda: round_even((a[*fit(i, p)] - rest[*i]) / b[*fit(i, q)]) - int_(
-                    and_(ne(rest[*i], 0), ne(lt(rest[*i], 0), lt(b[*fit(i, q)], 0)))
-                ),
+            round_even((a[*fit(i, p)] - rest[*i]) / b[*fit(i, q)]) - int_(
+                and_(ne(rest[*i], 0), ne(lt(rest[*i], 0), lt(b[*fit(i, q)], 0)))
             ),
             "specs/elementwise.yaml:184",
         )
 
 
-# specs/elementwise.yaml:194
+# specs/elementwise.yaml:195
 def maximum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:198")
+    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:199")
 
 
-# specs/elementwise.yaml:210
+# specs/elementwise.yaml:211
 def minimum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:214")
+    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:215")
 
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:227
 def neg_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:232")
+    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:233")
 
 
-# specs/elementwise.yaml:246
+# specs/elementwise.yaml:247
 def abs_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:252")
+    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:253")
 
 
-# specs/elementwise.yaml:264
+# specs/elementwise.yaml:265
 def exp_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:267")
+    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:268")
 
 
-# specs/elementwise.yaml:276
+# specs/elementwise.yaml:277
 def log_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:279")
+    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:280")
 
 
-# specs/elementwise.yaml:288
+# specs/elementwise.yaml:289
 def expm1_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], expm1(x[*i]), "specs/elementwise.yaml:291")
+    eqs.define(y[*i], expm1(x[*i]), "specs/elementwise.yaml:292")
 
 
-# specs/elementwise.yaml:299
+# specs/elementwise.yaml:300
 def log1p_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log1p(x[*i]), "specs/elementwise.yaml:302")
+    eqs.define(y[*i], log1p(x[*i]), "specs/elementwise.yaml:303")
 
 
-# specs/elementwise.yaml:310
+# specs/elementwise.yaml:311
 def floor_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:314")
+    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:315")
 
 
-# specs/elementwise.yaml:323
+# specs/elementwise.yaml:324
 def ceil_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:327")
+    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:328")
 
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:337
 def round_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:341")
+    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:342")
 
 
-# specs/elementwise.yaml:350
+# specs/elementwise.yaml:351
 def sign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -242,42 +238,42 @@ def sign_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*i],
             where(gt(x[*i], 0), lambda: 1, lambda: where(lt(x[*i], 0), lambda: -1, lambda: x[*i])),
-            "specs/elementwise.yaml:356",
+            "specs/elementwise.yaml:357",
         )
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             cast(gt(x[*i], 0), eqs.dtypes["T"]) - cast(lt(x[*i], 0), eqs.dtypes["T"]),
-            "specs/elementwise.yaml:357",
+            "specs/elementwise.yaml:358",
         )
 
 
-# specs/elementwise.yaml:368
+# specs/elementwise.yaml:369
 def sqrt_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:371")
+    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:372")
 
 
-# specs/elementwise.yaml:380
+# specs/elementwise.yaml:381
 def reciprocal_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:383")
+    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:384")
 
 
-# specs/elementwise.yaml:392
+# specs/elementwise.yaml:393
 def tanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:395")
+    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:396")
 
 
-# specs/elementwise.yaml:404
+# specs/elementwise.yaml:405
 def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -286,56 +282,56 @@ def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
         return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:408")
+    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:409")
 
 
-# specs/elementwise.yaml:417
+# specs/elementwise.yaml:418
 def erf_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:420")
+    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:421")
 
 
-# specs/elementwise.yaml:429
+# specs/elementwise.yaml:430
 def relu_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:434")
+    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:435")
 
 
-# specs/elementwise.yaml:446
+# specs/elementwise.yaml:447
 def gelu_kernel(eqs: Equations, bound: Bound) -> None:
     approximate, d = bound.approximate, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if approximate == "none":
         i = eqs.indices("i", d)
-        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:452")
+        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:453")
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             0.5 * x[*i] * (1 + tanh(0.7978845608028654 * (x[*i] + 0.044715 * x[*i] * x[*i] * x[*i]))),
-            "specs/elementwise.yaml:453",
+            "specs/elementwise.yaml:454",
         )
 
 
-# specs/elementwise.yaml:489
+# specs/elementwise.yaml:490
 def cast_kernel(eqs: Equations, bound: Bound) -> None:
     saturate_, d, to = bound.saturate, bound.d, bound.to
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if eqs.dtypes["param:to"].is_narrow_float and saturate_:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:499")
+        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:500")
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:500")
+        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:501")
 
 
-# specs/elementwise.yaml:539
+# specs/elementwise.yaml:540
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:544")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:545")

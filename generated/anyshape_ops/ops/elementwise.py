@@ -147,7 +147,7 @@ FLOOR_DIV = OpDef(
     source="specs/elementwise.yaml:176",
 )
 
-# specs/elementwise.yaml:194
+# specs/elementwise.yaml:195
 # maximum: no dyn variant, it has no parameters
 MAXIMUM = OpDef(
     name="maximum",
@@ -162,11 +162,11 @@ MAXIMUM = OpDef(
     relation=relations.maximum_relation,
     kernel=kernels.maximum_kernel,
     summary="The larger of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:194",
+    source="specs/elementwise.yaml:195",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:210
+# specs/elementwise.yaml:211
 # minimum: no dyn variant, it has no parameters
 MINIMUM = OpDef(
     name="minimum",
@@ -181,11 +181,11 @@ MINIMUM = OpDef(
     relation=relations.minimum_relation,
     kernel=kernels.minimum_kernel,
     summary="The smaller of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:210",
+    source="specs/elementwise.yaml:211",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:227
 # neg: no dyn variant, it has no parameters
 NEG = OpDef(
     name="neg",
@@ -197,12 +197,12 @@ NEG = OpDef(
     relation=relations.neg_relation,
     kernel=kernels.neg_kernel,
     summary="The negative of every element.",
-    source="specs/elementwise.yaml:226",
+    source="specs/elementwise.yaml:227",
     traits=("involution",),
     rewrites=rewrites.NEG,
 )
 
-# specs/elementwise.yaml:246
+# specs/elementwise.yaml:247
 # abs: no dyn variant, it has no parameters
 ABS = OpDef(
     name="abs",
@@ -214,12 +214,12 @@ ABS = OpDef(
     relation=relations.abs_relation,
     kernel=kernels.abs_kernel,
     summary="The absolute value of every element.",
-    source="specs/elementwise.yaml:246",
+    source="specs/elementwise.yaml:247",
     traits=("idempotent",),
     rewrites=rewrites.ABS,
 )
 
-# specs/elementwise.yaml:264
+# specs/elementwise.yaml:265
 # exp: no dyn variant, it has no parameters
 EXP = OpDef(
     name="exp",
@@ -231,10 +231,10 @@ EXP = OpDef(
     relation=relations.exp_relation,
     kernel=kernels.exp_kernel,
     summary="e to the power of every element.",
-    source="specs/elementwise.yaml:264",
+    source="specs/elementwise.yaml:265",
 )
 
-# specs/elementwise.yaml:276
+# specs/elementwise.yaml:277
 # log: no dyn variant, it has no parameters
 LOG = OpDef(
     name="log",
@@ -246,10 +246,10 @@ LOG = OpDef(
     relation=relations.log_relation,
     kernel=kernels.log_kernel,
     summary="The natural logarithm of every element.",
-    source="specs/elementwise.yaml:276",
+    source="specs/elementwise.yaml:277",
 )
 
-# specs/elementwise.yaml:288
+# specs/elementwise.yaml:289
 # expm1: no dyn variant, it has no parameters
 EXPM1 = OpDef(
     name="expm1",
@@ -261,10 +261,10 @@ EXPM1 = OpDef(
     relation=relations.expm1_relation,
     kernel=kernels.expm1_kernel,
     summary="e to the power of every element, less one, without losing the digits of an element near zero.",
-    source="specs/elementwise.yaml:288",
+    source="specs/elementwise.yaml:289",
 )
 
-# specs/elementwise.yaml:299
+# specs/elementwise.yaml:300
 # log1p: no dyn variant, it has no parameters
 LOG1P = OpDef(
     name="log1p",
@@ -276,10 +276,10 @@ LOG1P = OpDef(
     relation=relations.log1p_relation,
     kernel=kernels.log1p_kernel,
     summary="The natural logarithm of one plus every element, without losing the digits of an element near zero.",
-    source="specs/elementwise.yaml:299",
+    source="specs/elementwise.yaml:300",
 )
 
-# specs/elementwise.yaml:310
+# specs/elementwise.yaml:311
 # floor: no dyn variant, it has no parameters
 FLOOR = OpDef(
     name="floor",
@@ -291,11 +291,11 @@ FLOOR = OpDef(
     relation=relations.floor_relation,
     kernel=kernels.floor_kernel,
     summary="The largest integer that is not above an element.",
-    source="specs/elementwise.yaml:310",
+    source="specs/elementwise.yaml:311",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:323
+# specs/elementwise.yaml:324
 # ceil: no dyn variant, it has no parameters
 CEIL = OpDef(
     name="ceil",
@@ -307,11 +307,11 @@ CEIL = OpDef(
     relation=relations.ceil_relation,
     kernel=kernels.ceil_kernel,
     summary="The smallest integer that is not below an element.",
-    source="specs/elementwise.yaml:323",
+    source="specs/elementwise.yaml:324",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:337
 # round: no dyn variant, it has no parameters
 ROUND = OpDef(
     name="round",
@@ -323,11 +323,11 @@ ROUND = OpDef(
     relation=relations.round_relation,
     kernel=kernels.round_kernel,
     summary="The nearest integer, the even one of two.",
-    source="specs/elementwise.yaml:336",
+    source="specs/elementwise.yaml:337",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:350
+# specs/elementwise.yaml:351
 # sign: no dyn variant, it has no parameters
 SIGN = OpDef(
     name="sign",
@@ -339,11 +339,11 @@ SIGN = OpDef(
     relation=relations.sign_relation,
     kernel=kernels.sign_kernel,
     summary="1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.",
-    source="specs/elementwise.yaml:350",
+    source="specs/elementwise.yaml:351",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:368
+# specs/elementwise.yaml:369
 # sqrt: no dyn variant, it has no parameters
 SQRT = OpDef(
     name="sqrt",
@@ -355,10 +355,10 @@ SQRT = OpDef(
     relation=relations.sqrt_relation,
     kernel=kernels.sqrt_kernel,
     summary="The square root of every element.",
-    source="specs/elementwise.yaml:368",
+    source="specs/elementwise.yaml:369",
 )
 
-# specs/elementwise.yaml:380
+# specs/elementwise.yaml:381
 # reciprocal: no dyn variant, it has no parameters
 RECIPROCAL = OpDef(
     name="reciprocal",
@@ -370,10 +370,10 @@ RECIPROCAL = OpDef(
     relation=relations.reciprocal_relation,
     kernel=kernels.reciprocal_kernel,
     summary="One divided by every element.",
-    source="specs/elementwise.yaml:380",
+    source="specs/elementwise.yaml:381",
 )
 
-# specs/elementwise.yaml:392
+# specs/elementwise.yaml:393
 # tanh: no dyn variant, it has no parameters
 TANH = OpDef(
     name="tanh",
@@ -385,10 +385,10 @@ TANH = OpDef(
     relation=relations.tanh_relation,
     kernel=kernels.tanh_kernel,
     summary="The hyperbolic tangent of every element.",
-    source="specs/elementwise.yaml:392",
+    source="specs/elementwise.yaml:393",
 )
 
-# specs/elementwise.yaml:404
+# specs/elementwise.yaml:405
 # sigmoid: no dyn variant, it has no parameters
 SIGMOID = OpDef(
     name="sigmoid",
@@ -401,10 +401,10 @@ SIGMOID = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.sigmoid_kernel,
     summary="The logistic function of every element.",
-    source="specs/elementwise.yaml:404",
+    source="specs/elementwise.yaml:405",
 )
 
-# specs/elementwise.yaml:417
+# specs/elementwise.yaml:418
 # erf: no dyn variant, it has no parameters
 ERF = OpDef(
     name="erf",
@@ -416,10 +416,10 @@ ERF = OpDef(
     relation=relations.erf_relation,
     kernel=kernels.erf_kernel,
     summary="The error function of every element.",
-    source="specs/elementwise.yaml:417",
+    source="specs/elementwise.yaml:418",
 )
 
-# specs/elementwise.yaml:429
+# specs/elementwise.yaml:430
 # relu: no dyn variant, it has no parameters
 RELU = OpDef(
     name="relu",
@@ -431,12 +431,12 @@ RELU = OpDef(
     relation=relations.relu_relation,
     kernel=kernels.relu_kernel,
     summary="Every element, but nothing below zero.",
-    source="specs/elementwise.yaml:429",
+    source="specs/elementwise.yaml:430",
     traits=("idempotent",),
     rewrites=rewrites.RELU,
 )
 
-# specs/elementwise.yaml:446
+# specs/elementwise.yaml:447
 # gelu: no dyn variant, it has no parameters that are operands
 GELU = OpDef(
     name="gelu",
@@ -448,10 +448,10 @@ GELU = OpDef(
     relation=relations.gelu_relation,
     kernel=kernels.gelu_kernel,
     summary="Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.",
-    source="specs/elementwise.yaml:446",
+    source="specs/elementwise.yaml:447",
 )
 
-# specs/elementwise.yaml:469
+# specs/elementwise.yaml:470
 # identity: no dyn variant, it has no parameters
 IDENTITY = OpDef(
     name="identity",
@@ -489,12 +489,12 @@ IDENTITY = OpDef(
     relation=relations.identity_relation,
     view={"y": "x"},
     summary="The same tensor.",
-    source="specs/elementwise.yaml:469",
+    source="specs/elementwise.yaml:470",
     moves=("T",),
     rewrites=rewrites.IDENTITY,
 )
 
-# specs/elementwise.yaml:489
+# specs/elementwise.yaml:490
 # cast: no dyn variant, it has no parameters that are operands
 CAST = OpDef(
     name="cast",
@@ -537,10 +537,10 @@ CAST = OpDef(
     summary=(
         "Every element as another dtype; floats become integers by cutting towards zero, bool is anything but" " zero."
     ),
-    source="specs/elementwise.yaml:489",
+    source="specs/elementwise.yaml:490",
 )
 
-# specs/elementwise.yaml:539
+# specs/elementwise.yaml:540
 # where: no dyn variant, it has no parameters
 WHERE = OpDef(
     name="where",
@@ -556,6 +556,6 @@ WHERE = OpDef(
     relation=relations.where_relation,
     kernel=kernels.where_kernel,
     summary="Elements of a where the condition holds, elsewhere those of b.",
-    source="specs/elementwise.yaml:539",
+    source="specs/elementwise.yaml:540",
     moves=("T",),
 )

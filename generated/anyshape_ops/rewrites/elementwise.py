@@ -63,7 +63,7 @@ POW = (
 )
 
 
-# specs/elementwise.yaml:233
+# specs/elementwise.yaml:234
 def neg_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -77,11 +77,11 @@ def neg_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 NEG = (
-    RewriteDef("neg(neg(x)) >> x", neg_rewrite_1, "specs/elementwise.yaml:233", depth=2),
+    RewriteDef("neg(neg(x)) >> x", neg_rewrite_1, "specs/elementwise.yaml:234", depth=2),
 )
 
 
-# specs/elementwise.yaml:253
+# specs/elementwise.yaml:254
 def abs_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -93,11 +93,11 @@ def abs_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 ABS = (
-    RewriteDef("abs(abs(x)) >> abs(x)", abs_rewrite_1, "specs/elementwise.yaml:253", depth=2),
+    RewriteDef("abs(abs(x)) >> abs(x)", abs_rewrite_1, "specs/elementwise.yaml:254", depth=2),
 )
 
 
-# specs/elementwise.yaml:435
+# specs/elementwise.yaml:436
 def relu_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -109,11 +109,11 @@ def relu_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 RELU = (
-    RewriteDef("relu(relu(x)) >> relu(x)", relu_rewrite_1, "specs/elementwise.yaml:435", depth=2),
+    RewriteDef("relu(relu(x)) >> relu(x)", relu_rewrite_1, "specs/elementwise.yaml:436", depth=2),
 )
 
 
-# specs/elementwise.yaml:475
+# specs/elementwise.yaml:476
 def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -124,5 +124,5 @@ def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 IDENTITY = (
-    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:475"),
+    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:476"),
 )

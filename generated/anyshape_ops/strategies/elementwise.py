@@ -301,7 +301,7 @@ def floor_div_case(d: Draw) -> Case:
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:186
+# specs/elementwise.yaml:185
 def floor_div_reference(a: Any, b: Any) -> Any:
     return np.floor_divide(a, b)
 
@@ -311,42 +311,56 @@ FLOOR_DIV = Property(
     floor_div_case,
     floor_div_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:188"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:189"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:187"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:188"),
         Example(
             {"a": Given(value=(7, -7, 7, -7), dtype="i32"), "b": Given(value=(2, 2, -2, -2), dtype="i32")},
             {},
             {"y": Given(value=(3, -4, -4, 3), dtype="i32")},
             None,
-            "specs/elementwise.yaml:190",
+            "specs/elementwise.yaml:189",
         ),
         Example(
             {"a": Given(value=(7.5, -7.5, 1.0)), "b": Given(value=(2.0, 2.0, 0.0))},
             {},
             {"y": Given(value=(3.0, -4.0, inf))},
             None,
-            "specs/elementwise.yaml:191",
+            "specs/elementwise.yaml:190",
         ),
         Example(
             {"a": Given(value=(1.0, -1.0, 1.0, inf)), "b": Given(value=(inf, inf, -inf, 2.0))},
             {},
             {"y": Given(value=(0.0, -1.0, -1.0, nan))},
             None,
+            "specs/elementwise.yaml:191",
+        ),
+        Example(
+            {"a": Given(value=(7.5, 7.5, 0.0, -6.4)), "b": Given(value=(1.0, -1.0, 0.0, 1.8))},
+            {},
+            {"y": Given(value=(7.0, -8.0, nan, -4.0))},
+            None,
             "specs/elementwise.yaml:192",
+        ),
+        Example(
+            {"a": Given(value=(6.4, 2.8)), "b": Given(value=(1.8, 0.9))},
+            {},
+            {"y": Given(value=(3.0, 3.0))},
+            None,
+            "specs/elementwise.yaml:193",
         ),
     ),
     "specs/elementwise.yaml:176",
-    reference_source="specs/elementwise.yaml:186",
+    reference_source="specs/elementwise.yaml:185",
 )
 
 
-# specs/elementwise.yaml:194
+# specs/elementwise.yaml:195
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:199
+# specs/elementwise.yaml:200
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -356,35 +370,35 @@ MAXIMUM = Property(
     maximum_case,
     maximum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:205"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:206"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:206"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:207"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((0.5, -1.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:207",
+            "specs/elementwise.yaml:208",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(200, 100), dtype="u8")},
             None,
-            "specs/elementwise.yaml:208",
+            "specs/elementwise.yaml:209",
         ),
     ),
-    "specs/elementwise.yaml:194",
-    reference_source="specs/elementwise.yaml:199",
+    "specs/elementwise.yaml:195",
+    reference_source="specs/elementwise.yaml:200",
 )
 
 
-# specs/elementwise.yaml:210
+# specs/elementwise.yaml:211
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:215
+# specs/elementwise.yaml:216
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -394,35 +408,35 @@ MINIMUM = Property(
     minimum_case,
     minimum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:221"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:222"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:222"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:223"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((-1.0, -2.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:223",
+            "specs/elementwise.yaml:224",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(100, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:224",
+            "specs/elementwise.yaml:225",
         ),
     ),
-    "specs/elementwise.yaml:210",
-    reference_source="specs/elementwise.yaml:215",
+    "specs/elementwise.yaml:211",
+    reference_source="specs/elementwise.yaml:216",
 )
 
 
-# specs/elementwise.yaml:226
+# specs/elementwise.yaml:227
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:234
+# specs/elementwise.yaml:235
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -432,43 +446,43 @@ NEG = Property(
     neg_case,
     neg_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:240"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:241"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:241"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:242"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, -2.0))},
             None,
-            "specs/elementwise.yaml:242",
+            "specs/elementwise.yaml:243",
         ),
         Example(
             {"x": Given(value=(-128, 5), dtype="i8")},
             {},
             {"y": Given(value=(-128, -5), dtype="i8")},
             None,
-            "specs/elementwise.yaml:243",
+            "specs/elementwise.yaml:244",
         ),
         Example(
             {"x": Given(value=(0, 1), dtype="u8")},
             {},
             {"y": Given(value=(0, 255), dtype="u8")},
             None,
-            "specs/elementwise.yaml:244",
+            "specs/elementwise.yaml:245",
         ),
     ),
-    "specs/elementwise.yaml:226",
-    reference_source="specs/elementwise.yaml:234",
+    "specs/elementwise.yaml:227",
+    reference_source="specs/elementwise.yaml:235",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:246
+# specs/elementwise.yaml:247
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:254
+# specs/elementwise.yaml:255
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -478,43 +492,43 @@ ABS = Property(
     abs_case,
     abs_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:258"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:259"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:259"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:260"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:260",
+            "specs/elementwise.yaml:261",
         ),
         Example(
             {"x": Given(value=(-128, -1), dtype="i8")},
             {},
             {"y": Given(value=(-128, 1), dtype="i8")},
             None,
-            "specs/elementwise.yaml:261",
+            "specs/elementwise.yaml:262",
         ),
         Example(
             {"x": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(200,), dtype="u8")},
             None,
-            "specs/elementwise.yaml:262",
+            "specs/elementwise.yaml:263",
         ),
     ),
-    "specs/elementwise.yaml:246",
-    reference_source="specs/elementwise.yaml:254",
+    "specs/elementwise.yaml:247",
+    reference_source="specs/elementwise.yaml:255",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:264
+# specs/elementwise.yaml:265
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:268
+# specs/elementwise.yaml:269
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -524,29 +538,29 @@ EXP = Property(
     exp_case,
     exp_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:272"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:273"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:273"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:274"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1.0))},
             {},
             {"y": Given(value=(0.0, 0.36787944, 1.0, 2.7182818))},
             None,
-            "specs/elementwise.yaml:274",
+            "specs/elementwise.yaml:275",
         ),
     ),
-    "specs/elementwise.yaml:264",
-    reference_source="specs/elementwise.yaml:268",
+    "specs/elementwise.yaml:265",
+    reference_source="specs/elementwise.yaml:269",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:276
+# specs/elementwise.yaml:277
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:280
+# specs/elementwise.yaml:281
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -556,29 +570,29 @@ LOG = Property(
     log_case,
     log_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:284"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:285"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:285"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:286"),
         Example(
             {"x": Given(value=(0.0, 1.0, 2.0, -1.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:286",
+            "specs/elementwise.yaml:287",
         ),
     ),
-    "specs/elementwise.yaml:276",
-    reference_source="specs/elementwise.yaml:280",
+    "specs/elementwise.yaml:277",
+    reference_source="specs/elementwise.yaml:281",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:288
+# specs/elementwise.yaml:289
 def expm1_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:292
+# specs/elementwise.yaml:293
 def expm1_reference(x: Any) -> Any:
     return np.expm1(x)
 
@@ -588,29 +602,29 @@ EXPM1 = Property(
     expm1_case,
     expm1_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:295"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:296"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:296"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:297"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1e-10, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.63212056, 0.0, 1e-10, 1.7182818))},
             None,
-            "specs/elementwise.yaml:297",
+            "specs/elementwise.yaml:298",
         ),
     ),
-    "specs/elementwise.yaml:288",
-    reference_source="specs/elementwise.yaml:292",
+    "specs/elementwise.yaml:289",
+    reference_source="specs/elementwise.yaml:293",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:299
+# specs/elementwise.yaml:300
 def log1p_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:303
+# specs/elementwise.yaml:304
 def log1p_reference(x: Any) -> Any:
     return np.log1p(x)
 
@@ -620,29 +634,29 @@ LOG1P = Property(
     log1p_case,
     log1p_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:306"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:307"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:307"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:308"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 1e-10, 1.0, -2.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 1e-10, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:308",
+            "specs/elementwise.yaml:309",
         ),
     ),
-    "specs/elementwise.yaml:299",
-    reference_source="specs/elementwise.yaml:303",
+    "specs/elementwise.yaml:300",
+    reference_source="specs/elementwise.yaml:304",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:310
+# specs/elementwise.yaml:311
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:315
+# specs/elementwise.yaml:316
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -652,29 +666,29 @@ FLOOR = Property(
     floor_case,
     floor_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:319"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:320"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:320"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:321"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-2.0, -1.0, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:321",
+            "specs/elementwise.yaml:322",
         ),
     ),
-    "specs/elementwise.yaml:310",
-    reference_source="specs/elementwise.yaml:315",
+    "specs/elementwise.yaml:311",
+    reference_source="specs/elementwise.yaml:316",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:323
+# specs/elementwise.yaml:324
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:328
+# specs/elementwise.yaml:329
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -684,29 +698,29 @@ CEIL = Property(
     ceil_case,
     ceil_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:332"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:333"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:333"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:334"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, 2.0))},
             None,
-            "specs/elementwise.yaml:334",
+            "specs/elementwise.yaml:335",
         ),
     ),
-    "specs/elementwise.yaml:323",
-    reference_source="specs/elementwise.yaml:328",
+    "specs/elementwise.yaml:324",
+    reference_source="specs/elementwise.yaml:329",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:336
+# specs/elementwise.yaml:337
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:342
+# specs/elementwise.yaml:343
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -716,29 +730,29 @@ ROUND = Property(
     round_case,
     round_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:346"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:347"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:347"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:348"),
         Example(
             {"x": Given(value=(-1.5, 0.5, 1.5, 2.5))},
             {},
             {"y": Given(value=(-2.0, 0.0, 2.0, 2.0))},
             None,
-            "specs/elementwise.yaml:348",
+            "specs/elementwise.yaml:349",
         ),
     ),
-    "specs/elementwise.yaml:336",
-    reference_source="specs/elementwise.yaml:342",
+    "specs/elementwise.yaml:337",
+    reference_source="specs/elementwise.yaml:343",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:350
+# specs/elementwise.yaml:351
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:358
+# specs/elementwise.yaml:359
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -748,43 +762,43 @@ SIGN = Property(
     sign_case,
     sign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:362"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:363"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:363"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:364"),
         Example(
             {"x": Given(value=(-2.5, 0.0, 3.0, nan))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, nan))},
             None,
-            "specs/elementwise.yaml:364",
+            "specs/elementwise.yaml:365",
         ),
         Example(
             {"x": Given(value=(-7, 0, 7), dtype="i32")},
             {},
             {"y": Given(value=(-1, 0, 1), dtype="i32")},
             None,
-            "specs/elementwise.yaml:365",
+            "specs/elementwise.yaml:366",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:366",
+            "specs/elementwise.yaml:367",
         ),
     ),
-    "specs/elementwise.yaml:350",
-    reference_source="specs/elementwise.yaml:358",
+    "specs/elementwise.yaml:351",
+    reference_source="specs/elementwise.yaml:359",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:368
+# specs/elementwise.yaml:369
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:372
+# specs/elementwise.yaml:373
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -794,29 +808,29 @@ SQRT = Property(
     sqrt_case,
     sqrt_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:376"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:377"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:377"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:378"),
         Example(
             {"x": Given(value=(0.0, 0.25, 2.0, -1.0))},
             {},
             {"y": Given(value=(0.0, 0.5, 1.4142136, nan))},
             None,
-            "specs/elementwise.yaml:378",
+            "specs/elementwise.yaml:379",
         ),
     ),
-    "specs/elementwise.yaml:368",
-    reference_source="specs/elementwise.yaml:372",
+    "specs/elementwise.yaml:369",
+    reference_source="specs/elementwise.yaml:373",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:380
+# specs/elementwise.yaml:381
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:384
+# specs/elementwise.yaml:385
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -826,29 +840,29 @@ RECIPROCAL = Property(
     reciprocal_case,
     reciprocal_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:388"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:389"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:389"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:390"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 0.5, inf))},
             {},
             {"y": Given(value=(-0.5, inf, 2.0, 0.0))},
             None,
-            "specs/elementwise.yaml:390",
+            "specs/elementwise.yaml:391",
         ),
     ),
-    "specs/elementwise.yaml:380",
-    reference_source="specs/elementwise.yaml:384",
+    "specs/elementwise.yaml:381",
+    reference_source="specs/elementwise.yaml:385",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:392
+# specs/elementwise.yaml:393
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:396
+# specs/elementwise.yaml:397
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -858,29 +872,29 @@ TANH = Property(
     tanh_case,
     tanh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:400"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:401"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:401"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:402"),
         Example(
             {"x": Given(value=(-20.0, -0.5, 0.0, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.46211716, 0.0, 0.76159416))},
             None,
-            "specs/elementwise.yaml:402",
+            "specs/elementwise.yaml:403",
         ),
     ),
-    "specs/elementwise.yaml:392",
-    reference_source="specs/elementwise.yaml:396",
+    "specs/elementwise.yaml:393",
+    reference_source="specs/elementwise.yaml:397",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:404
+# specs/elementwise.yaml:405
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:409
+# specs/elementwise.yaml:410
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -890,29 +904,29 @@ SIGMOID = Property(
     sigmoid_case,
     sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:413"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:414"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:414"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:415"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 2.0, inf))},
             {},
             {"y": Given(value=(0.26894142, 0.5, 0.88079708, 1.0))},
             None,
-            "specs/elementwise.yaml:415",
+            "specs/elementwise.yaml:416",
         ),
     ),
-    "specs/elementwise.yaml:404",
-    reference_source="specs/elementwise.yaml:409",
+    "specs/elementwise.yaml:405",
+    reference_source="specs/elementwise.yaml:410",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:417
+# specs/elementwise.yaml:418
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:421
+# specs/elementwise.yaml:422
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -922,29 +936,29 @@ ERF = Property(
     erf_case,
     erf_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:425"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:426"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:426"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:427"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 6.0))},
             {},
             {"y": Given(value=(-0.84270079, 0.0, 0.52049988, 1.0))},
             None,
-            "specs/elementwise.yaml:427",
+            "specs/elementwise.yaml:428",
         ),
     ),
-    "specs/elementwise.yaml:417",
-    reference_source="specs/elementwise.yaml:421",
+    "specs/elementwise.yaml:418",
+    reference_source="specs/elementwise.yaml:422",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:429
+# specs/elementwise.yaml:430
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:436
+# specs/elementwise.yaml:437
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -954,44 +968,44 @@ RELU = Property(
     relu_case,
     relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:440"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:441"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:441"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:442"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0, nan))},
             {},
             {"y": Given(value=(0.0, 0.0, 2.0, nan))},
             None,
-            "specs/elementwise.yaml:442",
+            "specs/elementwise.yaml:443",
         ),
         Example(
             {"x": Given(value=(-3, 4), dtype="i32")},
             {},
             {"y": Given(value=(0, 4), dtype="i32")},
             None,
-            "specs/elementwise.yaml:443",
+            "specs/elementwise.yaml:444",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 200), dtype="u8")},
             None,
-            "specs/elementwise.yaml:444",
+            "specs/elementwise.yaml:445",
         ),
     ),
-    "specs/elementwise.yaml:429",
-    reference_source="specs/elementwise.yaml:436",
+    "specs/elementwise.yaml:430",
+    reference_source="specs/elementwise.yaml:437",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:446
+# specs/elementwise.yaml:447
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:455
+# specs/elementwise.yaml:456
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -1003,30 +1017,30 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:464"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:465"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:466"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:465"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:466"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:467"),
         Example(
             {"x": Given(value=(1.0,))},
             {},
             {"y": Given(value=(0.8413447460685429,))},
             None,
-            "specs/elementwise.yaml:467",
+            "specs/elementwise.yaml:468",
         ),
     ),
-    "specs/elementwise.yaml:446",
-    reference_source="specs/elementwise.yaml:455",
+    "specs/elementwise.yaml:447",
+    reference_source="specs/elementwise.yaml:456",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:469
+# specs/elementwise.yaml:470
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:476
+# specs/elementwise.yaml:477
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -1036,19 +1050,19 @@ IDENTITY = Property(
     identity_case,
     identity_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:485"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:486"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:486"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:487"),
         Example(
-            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:487"
+            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:488"
         ),
     ),
-    "specs/elementwise.yaml:469",
-    reference_source="specs/elementwise.yaml:476",
+    "specs/elementwise.yaml:470",
+    reference_source="specs/elementwise.yaml:477",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:489
+# specs/elementwise.yaml:490
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
@@ -1056,7 +1070,7 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:502
+# specs/elementwise.yaml:503
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
@@ -1080,57 +1094,57 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:531"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:532"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:532"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:533"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:533",
+            "specs/elementwise.yaml:534",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:534",
+            "specs/elementwise.yaml:535",
         ),
         Example(
             {"x": Given(value=(500.0,))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(nan,))},
             None,
-            "specs/elementwise.yaml:535",
+            "specs/elementwise.yaml:536",
         ),
         Example(
             {"x": Given(value=(100000.0, -100000.0))},
             {"to": "f8e5m2", "saturate": False},
             {"y": Given(value=(inf, -inf))},
             None,
-            "specs/elementwise.yaml:536",
+            "specs/elementwise.yaml:537",
         ),
         Example(
             {"x": Given(value=(300, -129), dtype="i32")},
             {"to": "i8"},
             {"y": Given(value=(44, 127))},
             None,
-            "specs/elementwise.yaml:537",
+            "specs/elementwise.yaml:538",
         ),
     ),
-    "specs/elementwise.yaml:489",
-    reference_source="specs/elementwise.yaml:502",
+    "specs/elementwise.yaml:490",
+    reference_source="specs/elementwise.yaml:503",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:539
+# specs/elementwise.yaml:540
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:545
+# specs/elementwise.yaml:546
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -1145,16 +1159,16 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:555",
+            "specs/elementwise.yaml:556",
         ),
         Example(
             {"c": Given(value=((True,), (False,))), "a": Given(value=(1.0, 2.0)), "b": Given(value=3.0)},
             {},
             {"y": Given(value=((1.0, 2.0), (3.0, 3.0)))},
             None,
-            "specs/elementwise.yaml:556",
+            "specs/elementwise.yaml:557",
         ),
     ),
-    "specs/elementwise.yaml:539",
-    reference_source="specs/elementwise.yaml:545",
+    "specs/elementwise.yaml:540",
+    reference_source="specs/elementwise.yaml:546",
 )
