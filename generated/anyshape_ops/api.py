@@ -3409,7 +3409,7 @@ def dft_of_rows(
     )[0]
 
 
-# specs/signal.yaml:383
+# specs/signal.yaml:385
 @called
 def dft(
     x: Operand,
@@ -3431,7 +3431,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:430
+# specs/signal.yaml:432
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3458,7 +3458,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:469
+# specs/signal.yaml:471
 @called
 def dft_matrix(
     window: Operand,
@@ -3485,7 +3485,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:523
+# specs/signal.yaml:525
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3498,7 +3498,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:545
+# specs/signal.yaml:547
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3508,7 +3508,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:560
+# specs/signal.yaml:562
 @called
 def stft(
     x: Operand,
@@ -3532,7 +3532,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:612
+# specs/signal.yaml:614
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -4002,7 +4002,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:293
+# specs/window.yaml:294
 @called
 def conv(
     x: Operand,
@@ -4034,7 +4034,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:343
+# specs/window.yaml:344
 @called
 def max_pool(
     x: Operand,
@@ -4072,7 +4072,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:380
+# specs/window.yaml:381
 @called
 def average_pool(
     x: Operand,
@@ -4110,7 +4110,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:416
+# specs/window.yaml:417
 @called
 def lp_pool(
     x: Operand,
@@ -4148,7 +4148,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:450
+# specs/window.yaml:451
 @called
 def tile_windows(
     x: Operand,
@@ -4177,7 +4177,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:478
+# specs/window.yaml:479
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -4189,7 +4189,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:494
+# specs/window.yaml:495
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -4199,7 +4199,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:505
+# specs/window.yaml:506
 @called
 def tile_results(
     x: Operand,
@@ -4222,7 +4222,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:526
+# specs/window.yaml:527
 @called
 def conv_by_2(
     x: Operand,
@@ -4247,7 +4247,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:538
+# specs/window.yaml:539
 @called
 def conv_by_4(
     x: Operand,
@@ -4272,7 +4272,7 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:553
+# specs/window.yaml:554
 @called
 def run_windows(
     x: Operand,
@@ -4300,7 +4300,7 @@ def run_windows(
     )[0]
 
 
-# specs/window.yaml:581
+# specs/window.yaml:582
 @called
 def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -4312,7 +4312,7 @@ def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *,
     return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:597
+# specs/window.yaml:598
 @called
 def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows of rows.
@@ -4322,7 +4322,7 @@ def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(RUN_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:608
+# specs/window.yaml:609
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -4334,7 +4334,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | D
     return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:628
+# specs/window.yaml:629
 @called
 def conv_run_by_2(
     x: Operand,
@@ -4361,7 +4361,7 @@ def conv_run_by_2(
     )[0]
 
 
-# specs/window.yaml:640
+# specs/window.yaml:641
 @called
 def conv_run_by_4(
     x: Operand,
@@ -4388,7 +4388,7 @@ def conv_run_by_4(
     )[0]
 
 
-# specs/window.yaml:655
+# specs/window.yaml:656
 @called
 def conv_run_of_5(
     x: Operand,
@@ -4415,7 +4415,7 @@ def conv_run_of_5(
     )[0]
 
 
-# specs/window.yaml:697
+# specs/window.yaml:699
 @called
 def conv_transpose(
     x: Operand,
@@ -4457,7 +4457,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:737
+# specs/window.yaml:739
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4498,7 +4498,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:780
+# specs/window.yaml:782
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4511,7 +4511,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:801
+# specs/window.yaml:803
 @called
 def overlap_add(
     x: Operand,
@@ -4539,7 +4539,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:837
+# specs/window.yaml:839
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4566,7 +4566,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:866
+# specs/window.yaml:868
 @called
 def phase_sums(
     x: Operand,
@@ -4588,7 +4588,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:895
+# specs/window.yaml:897
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4602,7 +4602,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:918
+# specs/window.yaml:920
 @called
 def interleave_phases(
     x: Operand,
@@ -4620,7 +4620,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:943
+# specs/window.yaml:945
 @called
 def conv_integer(
     x: Operand,
@@ -4653,7 +4653,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:980
+# specs/window.yaml:982
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -4689,7 +4689,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1032
+# specs/window.yaml:1034
 @called
 def qlinear_conv(
     x: Operand,
@@ -4728,7 +4728,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1105
+# specs/window.yaml:1107
 @called
 def max_unpool(
     x: Operand,
@@ -4757,7 +4757,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1148
+# specs/window.yaml:1150
 @called
 def col2im(
     x: Operand,

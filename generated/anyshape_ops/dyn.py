@@ -1351,7 +1351,7 @@ def dft_of_rows(
     return call(DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:383
+# specs/signal.yaml:385
 @called
 def dft(
     x: Operand,
@@ -1371,7 +1371,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:430
+# specs/signal.yaml:432
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -1392,7 +1392,7 @@ def stft_of_long_parts(
     return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:469
+# specs/signal.yaml:471
 @called
 def dft_matrix(
     window: Operand,
@@ -1415,7 +1415,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:523
+# specs/signal.yaml:525
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1428,7 +1428,7 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:560
+# specs/signal.yaml:562
 @called
 def stft(
     x: Operand,
@@ -1450,7 +1450,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:612
+# specs/signal.yaml:614
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1541,7 +1541,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:293
+# specs/window.yaml:294
 @called
 def conv(
     x: Operand,
@@ -1571,7 +1571,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:343
+# specs/window.yaml:344
 @called
 def max_pool(
     x: Operand,
@@ -1607,7 +1607,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:380
+# specs/window.yaml:381
 @called
 def average_pool(
     x: Operand,
@@ -1643,7 +1643,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:416
+# specs/window.yaml:417
 @called
 def lp_pool(
     x: Operand,
@@ -1679,7 +1679,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:450
+# specs/window.yaml:451
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1694,7 +1694,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:478
+# specs/window.yaml:479
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1706,7 +1706,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:505
+# specs/window.yaml:506
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1721,7 +1721,7 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:526
+# specs/window.yaml:527
 @called
 def conv_by_2(
     x: Operand,
@@ -1744,7 +1744,7 @@ def conv_by_2(
     return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:538
+# specs/window.yaml:539
 @called
 def conv_by_4(
     x: Operand,
@@ -1767,7 +1767,7 @@ def conv_by_4(
     return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:553
+# specs/window.yaml:554
 @called
 def run_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1781,7 +1781,7 @@ def run_windows(
     return call(DYN_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:581
+# specs/window.yaml:582
 @called
 def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -1793,7 +1793,7 @@ def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = ""
     return call(DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:608
+# specs/window.yaml:609
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -1805,7 +1805,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand
     return call(DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:628
+# specs/window.yaml:629
 @called
 def conv_run_by_2(
     x: Operand,
@@ -1826,7 +1826,7 @@ def conv_run_by_2(
     return call(DYN_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:640
+# specs/window.yaml:641
 @called
 def conv_run_by_4(
     x: Operand,
@@ -1847,7 +1847,7 @@ def conv_run_by_4(
     return call(DYN_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:655
+# specs/window.yaml:656
 @called
 def conv_run_of_5(
     x: Operand,
@@ -1868,7 +1868,7 @@ def conv_run_of_5(
     return call(DYN_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:697
+# specs/window.yaml:699
 @called
 def conv_transpose(
     x: Operand,
@@ -1908,7 +1908,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:737
+# specs/window.yaml:739
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -1947,7 +1947,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:780
+# specs/window.yaml:782
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -1960,7 +1960,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:801
+# specs/window.yaml:803
 @called
 def overlap_add(
     x: Operand,
@@ -1983,7 +1983,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:837
+# specs/window.yaml:839
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -1998,7 +1998,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:866
+# specs/window.yaml:868
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -2010,7 +2010,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:895
+# specs/window.yaml:897
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2022,7 +2022,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:918
+# specs/window.yaml:920
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -2034,7 +2034,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:943
+# specs/window.yaml:945
 @called
 def conv_integer(
     x: Operand,
@@ -2065,7 +2065,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:980
+# specs/window.yaml:982
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2099,7 +2099,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1032
+# specs/window.yaml:1034
 @called
 def qlinear_conv(
     x: Operand,
@@ -2136,7 +2136,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1105
+# specs/window.yaml:1107
 @called
 def max_unpool(
     x: Operand,
@@ -2163,7 +2163,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1148
+# specs/window.yaml:1150
 @called
 def col2im(
     x: Operand,

@@ -1434,7 +1434,7 @@ def dft_of_rows(
     return call(STATIC_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:383
+# specs/signal.yaml:385
 @called
 def dft(
     x: Operand,
@@ -1454,7 +1454,7 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:430
+# specs/signal.yaml:432
 @called
 def stft_of_long_parts(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1471,7 +1471,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:469
+# specs/signal.yaml:471
 @called
 def dft_matrix(
     window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
@@ -1491,7 +1491,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:523
+# specs/signal.yaml:525
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1504,7 +1504,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") ->
     return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:560
+# specs/signal.yaml:562
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1520,7 +1520,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:612
+# specs/signal.yaml:614
 @called
 def mel_weight_matrix(
     lower: Operand,
@@ -1611,7 +1611,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:293
+# specs/window.yaml:294
 @called
 def conv(
     x: Operand,
@@ -1641,7 +1641,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:343
+# specs/window.yaml:344
 @called
 def max_pool(
     x: Operand,
@@ -1677,7 +1677,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:380
+# specs/window.yaml:381
 @called
 def average_pool(
     x: Operand,
@@ -1713,7 +1713,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:416
+# specs/window.yaml:417
 @called
 def lp_pool(
     x: Operand,
@@ -1749,7 +1749,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:450
+# specs/window.yaml:451
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
@@ -1766,7 +1766,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:478
+# specs/window.yaml:479
 @called
 def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1778,7 +1778,7 @@ def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -
     return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:505
+# specs/window.yaml:506
 @called
 def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
     """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
@@ -1791,7 +1791,7 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:526
+# specs/window.yaml:527
 @called
 def conv_by_2(
     x: Operand,
@@ -1814,7 +1814,7 @@ def conv_by_2(
     return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:538
+# specs/window.yaml:539
 @called
 def conv_by_4(
     x: Operand,
@@ -1837,7 +1837,7 @@ def conv_by_4(
     return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:553
+# specs/window.yaml:554
 @called
 def run_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: int, count: int, source: str = ""
@@ -1851,7 +1851,7 @@ def run_windows(
     return call(STATIC_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:581
+# specs/window.yaml:582
 @called
 def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -1863,7 +1863,7 @@ def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") ->
     return call(STATIC_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:608
+# specs/window.yaml:609
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -1875,7 +1875,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, so
     return call(STATIC_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:628
+# specs/window.yaml:629
 @called
 def conv_run_by_2(
     x: Operand,
@@ -1896,7 +1896,7 @@ def conv_run_by_2(
     return call(STATIC_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:640
+# specs/window.yaml:641
 @called
 def conv_run_by_4(
     x: Operand,
@@ -1917,7 +1917,7 @@ def conv_run_by_4(
     return call(STATIC_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:655
+# specs/window.yaml:656
 @called
 def conv_run_of_5(
     x: Operand,
@@ -1938,7 +1938,7 @@ def conv_run_of_5(
     return call(STATIC_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:697
+# specs/window.yaml:699
 @called
 def conv_transpose(
     x: Operand,
@@ -1978,7 +1978,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:737
+# specs/window.yaml:739
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -2017,7 +2017,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:780
+# specs/window.yaml:782
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -2030,7 +2030,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:801
+# specs/window.yaml:803
 @called
 def overlap_add(
     x: Operand,
@@ -2053,7 +2053,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:837
+# specs/window.yaml:839
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -2073,7 +2073,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:866
+# specs/window.yaml:868
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -2087,7 +2087,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:895
+# specs/window.yaml:897
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2099,7 +2099,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:918
+# specs/window.yaml:920
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -2113,7 +2113,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:943
+# specs/window.yaml:945
 @called
 def conv_integer(
     x: Operand,
@@ -2144,7 +2144,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:980
+# specs/window.yaml:982
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2178,7 +2178,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1032
+# specs/window.yaml:1034
 @called
 def qlinear_conv(
     x: Operand,
@@ -2215,7 +2215,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1105
+# specs/window.yaml:1107
 @called
 def max_unpool(
     x: Operand,
@@ -2242,7 +2242,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1148
+# specs/window.yaml:1150
 @called
 def col2im(
     x: Operand,

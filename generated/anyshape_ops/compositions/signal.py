@@ -145,7 +145,7 @@ DFT_OF_ROWS = Composition(
 )
 
 
-# specs/signal.yaml:383
+# specs/signal.yaml:385
 def dft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -176,7 +176,7 @@ DFT = Composition(
 )
 
 
-# specs/signal.yaml:560
+# specs/signal.yaml:562
 def stft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -78,7 +78,7 @@ CONV_ALGORITHMS = (
 )
 
 
-# specs/window.yaml:526
+# specs/window.yaml:527
 def conv_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -123,7 +123,7 @@ CONV_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:538
+# specs/window.yaml:539
 def conv_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -193,7 +193,7 @@ CONV_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:628
+# specs/window.yaml:629
 def conv_run_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -230,7 +230,7 @@ CONV_RUN_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:640
+# specs/window.yaml:641
 def conv_run_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -292,7 +292,7 @@ CONV_RUN_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:655
+# specs/window.yaml:656
 def conv_run_of_5_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -353,7 +353,7 @@ CONV_RUN_OF_5 = Composition(
 )
 
 
-# specs/window.yaml:697
+# specs/window.yaml:699
 def conv_transpose_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -398,7 +398,7 @@ CONV_TRANSPOSE = Composition(
 )
 
 
-# specs/window.yaml:737
+# specs/window.yaml:739
 def conv_transpose_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -470,7 +470,7 @@ CONV_TRANSPOSE_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:837
+# specs/window.yaml:839
 def overlap_add_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -500,7 +500,7 @@ OVERLAP_ADD_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:918
+# specs/window.yaml:920
 def interleave_phases_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -532,7 +532,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:1105
+# specs/window.yaml:1107
 def max_unpool_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -571,7 +571,7 @@ MAX_UNPOOL = Composition(
 )
 
 
-# specs/window.yaml:1148
+# specs/window.yaml:1150
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

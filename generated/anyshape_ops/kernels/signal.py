@@ -287,7 +287,7 @@ def interleave_rows_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[*g, k * q + l, e], x[*g, k, e, l], "specs/signal.yaml:293")
 
 
-# specs/signal.yaml:430
+# specs/signal.yaml:432
 def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
     size = bound.size
     w = bound.w
@@ -302,22 +302,22 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:444",
+        "specs/signal.yaml:446",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:445",
+        "specs/signal.yaml:447",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((size,)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:446")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:448")
     if rules.eq(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:447")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:449")
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
         y[g, f, k, 0],
@@ -332,7 +332,7 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:449",
+        "specs/signal.yaml:451",
     )
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
@@ -350,11 +350,11 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:451",
+        "specs/signal.yaml:453",
     )
 
 
-# specs/signal.yaml:469
+# specs/signal.yaml:471
 def dft_matrix_kernel(eqs: Equations, bound: Bound) -> None:
     inverse = bound.inverse
     n = bound.n
@@ -377,51 +377,51 @@ def dft_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         cast(
             where(and_(inverse, and_(onesided, and_(gt(t, 0), lt(2 * t, size)))), lambda: 2, lambda: 1), eqs.dtypes["U"]
         ) / cast(many, eqs.dtypes["U"]),
-        "specs/signal.yaml:492",
+        "specs/signal.yaml:494",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((n,)))
     parts = eqs.scratch("parts", eqs.dtypes["U"], rules.Vec((n, channels, 1 if inverse and onesided else 2, m)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", n)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:493")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:495")
     if rules.eq(len(w), 0):
         t = eqs.index("t", n)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:494")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:496")
     co = eqs.scratch("co", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:495",
+        "specs/signal.yaml:497",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:496",
+        "specs/signal.yaml:498",
     )
     t, p, k = eqs.index("t", n), eqs.index("p", channels), eqs.index("k", m)
     eqs.define(
         parts[t, p, 0, k],
         win[t] * turned(p, 0, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-        "specs/signal.yaml:497",
+        "specs/signal.yaml:499",
     )
     if not (inverse and onesided):
         t, p, k = eqs.index("t", n), eqs.index("p", channels), eqs.index("k", m)
         eqs.define(
             parts[t, p, 1, k],
             win[t] * turned(p, 1, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-            "specs/signal.yaml:499",
+            "specs/signal.yaml:501",
         )
     t = eqs.index("t", n)
     p = eqs.index("p", channels)
     k = eqs.index("k", m)
     e = eqs.index("e", 1 if inverse and onesided else 2)
-    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:500")
+    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:502")
 
 
-# specs/signal.yaml:523
+# specs/signal.yaml:525
 def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
     b, f_extent, m, v, size, c, step = bound.b, bound.f_extent, bound.m, bound.v, bound.size, bound.c, bound.step
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -436,11 +436,11 @@ def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:531",
+        "specs/signal.yaml:533",
     )
 
 
-# specs/signal.yaml:545
+# specs/signal.yaml:547
 def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, v, n, size, c = bound.a, bound.m, bound.v, bound.n, bound.size, bound.c
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -456,11 +456,11 @@ def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:550",
+        "specs/signal.yaml:552",
     )
 
 
-# specs/signal.yaml:612
+# specs/signal.yaml:614
 def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
     bins = bound.bins
     dft_length = bound.dft_length
@@ -478,7 +478,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         at_[e],
         mel(lower[()])
         + cast(e, parse_dtype("f64")) * (mel(upper[()]) - mel(lower[()])) / cast(bins + 2, parse_dtype("f64")),
-        "specs/signal.yaml:629",
+        "specs/signal.yaml:631",
     )
     edge = eqs.scratch("edge", parse_dtype("f64"), rules.Vec((bins + 2,)))
     e = eqs.index("e", bins + 2)
@@ -489,7 +489,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             * 700
             * (exp(at_[e] / 2595 * log(cast(10, parse_dtype("f64")))) - 1) / cast(sample_rate, parse_dtype("f64"))
         ),
-        "specs/signal.yaml:630",
+        "specs/signal.yaml:632",
     )
     up = eqs.scratch("up", parse_dtype("f64"), rules.Vec((rule.floordiv(dft_length, 2) + 1, bins)))
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
@@ -505,7 +505,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
                 and_(eq(edge[i], edge[i + 1]), eq(cast(j, parse_dtype("f64")), edge[i])), lambda: 1, lambda: 0
             ),
         ),
-        "specs/signal.yaml:631",
+        "specs/signal.yaml:633",
     )
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
     eqs.define(
@@ -518,5 +518,5 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             to,
         ),
-        "specs/signal.yaml:634",
+        "specs/signal.yaml:636",
     )

@@ -345,7 +345,7 @@ DYN_DFT_OF_ROWS = OpDef(
     traits=("finite",),
 )
 
-# specs/signal.yaml:383
+# specs/signal.yaml:385
 STATIC_DFT = OpDef(
     name="dft",
     variant="static",
@@ -362,7 +362,7 @@ STATIC_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:383",
+    source="specs/signal.yaml:385",
     traits=("finite",),
 )
 DYN_DFT = OpDef(
@@ -381,11 +381,11 @@ DYN_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:383",
+    source="specs/signal.yaml:385",
     traits=("finite",),
 )
 
-# specs/signal.yaml:430
+# specs/signal.yaml:432
 STATIC_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
     variant="static",
@@ -404,7 +404,7 @@ STATIC_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:430",
+    source="specs/signal.yaml:432",
 )
 DYN_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
@@ -424,10 +424,10 @@ DYN_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one turn of each wave.",
-    source="specs/signal.yaml:430",
+    source="specs/signal.yaml:432",
 )
 
-# specs/signal.yaml:469
+# specs/signal.yaml:471
 STATIC_DFT_MATRIX = OpDef(
     name="dft_matrix",
     variant="static",
@@ -447,7 +447,7 @@ STATIC_DFT_MATRIX = OpDef(
         "What the real and the imaginary part of each sample, times a window, give to a discrete Fourier "
         "transform or its inverse."
     ),
-    source="specs/signal.yaml:469",
+    source="specs/signal.yaml:471",
 )
 DYN_DFT_MATRIX = OpDef(
     name="dft_matrix",
@@ -468,10 +468,10 @@ DYN_DFT_MATRIX = OpDef(
         "What the real and the imaginary part of each sample, times a window, give to a discrete Fourier "
         "transform or its inverse."
     ),
-    source="specs/signal.yaml:469",
+    source="specs/signal.yaml:471",
 )
 
-# specs/signal.yaml:523
+# specs/signal.yaml:525
 STATIC_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
     variant="static",
@@ -489,7 +489,7 @@ STATIC_SUMS_OF_PARTS = OpDef(
         "The sums of the parts of a signal that start every so many samples, each sample times what a table "
         "has for it."
     ),
-    source="specs/signal.yaml:523",
+    source="specs/signal.yaml:525",
 )
 DYN_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
@@ -508,10 +508,10 @@ DYN_SUMS_OF_PARTS = OpDef(
         "The sums of the parts of a signal that start every so many samples, each sample times what a table "
         "has for it."
     ),
-    source="specs/signal.yaml:523",
+    source="specs/signal.yaml:525",
 )
 
-# specs/signal.yaml:545
+# specs/signal.yaml:547
 # sums_of_samples: no dyn variant, it has no parameters
 SUMS_OF_SAMPLES = OpDef(
     name="sums_of_samples",
@@ -529,10 +529,10 @@ SUMS_OF_SAMPLES = OpDef(
     summary=(
         "The sums of the samples of a signal, each times what a table has for it, as many as there are in " "both."
     ),
-    source="specs/signal.yaml:545",
+    source="specs/signal.yaml:547",
 )
 
-# specs/signal.yaml:560
+# specs/signal.yaml:562
 STATIC_STFT = OpDef(
     name="stft",
     variant="static",
@@ -554,7 +554,7 @@ STATIC_STFT = OpDef(
         "The discrete Fourier transforms of the parts of a signal that start every so many samples, each "
         "times a window."
     ),
-    source="specs/signal.yaml:560",
+    source="specs/signal.yaml:562",
     traits=("finite",),
 )
 DYN_STFT = OpDef(
@@ -578,11 +578,11 @@ DYN_STFT = OpDef(
         "The discrete Fourier transforms of the parts of a signal that start every so many samples, each "
         "times a window."
     ),
-    source="specs/signal.yaml:560",
+    source="specs/signal.yaml:562",
     traits=("finite",),
 )
 
-# specs/signal.yaml:612
+# specs/signal.yaml:614
 STATIC_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
     variant="static",
@@ -603,7 +603,7 @@ STATIC_MEL_WEIGHT_MATRIX = OpDef(
     summary=(
         "Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column " "per band."
     ),
-    source="specs/signal.yaml:612",
+    source="specs/signal.yaml:614",
 )
 DYN_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
@@ -625,5 +625,5 @@ DYN_MEL_WEIGHT_MATRIX = OpDef(
     summary=(
         "Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column " "per band."
     ),
-    source="specs/signal.yaml:612",
+    source="specs/signal.yaml:614",
 )

@@ -14,7 +14,7 @@ import anyshape_ops.relations.window as relations
 import anyshape_ops.rewrites.window as rewrites
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/window.yaml:293
+# specs/window.yaml:294
 STATIC_CONV = OpDef(
     name="conv",
     variant="static",
@@ -42,7 +42,7 @@ STATIC_CONV = OpDef(
         "The sums of the elements under a moving window, each times a weight, over all channels of a group, "
         "plus a bias."
     ),
-    source="specs/window.yaml:293",
+    source="specs/window.yaml:294",
     rewrites=rewrites.CONV,
 )
 DYN_CONV = OpDef(
@@ -72,12 +72,12 @@ DYN_CONV = OpDef(
         "The sums of the elements under a moving window, each times a weight, over all channels of a group, "
         "plus a bias."
     ),
-    source="specs/window.yaml:293",
+    source="specs/window.yaml:294",
     shaping=("groups",),
     rewrites=rewrites.CONV,
 )
 
-# specs/window.yaml:343
+# specs/window.yaml:344
 STATIC_MAX_POOL = OpDef(
     name="max_pool",
     variant="static",
@@ -101,7 +101,7 @@ STATIC_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:343",
+    source="specs/window.yaml:344",
 )
 DYN_MAX_POOL = OpDef(
     name="max_pool",
@@ -126,10 +126,10 @@ DYN_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:343",
+    source="specs/window.yaml:344",
 )
 
-# specs/window.yaml:380
+# specs/window.yaml:381
 STATIC_AVERAGE_POOL = OpDef(
     name="average_pool",
     variant="static",
@@ -151,7 +151,7 @@ STATIC_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:380",
+    source="specs/window.yaml:381",
 )
 DYN_AVERAGE_POOL = OpDef(
     name="average_pool",
@@ -174,10 +174,10 @@ DYN_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:380",
+    source="specs/window.yaml:381",
 )
 
-# specs/window.yaml:416
+# specs/window.yaml:417
 STATIC_LP_POOL = OpDef(
     name="lp_pool",
     variant="static",
@@ -199,7 +199,7 @@ STATIC_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:416",
+    source="specs/window.yaml:417",
 )
 DYN_LP_POOL = OpDef(
     name="lp_pool",
@@ -222,10 +222,10 @@ DYN_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:416",
+    source="specs/window.yaml:417",
 )
 
-# specs/window.yaml:450
+# specs/window.yaml:451
 STATIC_TILE_WINDOWS = OpDef(
     name="tile_windows",
     variant="static",
@@ -247,7 +247,7 @@ STATIC_TILE_WINDOWS = OpDef(
         "Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from "
         "both sides."
     ),
-    source="specs/window.yaml:450",
+    source="specs/window.yaml:451",
 )
 DYN_TILE_WINDOWS = OpDef(
     name="tile_windows",
@@ -270,11 +270,11 @@ DYN_TILE_WINDOWS = OpDef(
         "Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from "
         "both sides."
     ),
-    source="specs/window.yaml:450",
+    source="specs/window.yaml:451",
     shaping=("groups", "count"),
 )
 
-# specs/window.yaml:478
+# specs/window.yaml:479
 STATIC_TILE_WEIGHTS = OpDef(
     name="tile_weights",
     variant="static",
@@ -288,7 +288,7 @@ STATIC_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:478",
+    source="specs/window.yaml:479",
 )
 DYN_TILE_WEIGHTS = OpDef(
     name="tile_weights",
@@ -303,11 +303,11 @@ DYN_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:478",
+    source="specs/window.yaml:479",
     shaping=("groups",),
 )
 
-# specs/window.yaml:494
+# specs/window.yaml:495
 # tile_products: no dyn variant, it has no parameters
 TILE_PRODUCTS = OpDef(
     name="tile_products",
@@ -322,10 +322,10 @@ TILE_PRODUCTS = OpDef(
     relation=relations.tile_products_relation,
     kernel=kernels.tile_products_kernel,
     summary="The matrix products of transformed weights with transformed windows.",
-    source="specs/window.yaml:494",
+    source="specs/window.yaml:495",
 )
 
-# specs/window.yaml:505
+# specs/window.yaml:506
 STATIC_TILE_RESULTS = OpDef(
     name="tile_results",
     variant="static",
@@ -345,7 +345,7 @@ STATIC_TILE_RESULTS = OpDef(
     summary=(
         "Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a " "bias."
     ),
-    source="specs/window.yaml:505",
+    source="specs/window.yaml:506",
 )
 DYN_TILE_RESULTS = OpDef(
     name="tile_results",
@@ -366,11 +366,11 @@ DYN_TILE_RESULTS = OpDef(
     summary=(
         "Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a " "bias."
     ),
-    source="specs/window.yaml:505",
+    source="specs/window.yaml:506",
     shaping=("height", "width"),
 )
 
-# specs/window.yaml:526
+# specs/window.yaml:527
 STATIC_CONV_BY_2 = OpDef(
     name="conv_by_2",
     variant="static",
@@ -394,7 +394,7 @@ STATIC_CONV_BY_2 = OpDef(
         "A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products "
         "instead of 36."
     ),
-    source="specs/window.yaml:526",
+    source="specs/window.yaml:527",
     traits=("finite",),
 )
 DYN_CONV_BY_2 = OpDef(
@@ -420,11 +420,11 @@ DYN_CONV_BY_2 = OpDef(
         "A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products "
         "instead of 36."
     ),
-    source="specs/window.yaml:526",
+    source="specs/window.yaml:527",
     traits=("finite",),
 )
 
-# specs/window.yaml:538
+# specs/window.yaml:539
 STATIC_CONV_BY_4 = OpDef(
     name="conv_by_4",
     variant="static",
@@ -448,7 +448,7 @@ STATIC_CONV_BY_4 = OpDef(
         "A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products "
         "instead of 144."
     ),
-    source="specs/window.yaml:538",
+    source="specs/window.yaml:539",
     traits=("finite",),
 )
 DYN_CONV_BY_4 = OpDef(
@@ -474,11 +474,11 @@ DYN_CONV_BY_4 = OpDef(
         "A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products "
         "instead of 144."
     ),
-    source="specs/window.yaml:538",
+    source="specs/window.yaml:539",
     traits=("finite",),
 )
 
-# specs/window.yaml:553
+# specs/window.yaml:554
 STATIC_RUN_WINDOWS = OpDef(
     name="run_windows",
     variant="static",
@@ -497,7 +497,7 @@ STATIC_RUN_WINDOWS = OpDef(
     relation=relations.run_windows_relation,
     kernel=kernels.run_windows_kernel,
     summary="Overlapping windows of rows, `step` apart, each multiplied by a matrix.",
-    source="specs/window.yaml:553",
+    source="specs/window.yaml:554",
 )
 DYN_RUN_WINDOWS = OpDef(
     name="run_windows",
@@ -517,11 +517,11 @@ DYN_RUN_WINDOWS = OpDef(
     relation=relations.run_windows_relation,
     kernel=kernels.run_windows_kernel,
     summary="Overlapping windows of rows, `step` apart, each multiplied by a matrix.",
-    source="specs/window.yaml:553",
+    source="specs/window.yaml:554",
     shaping=("groups", "count"),
 )
 
-# specs/window.yaml:581
+# specs/window.yaml:582
 STATIC_RUN_WEIGHTS = OpDef(
     name="run_weights",
     variant="static",
@@ -535,7 +535,7 @@ STATIC_RUN_WEIGHTS = OpDef(
     relation=relations.run_weights_relation,
     kernel=kernels.run_weights_kernel,
     summary="Rows of weights, each multiplied by a matrix.",
-    source="specs/window.yaml:581",
+    source="specs/window.yaml:582",
 )
 DYN_RUN_WEIGHTS = OpDef(
     name="run_weights",
@@ -550,11 +550,11 @@ DYN_RUN_WEIGHTS = OpDef(
     relation=relations.run_weights_relation,
     kernel=kernels.run_weights_kernel,
     summary="Rows of weights, each multiplied by a matrix.",
-    source="specs/window.yaml:581",
+    source="specs/window.yaml:582",
     shaping=("groups",),
 )
 
-# specs/window.yaml:597
+# specs/window.yaml:598
 # run_products: no dyn variant, it has no parameters
 RUN_PRODUCTS = OpDef(
     name="run_products",
@@ -569,10 +569,10 @@ RUN_PRODUCTS = OpDef(
     relation=relations.run_products_relation,
     kernel=kernels.run_products_kernel,
     summary="The matrix products of transformed weights with transformed windows of rows.",
-    source="specs/window.yaml:597",
+    source="specs/window.yaml:598",
 )
 
-# specs/window.yaml:608
+# specs/window.yaml:609
 STATIC_RUN_RESULTS = OpDef(
     name="run_results",
     variant="static",
@@ -587,7 +587,7 @@ STATIC_RUN_RESULTS = OpDef(
     relation=relations.run_results_relation,
     kernel=kernels.run_results_kernel,
     summary="Rows side by side, each a matrix times its sums, cut to a length, plus a bias.",
-    source="specs/window.yaml:608",
+    source="specs/window.yaml:609",
 )
 DYN_RUN_RESULTS = OpDef(
     name="run_results",
@@ -603,11 +603,11 @@ DYN_RUN_RESULTS = OpDef(
     relation=relations.run_results_relation,
     kernel=kernels.run_results_kernel,
     summary="Rows side by side, each a matrix times its sums, cut to a length, plus a bias.",
-    source="specs/window.yaml:608",
+    source="specs/window.yaml:609",
     shaping=("length",),
 )
 
-# specs/window.yaml:628
+# specs/window.yaml:629
 STATIC_CONV_RUN_BY_2 = OpDef(
     name="conv_run_by_2",
     variant="static",
@@ -628,7 +628,7 @@ STATIC_CONV_RUN_BY_2 = OpDef(
     relation=relations.conv_run_by_2_relation,
     composition=compositions.CONV_RUN_BY_2,
     summary="A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.",
-    source="specs/window.yaml:628",
+    source="specs/window.yaml:629",
     traits=("finite",),
 )
 DYN_CONV_RUN_BY_2 = OpDef(
@@ -651,11 +651,11 @@ DYN_CONV_RUN_BY_2 = OpDef(
     relation=relations.conv_run_by_2_relation,
     composition=compositions.CONV_RUN_BY_2,
     summary="A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.",
-    source="specs/window.yaml:628",
+    source="specs/window.yaml:629",
     traits=("finite",),
 )
 
-# specs/window.yaml:640
+# specs/window.yaml:641
 STATIC_CONV_RUN_BY_4 = OpDef(
     name="conv_run_by_4",
     variant="static",
@@ -676,7 +676,7 @@ STATIC_CONV_RUN_BY_4 = OpDef(
     relation=relations.conv_run_by_4_relation,
     composition=compositions.CONV_RUN_BY_4,
     summary="A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.",
-    source="specs/window.yaml:640",
+    source="specs/window.yaml:641",
     traits=("finite",),
 )
 DYN_CONV_RUN_BY_4 = OpDef(
@@ -699,11 +699,11 @@ DYN_CONV_RUN_BY_4 = OpDef(
     relation=relations.conv_run_by_4_relation,
     composition=compositions.CONV_RUN_BY_4,
     summary="A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.",
-    source="specs/window.yaml:640",
+    source="specs/window.yaml:641",
     traits=("finite",),
 )
 
-# specs/window.yaml:655
+# specs/window.yaml:656
 STATIC_CONV_RUN_OF_5 = OpDef(
     name="conv_run_of_5",
     variant="static",
@@ -724,7 +724,7 @@ STATIC_CONV_RUN_OF_5 = OpDef(
     relation=relations.conv_run_of_5_relation,
     composition=compositions.CONV_RUN_OF_5,
     summary="A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.",
-    source="specs/window.yaml:655",
+    source="specs/window.yaml:656",
     traits=("finite",),
 )
 DYN_CONV_RUN_OF_5 = OpDef(
@@ -747,11 +747,11 @@ DYN_CONV_RUN_OF_5 = OpDef(
     relation=relations.conv_run_of_5_relation,
     composition=compositions.CONV_RUN_OF_5,
     summary="A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.",
-    source="specs/window.yaml:655",
+    source="specs/window.yaml:656",
     traits=("finite",),
 )
 
-# specs/window.yaml:697
+# specs/window.yaml:699
 STATIC_CONV_TRANSPOSE = OpDef(
     name="conv_transpose",
     variant="static",
@@ -780,7 +780,7 @@ STATIC_CONV_TRANSPOSE = OpDef(
         "Every element times a window of weights, the windows laid a stride apart and added up; the gradient "
         "of a convolution."
     ),
-    source="specs/window.yaml:697",
+    source="specs/window.yaml:699",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 DYN_CONV_TRANSPOSE = OpDef(
@@ -811,11 +811,11 @@ DYN_CONV_TRANSPOSE = OpDef(
         "Every element times a window of weights, the windows laid a stride apart and added up; the gradient "
         "of a convolution."
     ),
-    source="specs/window.yaml:697",
+    source="specs/window.yaml:699",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 
-# specs/window.yaml:737
+# specs/window.yaml:739
 STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
     variant="static",
@@ -843,7 +843,7 @@ STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     summary=(
         "A transposed convolution as a convolution for each position modulo the strides, which divide the " "windows."
     ),
-    source="specs/window.yaml:737",
+    source="specs/window.yaml:739",
 )
 DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
@@ -872,10 +872,10 @@ DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     summary=(
         "A transposed convolution as a convolution for each position modulo the strides, which divide the " "windows."
     ),
-    source="specs/window.yaml:737",
+    source="specs/window.yaml:739",
 )
 
-# specs/window.yaml:780
+# specs/window.yaml:782
 STATIC_WINDOW_PRODUCTS = OpDef(
     name="window_products",
     variant="static",
@@ -893,7 +893,7 @@ STATIC_WINDOW_PRODUCTS = OpDef(
         "Every element times a window of weights, added up over the channels of a group; a window for each "
         "place of x."
     ),
-    source="specs/window.yaml:780",
+    source="specs/window.yaml:782",
 )
 DYN_WINDOW_PRODUCTS = OpDef(
     name="window_products",
@@ -912,11 +912,11 @@ DYN_WINDOW_PRODUCTS = OpDef(
         "Every element times a window of weights, added up over the channels of a group; a window for each "
         "place of x."
     ),
-    source="specs/window.yaml:780",
+    source="specs/window.yaml:782",
     shaping=("groups",),
 )
 
-# specs/window.yaml:801
+# specs/window.yaml:803
 STATIC_OVERLAP_ADD = OpDef(
     name="overlap_add",
     variant="static",
@@ -935,7 +935,7 @@ STATIC_OVERLAP_ADD = OpDef(
         "Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a "
         "dilation apart."
     ),
-    source="specs/window.yaml:801",
+    source="specs/window.yaml:803",
     rewrites=rewrites.OVERLAP_ADD,
 )
 DYN_OVERLAP_ADD = OpDef(
@@ -956,12 +956,12 @@ DYN_OVERLAP_ADD = OpDef(
         "Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a "
         "dilation apart."
     ),
-    source="specs/window.yaml:801",
+    source="specs/window.yaml:803",
     shaping=("size",),
     rewrites=rewrites.OVERLAP_ADD,
 )
 
-# specs/window.yaml:837
+# specs/window.yaml:839
 STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
     variant="static",
@@ -979,7 +979,7 @@ STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
         "Windows laid into a tensor, a stride apart, and added up where they overlap, for each position "
         "modulo the strides at once."
     ),
-    source="specs/window.yaml:837",
+    source="specs/window.yaml:839",
 )
 DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
@@ -998,10 +998,10 @@ DYN_OVERLAP_ADD_BY_PHASE = OpDef(
         "Windows laid into a tensor, a stride apart, and added up where they overlap, for each position "
         "modulo the strides at once."
     ),
-    source="specs/window.yaml:837",
+    source="specs/window.yaml:839",
 )
 
-# specs/window.yaml:866
+# specs/window.yaml:868
 STATIC_PHASE_SUMS = OpDef(
     name="phase_sums",
     variant="static",
@@ -1018,7 +1018,7 @@ STATIC_PHASE_SUMS = OpDef(
     summary=(
         "Windows laid a stride apart and added up, apart for each position modulo the strides, from one " "stride on."
     ),
-    source="specs/window.yaml:866",
+    source="specs/window.yaml:868",
 )
 DYN_PHASE_SUMS = OpDef(
     name="phase_sums",
@@ -1036,11 +1036,11 @@ DYN_PHASE_SUMS = OpDef(
     summary=(
         "Windows laid a stride apart and added up, apart for each position modulo the strides, from one " "stride on."
     ),
-    source="specs/window.yaml:866",
+    source="specs/window.yaml:868",
     shaping=("count",),
 )
 
-# specs/window.yaml:895
+# specs/window.yaml:897
 STATIC_PHASE_FILTERS = OpDef(
     name="phase_filters",
     variant="static",
@@ -1056,7 +1056,7 @@ STATIC_PHASE_FILTERS = OpDef(
     summary=(
         "The filters of a transposed convolution as those of convolutions, one for each position modulo the " "strides."
     ),
-    source="specs/window.yaml:895",
+    source="specs/window.yaml:897",
     moves=("F",),
 )
 DYN_PHASE_FILTERS = OpDef(
@@ -1074,12 +1074,12 @@ DYN_PHASE_FILTERS = OpDef(
     summary=(
         "The filters of a transposed convolution as those of convolutions, one for each position modulo the " "strides."
     ),
-    source="specs/window.yaml:895",
+    source="specs/window.yaml:897",
     shaping=("groups",),
     moves=("F",),
 )
 
-# specs/window.yaml:918
+# specs/window.yaml:920
 STATIC_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
     variant="static",
@@ -1093,7 +1093,7 @@ STATIC_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:918",
+    source="specs/window.yaml:920",
     moves=("T",),
 )
 DYN_INTERLEAVE_PHASES = OpDef(
@@ -1109,11 +1109,11 @@ DYN_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:918",
+    source="specs/window.yaml:920",
     moves=("T",),
 )
 
-# specs/window.yaml:943
+# specs/window.yaml:945
 STATIC_CONV_INTEGER = OpDef(
     name="conv_integer",
     variant="static",
@@ -1140,7 +1140,7 @@ STATIC_CONV_INTEGER = OpDef(
         "A convolution of narrow integers less their zero points, of which there is one, or for the weights "
         "one per result channel."
     ),
-    source="specs/window.yaml:943",
+    source="specs/window.yaml:945",
 )
 DYN_CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -1168,11 +1168,11 @@ DYN_CONV_INTEGER = OpDef(
         "A convolution of narrow integers less their zero points, of which there is one, or for the weights "
         "one per result channel."
     ),
-    source="specs/window.yaml:943",
+    source="specs/window.yaml:945",
     shaping=("groups",),
 )
 
-# specs/window.yaml:980
+# specs/window.yaml:982
 STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
     name="conv_integer_to_float",
     variant="static",
@@ -1202,7 +1202,7 @@ STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
         "A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and"
         " bias are floats."
     ),
-    source="specs/window.yaml:980",
+    source="specs/window.yaml:982",
 )
 DYN_CONV_INTEGER_TO_FLOAT = OpDef(
     name="conv_integer_to_float",
@@ -1233,11 +1233,11 @@ DYN_CONV_INTEGER_TO_FLOAT = OpDef(
         "A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and"
         " bias are floats."
     ),
-    source="specs/window.yaml:980",
+    source="specs/window.yaml:982",
     shaping=("groups",),
 )
 
-# specs/window.yaml:1032
+# specs/window.yaml:1034
 STATIC_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
     variant="static",
@@ -1269,7 +1269,7 @@ STATIC_QLINEAR_CONV = OpDef(
         "A convolution of integers that stand for floats by scales and zero points, rounded to the result's "
         "own scale."
     ),
-    source="specs/window.yaml:1032",
+    source="specs/window.yaml:1034",
 )
 DYN_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -1302,11 +1302,11 @@ DYN_QLINEAR_CONV = OpDef(
         "A convolution of integers that stand for floats by scales and zero points, rounded to the result's "
         "own scale."
     ),
-    source="specs/window.yaml:1032",
+    source="specs/window.yaml:1034",
     shaping=("groups",),
 )
 
-# specs/window.yaml:1105
+# specs/window.yaml:1107
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -1328,7 +1328,7 @@ STATIC_MAX_UNPOOL = OpDef(
         "Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger"
         " than what was pooled."
     ),
-    source="specs/window.yaml:1105",
+    source="specs/window.yaml:1107",
 )
 DYN_MAX_UNPOOL = OpDef(
     name="max_unpool",
@@ -1351,10 +1351,10 @@ DYN_MAX_UNPOOL = OpDef(
         "Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger"
         " than what was pooled."
     ),
-    source="specs/window.yaml:1105",
+    source="specs/window.yaml:1107",
 )
 
-# specs/window.yaml:1148
+# specs/window.yaml:1150
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -1371,7 +1371,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1148",
+    source="specs/window.yaml:1150",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -1389,5 +1389,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1148",
+    source="specs/window.yaml:1150",
 )

@@ -208,7 +208,7 @@ def dft_of_rows_relation(rule: Rule, *, x: Vec, inverse: bool, onesided: bool, l
     )
 
 
-# specs/signal.yaml:383
+# specs/signal.yaml:385
 def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool, length: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 2), lambda: f"x must have at least rank {axis + 2}, got rank {len(x)}")
@@ -238,7 +238,7 @@ def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool
     )
 
 
-# specs/signal.yaml:430
+# specs/signal.yaml:432
 def stft_of_long_parts_relation(
     rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool
 ) -> Bound:
@@ -284,7 +284,7 @@ def stft_of_long_parts_relation(
     )
 
 
-# specs/signal.yaml:469
+# specs/signal.yaml:471
 def dft_matrix_relation(rule: Rule, *, window: Vec, size: Any, channels: Any, onesided: bool, inverse: bool) -> Bound:
     w = window
     rule.require(
@@ -311,7 +311,7 @@ def dft_matrix_relation(rule: Rule, *, window: Vec, size: Any, channels: Any, on
     )
 
 
-# specs/signal.yaml:523
+# specs/signal.yaml:525
 def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -339,7 +339,7 @@ def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Boun
     )
 
 
-# specs/signal.yaml:545
+# specs/signal.yaml:547
 def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -353,7 +353,7 @@ def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*a, m, v))}, a=a, m=m, v=v, n=n, size=size, c=c)
 
 
-# specs/signal.yaml:560
+# specs/signal.yaml:562
 def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     b = x[0]
@@ -395,7 +395,7 @@ def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: 
     )
 
 
-# specs/signal.yaml:612
+# specs/signal.yaml:614
 def mel_weight_matrix_relation(
     rule: Rule, *, lower: Vec, upper: Vec, bins: Any, dft_length: Any, sample_rate: Any, to: Any
 ) -> Bound:

@@ -13,7 +13,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, eq, fill, ge, gt, le, prod, range_
 
 
-# specs/window.yaml:293
+# specs/window.yaml:294
 def conv_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, strides: Any, dilations: Any, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -85,7 +85,7 @@ def conv_relation(
     )
 
 
-# specs/window.yaml:343
+# specs/window.yaml:344
 def max_pool_relation(
     rule: Rule,
     *,
@@ -160,7 +160,7 @@ def max_pool_relation(
     )
 
 
-# specs/window.yaml:380
+# specs/window.yaml:381
 def average_pool_relation(
     rule: Rule,
     *,
@@ -236,7 +236,7 @@ def average_pool_relation(
     )
 
 
-# specs/window.yaml:416
+# specs/window.yaml:417
 def lp_pool_relation(
     rule: Rule, *, x: Vec, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: str, ceil_mode: bool, p: Any
 ) -> Bound:
@@ -302,7 +302,7 @@ def lp_pool_relation(
     )
 
 
-# specs/window.yaml:450
+# specs/window.yaml:451
 def tile_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, first: Any, count: Any) -> Bound:
     rule.equal(2, len(first), "the length of first")
     rule.equal(2, len(count), "the length of count")
@@ -331,7 +331,7 @@ def tile_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any,
     )
 
 
-# specs/window.yaml:478
+# specs/window.yaml:479
 def tile_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -345,7 +345,7 @@ def tile_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((u, u, groups, m, c))}, u=u, groups=groups, m=m, c=c, v=v)
 
 
-# specs/window.yaml:494
+# specs/window.yaml:495
 def tile_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     rule.require(eq(len(w), 5), lambda: f"w must have rank 5, got rank {len(w)}")
     rule.require(eq(len(x), 7), lambda: f"x must have rank 7, got rank {len(x)}")
@@ -364,7 +364,7 @@ def tile_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((groups, m, u, v, b, p, q))}, groups=groups, m=m, u=u, v=v, b=b, p=p, q=q, c=c)
 
 
-# specs/window.yaml:505
+# specs/window.yaml:506
 def tile_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, height: Any, width: Any) -> Bound:
     rule.require(eq(len(x), 7), lambda: f"x must have rank 7, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -399,7 +399,7 @@ def tile_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, heigh
     )
 
 
-# specs/window.yaml:526
+# specs/window.yaml:527
 def conv_by_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any) -> Bound:
     def same_pad(n: Any, k: Any, s: Any, d: Any) -> Any:
         return rule.max((rule.ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
@@ -450,7 +450,7 @@ def conv_by_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: An
     )
 
 
-# specs/window.yaml:538
+# specs/window.yaml:539
 def conv_by_4_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any) -> Bound:
     def same_pad(n: Any, k: Any, s: Any, d: Any) -> Any:
         return rule.max((rule.ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
@@ -501,7 +501,7 @@ def conv_by_4_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: An
     )
 
 
-# specs/window.yaml:553
+# specs/window.yaml:554
 def run_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, first: Any, count: Any) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -528,7 +528,7 @@ def run_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, 
     )
 
 
-# specs/window.yaml:581
+# specs/window.yaml:582
 def run_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     rule.require(eq(len(w), 3), lambda: f"w must have rank 3, got rank {len(w)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -541,7 +541,7 @@ def run_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((u, groups, m, c))}, u=u, groups=groups, m=m, c=c, v=v)
 
 
-# specs/window.yaml:597
+# specs/window.yaml:598
 def run_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     rule.require(eq(len(x), 5), lambda: f"x must have rank 5, got rank {len(x)}")
@@ -557,7 +557,7 @@ def run_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((groups, m, u, b, p))}, groups=groups, m=m, u=u, b=b, p=p, c=c)
 
 
-# specs/window.yaml:608
+# specs/window.yaml:609
 def run_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, length: Any) -> Bound:
     rule.require(eq(len(x), 5), lambda: f"x must have rank 5, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -576,7 +576,7 @@ def run_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, length
     return rule.bind(outputs={"y": Vec((b, groups * m, length))}, b=b, groups=groups, m=m, length=length, u=u, v=v)
 
 
-# specs/window.yaml:628
+# specs/window.yaml:629
 def conv_run_by_2_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -627,7 +627,7 @@ def conv_run_by_2_relation(
     )
 
 
-# specs/window.yaml:640
+# specs/window.yaml:641
 def conv_run_by_4_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -678,7 +678,7 @@ def conv_run_by_4_relation(
     )
 
 
-# specs/window.yaml:655
+# specs/window.yaml:656
 def conv_run_of_5_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -729,7 +729,7 @@ def conv_run_of_5_relation(
     )
 
 
-# specs/window.yaml:697
+# specs/window.yaml:699
 def conv_transpose_relation(
     rule: Rule,
     *,
@@ -800,7 +800,7 @@ def conv_transpose_relation(
     )
 
 
-# specs/window.yaml:737
+# specs/window.yaml:739
 def conv_transpose_by_phase_relation(
     rule: Rule,
     *,
@@ -886,7 +886,7 @@ def conv_transpose_by_phase_relation(
     )
 
 
-# specs/window.yaml:780
+# specs/window.yaml:782
 def window_products_relation(rule: Rule, *, x: Vec, w: Vec, groups: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -900,7 +900,7 @@ def window_products_relation(rule: Rule, *, x: Vec, w: Vec, groups: Any) -> Boun
     return rule.bind(outputs={"y": Vec((b, groups * m, *k, *d))}, b=b, groups=groups, m=m, k=k, d=d, c=c)
 
 
-# specs/window.yaml:801
+# specs/window.yaml:803
 def overlap_add_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, dilations: Any, begin: Any) -> Bound:
     r = len(size)
     if strides is None:
@@ -937,7 +937,7 @@ def overlap_add_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, dilatio
     )
 
 
-# specs/window.yaml:837
+# specs/window.yaml:839
 def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, begin: Any) -> Bound:
     r = len(size)
     if strides is None:
@@ -959,7 +959,7 @@ def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any
     return rule.bind(outputs={"y": Vec((b, c, *size))}, strides=strides, low=low, begin=begin, size=size)
 
 
-# specs/window.yaml:866
+# specs/window.yaml:868
 def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: Any) -> Bound:
     r = len(strides)
     r = rule.equal(r, len(count), "the length of count")
@@ -982,7 +982,7 @@ def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: 
     )
 
 
-# specs/window.yaml:895
+# specs/window.yaml:897
 def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> Bound:
     rule.require(ge(len(w), 2), lambda: f"w must have at least rank 2, got rank {len(w)}")
     c = rule.exact_div(w[0], groups)
@@ -998,7 +998,7 @@ def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> 
     )
 
 
-# specs/window.yaml:918
+# specs/window.yaml:920
 def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> Bound:
     r = len(size)
     if begin is None:
@@ -1016,7 +1016,7 @@ def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> 
     return rule.bind(outputs={"y": Vec((b, c, *size))}, order=order, b=b, c=c, a=a, u=u, begin=begin, size=size)
 
 
-# specs/window.yaml:943
+# specs/window.yaml:945
 def conv_integer_relation(
     rule: Rule,
     *,
@@ -1109,7 +1109,7 @@ def conv_integer_relation(
     )
 
 
-# specs/window.yaml:980
+# specs/window.yaml:982
 def conv_integer_to_float_relation(
     rule: Rule,
     *,
@@ -1215,7 +1215,7 @@ def conv_integer_to_float_relation(
     )
 
 
-# specs/window.yaml:1032
+# specs/window.yaml:1034
 def qlinear_conv_relation(
     rule: Rule,
     *,
@@ -1325,7 +1325,7 @@ def qlinear_conv_relation(
     )
 
 
-# specs/window.yaml:1105
+# specs/window.yaml:1107
 def max_unpool_relation(
     rule: Rule, *, x: Vec, indices: Vec, kernel: Any, strides: Any, pads: Any, output_shape: Any
 ) -> Bound:
@@ -1362,7 +1362,7 @@ def max_unpool_relation(
     )
 
 
-# specs/window.yaml:1148
+# specs/window.yaml:1150
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

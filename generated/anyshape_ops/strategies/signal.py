@@ -746,16 +746,18 @@ DFT_OF_ROWS = Property(
             "specs/signal.yaml:376",
         ),
         Example({"x": Given((130, 2))}, {"length": 131}, {"y": Given((131, 2))}, None, "specs/signal.yaml:377"),
+        Example({"x": Given((3, 2))}, {"inverse": True}, {"y": Given((3, 2))}, None, "specs/signal.yaml:378"),
+        Example({"x": Given((1, 2))}, {}, {"y": Given((1, 2))}, None, "specs/signal.yaml:379"),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:378",
+            "specs/signal.yaml:380",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:379"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:380"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:381"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:381"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:382"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:383"),
     ),
     "specs/signal.yaml:344",
     asserts=(
@@ -765,7 +767,7 @@ DFT_OF_ROWS = Property(
 )
 
 
-# specs/signal.yaml:383
+# specs/signal.yaml:385
 def dft_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -786,7 +788,7 @@ def dft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:405
+# specs/signal.yaml:407
 def dft_reference(x: Any, axis: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, axis, length, inverse, onesided)
 
@@ -796,91 +798,91 @@ DFT = Property(
     dft_case,
     dft_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:411"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:413"),
         Example(
             {"x": Given((6, 3, 2))},
             {"axis": 0, "length": 4, "inverse": True},
             {"y": Given((4, 3, 2))},
             None,
-            "specs/signal.yaml:412",
+            "specs/signal.yaml:414",
         ),
         Example(
             {"x": Given((2, 5, 1))},
             {"axis": 1, "onesided": True, "length": 7},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:413",
+            "specs/signal.yaml:415",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True},
             {"y": Given((2, 6, 1))},
             None,
-            "specs/signal.yaml:414",
+            "specs/signal.yaml:416",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True, "length": 5},
             {"y": Given((2, 5, 1))},
             None,
-            "specs/signal.yaml:415",
+            "specs/signal.yaml:417",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:416",
+            "specs/signal.yaml:418",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "inverse": True},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:417",
+            "specs/signal.yaml:419",
         ),
-        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:418"),
+        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:420"),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, -1.0), (0.0, 5.0)))},
             {},
             {"y": Given(value=((4.0, 6.0), (-5.696152423, -2.598076211), (4.696152423, 2.598076211)))},
             None,
-            "specs/signal.yaml:419",
+            "specs/signal.yaml:421",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True},
             {"y": Given(value=((2.666666667, 0.0), (-0.833333333, -0.288675135), (-0.833333333, 0.288675135)))},
             None,
-            "specs/signal.yaml:421",
+            "specs/signal.yaml:423",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True, "onesided": True},
             {"y": Given(value=((2.75,), (-0.75,), (-0.25,), (-0.75,)))},
             None,
-            "specs/signal.yaml:423",
+            "specs/signal.yaml:425",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:424"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:425"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:426"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:426"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:427"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:428"),
         Example(
             {"x": Given(value=((1.0,), (3.0,)))},
             {"inverse": True, "length": 3},
             {"y": Given(value=((1.333333333, 0.0), (-0.166666667, 0.866025404), (-0.166666667, -0.866025404)))},
             None,
-            "specs/signal.yaml:427",
+            "specs/signal.yaml:429",
         ),
     ),
-    "specs/signal.yaml:383",
+    "specs/signal.yaml:385",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:394"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:396"),
     ),
-    reference_source="specs/signal.yaml:405",
+    reference_source="specs/signal.yaml:407",
 )
 
 
-# specs/signal.yaml:430
+# specs/signal.yaml:432
 def stft_of_long_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -895,7 +897,7 @@ def stft_of_long_parts_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:453
+# specs/signal.yaml:455
 def stft_of_long_parts_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -906,69 +908,69 @@ STFT_OF_LONG_PARTS = Property(
     stft_of_long_parts_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:455"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:457"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:456",
+            "specs/signal.yaml:458",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:457"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:459"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:458",
+            "specs/signal.yaml:460",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:459",
+            "specs/signal.yaml:461",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:460",
+            "specs/signal.yaml:462",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:461",
+            "specs/signal.yaml:463",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:462",
+            "specs/signal.yaml:464",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:463"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:464"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:465"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:466"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:467"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:465"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:466"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:467"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:468"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:469"),
     ),
-    "specs/signal.yaml:430",
+    "specs/signal.yaml:432",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:441",
+            "specs/signal.yaml:443",
         ),
     ),
-    reference_source="specs/signal.yaml:453",
+    reference_source="specs/signal.yaml:455",
 )
 
 
-# specs/signal.yaml:469
+# specs/signal.yaml:471
 def dft_matrix_case(d: Draw) -> Case:
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
     w = d.mostly(
@@ -983,7 +985,7 @@ def dft_matrix_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:501
+# specs/signal.yaml:503
 def dft_matrix_reference(window: Any, size: Any, channels: Any, onesided: Any, inverse: Any) -> Any:
     return wave_table(window, size, channels, onesided, inverse)
 
@@ -993,7 +995,7 @@ DFT_MATRIX = Property(
     dft_matrix_case,
     dft_matrix_reference,
     (
-        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:503"),
+        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:505"),
         Example(
             {"window": Given(value=(1.0, 0.5, 0.5))},
             {"size": 3},
@@ -1007,14 +1009,14 @@ DFT_MATRIX = Property(
                 )
             },
             None,
-            "specs/signal.yaml:504",
+            "specs/signal.yaml:506",
         ),
         Example(
             {"window": Given((4,))},
             {"size": 4, "channels": 2, "onesided": False},
             {"y": Given((4, 2, 4, 2))},
             None,
-            "specs/signal.yaml:506",
+            "specs/signal.yaml:508",
         ),
         Example(
             {"window": Given(value=1.0)},
@@ -1038,21 +1040,21 @@ DFT_MATRIX = Property(
                 )
             },
             None,
-            "specs/signal.yaml:507",
+            "specs/signal.yaml:509",
         ),
         Example(
             {"window": Given(value=(3.0, 6.0, 9.0))},
             {"size": 3, "channels": 2, "onesided": False, "inverse": True},
             {"y": Given((3, 2, 3, 2))},
             None,
-            "specs/signal.yaml:513",
+            "specs/signal.yaml:515",
         ),
         Example(
             {"window": Given(value=(inf,))},
             {"size": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:514",
+            "specs/signal.yaml:516",
         ),
         Example(
             {"window": Given(value=1.0)},
@@ -1066,27 +1068,27 @@ DFT_MATRIX = Property(
                 )
             },
             None,
-            "specs/signal.yaml:515",
+            "specs/signal.yaml:517",
         ),
-        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:518"),
-        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:519"),
+        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:520"),
+        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:521"),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:520"
+            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:522"
         ),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:521"
+            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:523"
         ),
     ),
-    "specs/signal.yaml:469",
+    "specs/signal.yaml:471",
     asserts=(
-        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:485"),
-        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:486"),
+        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:487"),
+        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:488"),
     ),
-    reference_source="specs/signal.yaml:501",
+    reference_source="specs/signal.yaml:503",
 )
 
 
-# specs/signal.yaml:523
+# specs/signal.yaml:525
 def sums_of_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1098,7 +1100,7 @@ def sums_of_parts_case(d: Draw) -> Case:
     return Case({"x": Vec((b, n, c)), "table": Vec((size, c, m, v))}, {"step": step})
 
 
-# specs/signal.yaml:533
+# specs/signal.yaml:535
 def sums_of_parts_reference(x: Any, table: Any, step: Any) -> Any:
     return np.stack(
         [
@@ -1122,58 +1124,58 @@ SUMS_OF_PARTS = Property(
             {"step": 2},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:536",
+            "specs/signal.yaml:538",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {"step": 1},
             {"y": Given(value=((((3.0, 6.0),), ((6.0, 12.0),)),))},
             None,
-            "specs/signal.yaml:537",
+            "specs/signal.yaml:539",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "table": Given(value=((((1.0, 3.0),), ((2.0, 0.0),)),))},
             {"step": 5},
             {"y": Given(value=((((5.0, 3.0),),),))},
             None,
-            "specs/signal.yaml:539",
+            "specs/signal.yaml:541",
         ),
         Example(
             {"x": Given(value=(((0.0,),),)), "table": Given(value=((((1.0, inf),),),))},
             {"step": 1},
             {"y": Given(value=((((0.0, nan),),),))},
             None,
-            "specs/signal.yaml:540",
+            "specs/signal.yaml:542",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((4, 1, 3, 2))},
             {"step": 0},
             {},
             "cannot take parts",
-            "specs/signal.yaml:541",
+            "specs/signal.yaml:543",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((9, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:542",
+            "specs/signal.yaml:544",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((0, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:543",
+            "specs/signal.yaml:545",
         ),
     ),
-    "specs/signal.yaml:523",
-    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:530"),),
-    reference_source="specs/signal.yaml:533",
+    "specs/signal.yaml:525",
+    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:532"),),
+    reference_source="specs/signal.yaml:535",
 )
 
 
-# specs/signal.yaml:545
+# specs/signal.yaml:547
 def sums_of_samples_case(d: Draw) -> Case:
     a = d.run("a")
     n = d.dim("n")
@@ -1184,7 +1186,7 @@ def sums_of_samples_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, n, c)), "table": Vec((size, c, m, v))}, {})
 
 
-# specs/signal.yaml:552
+# specs/signal.yaml:554
 def sums_of_samples_reference(x: Any, table: Any) -> Any:
     return tabled(
         x[..., :len(table), :].astype(np.promote_types(np.promote_types(x.dtype, np.float32), table.dtype)),
@@ -1202,36 +1204,36 @@ SUMS_OF_SAMPLES = Property(
             {},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:555",
+            "specs/signal.yaml:557",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,))), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((3.0, 6.0),))},
             None,
-            "specs/signal.yaml:556",
+            "specs/signal.yaml:558",
         ),
         Example(
             {"x": Given(value=((1.0,),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((1.0, 0.0),))},
             None,
-            "specs/signal.yaml:557",
+            "specs/signal.yaml:559",
         ),
         Example(
             {"x": Given(value=((0.0,),)), "table": Given(value=((((1.0, inf),),),))},
             {},
             {"y": Given(value=((0.0, nan),))},
             None,
-            "specs/signal.yaml:558",
+            "specs/signal.yaml:560",
         ),
     ),
-    "specs/signal.yaml:545",
-    reference_source="specs/signal.yaml:552",
+    "specs/signal.yaml:547",
+    reference_source="specs/signal.yaml:554",
 )
 
 
-# specs/signal.yaml:560
+# specs/signal.yaml:562
 def stft_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1246,7 +1248,7 @@ def stft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:593
+# specs/signal.yaml:595
 def stft_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -1257,69 +1259,69 @@ STFT = Property(
     stft_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:598"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:600"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:599",
+            "specs/signal.yaml:601",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:600"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:602"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:601",
+            "specs/signal.yaml:603",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:602",
+            "specs/signal.yaml:604",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:603",
+            "specs/signal.yaml:605",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:604",
+            "specs/signal.yaml:606",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:605",
+            "specs/signal.yaml:607",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:606"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:607"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:608"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:609"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:610"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:608"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:609"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:610"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:611"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:612"),
     ),
-    "specs/signal.yaml:560",
+    "specs/signal.yaml:562",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:571",
+            "specs/signal.yaml:573",
         ),
     ),
-    reference_source="specs/signal.yaml:593",
+    reference_source="specs/signal.yaml:595",
 )
 
 
-# specs/signal.yaml:612
+# specs/signal.yaml:614
 def mel_weight_matrix_case(d: Draw) -> Case:
     bins = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     dft_length = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -1331,7 +1333,7 @@ def mel_weight_matrix_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:636
+# specs/signal.yaml:638
 def mel_weight_matrix_reference(lower: Any, upper: Any, bins: Any, dft_length: Any, sample_rate: Any, to: Any) -> Any:
     return triangles(lower, upper, bins, dft_length, sample_rate, to)
 
@@ -1346,76 +1348,76 @@ MEL_WEIGHT_MATRIX = Property(
             {"bins": 4, "dft_length": 16, "sample_rate": 8000},
             {"y": Given((9, 4))},
             None,
-            "specs/signal.yaml:644",
+            "specs/signal.yaml:646",
         ),
         Example(
             {"lower": Given(value=300.0), "upper": Given(value=700.0)},
             {"bins": 3, "dft_length": 20, "sample_rate": 4000, "to": "f64"},
             {"y": Given((11, 3))},
             None,
-            "specs/signal.yaml:645",
+            "specs/signal.yaml:647",
         ),
         Example(
             {"lower": Given(value=4.0), "upper": Given(value=2363.0)},
             {"bins": 1, "dft_length": 20, "sample_rate": 84},
             {"y": Given((11, 1))},
             None,
-            "specs/signal.yaml:646",
+            "specs/signal.yaml:648",
         ),
         Example(
             {"lower": Given(value=11.0), "upper": Given(value=991.0)},
             {"bins": 1, "dft_length": 223, "sample_rate": 308},
             {"y": Given((112, 1))},
             None,
-            "specs/signal.yaml:647",
+            "specs/signal.yaml:649",
         ),
         Example(
             {"lower": Given(value=25.0), "upper": Given(value=792.0)},
             {"bins": 1, "dft_length": 27, "sample_rate": 100},
             {"y": Given((14, 1))},
             None,
-            "specs/signal.yaml:648",
+            "specs/signal.yaml:650",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1.0)},
             {"bins": 0, "dft_length": 0, "sample_rate": 1},
             {"y": Given((1, 0))},
             None,
-            "specs/signal.yaml:649",
+            "specs/signal.yaml:651",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": -1, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:650",
+            "specs/signal.yaml:652",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": -1, "dft_length": 16, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:651",
+            "specs/signal.yaml:653",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": 16, "sample_rate": 0},
             {},
             "a sample a second",
-            "specs/signal.yaml:652",
+            "specs/signal.yaml:654",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=4000.0)},
             {"bins": 2, "dft_length": 10, "sample_rate": 8000},
             {"y": Given(value=((1, 0), (0, 1), (0, 0.5), (0, 0), (0, 0), (0, 0)))},
             None,
-            "specs/signal.yaml:653",
+            "specs/signal.yaml:655",
         ),
     ),
-    "specs/signal.yaml:612",
+    "specs/signal.yaml:614",
     asserts=(
-        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:626"),
-        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:627"),
+        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:628"),
+        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:629"),
     ),
-    reference_source="specs/signal.yaml:636",
+    reference_source="specs/signal.yaml:638",
 )

@@ -231,7 +231,7 @@ def folded(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: A
     return y[slice(None), slice(None), *[slice(pads[i], pads[i] + n) for i, n in enumerate(image)]]
 
 
-# specs/window.yaml:293
+# specs/window.yaml:294
 def conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -256,7 +256,7 @@ def conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:303
+# specs/window.yaml:304
 def conv_reference(
     x: Any, w: Any, bias: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -276,109 +276,109 @@ CONV = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/window.yaml:324",
+            "specs/window.yaml:325",
         ),
         Example(
             {"x": Given((2, 4, 5)), "w": Given((2, 2, 2)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0)},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/window.yaml:325",
+            "specs/window.yaml:326",
         ),
         Example(
             {"x": Given((1, 1, 5, 4, 3)), "w": Given((1, 1, 2, 2, 2))},
             {"dilations": (2, 1, 1)},
             {"y": Given((1, 1, 3, 3, 2))},
             None,
-            "specs/window.yaml:326",
+            "specs/window.yaml:327",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:327",
+            "specs/window.yaml:328",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:328",
+            "specs/window.yaml:329",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:329",
+            "specs/window.yaml:330",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:330",
+            "specs/window.yaml:331",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:331"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:332"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:332",
+            "specs/window.yaml:333",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:333",
+            "specs/window.yaml:334",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:334",
+            "specs/window.yaml:335",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:335"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:336"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:336"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:337"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:337",
+            "specs/window.yaml:338",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:338"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:339"
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((21.5, 42.5),),))},
             None,
-            "specs/window.yaml:339",
+            "specs/window.yaml:340",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"pads": (1, 0), "strides": (2,)},
             {"y": Given(value=(((10, 42),),))},
             None,
-            "specs/window.yaml:340",
+            "specs/window.yaml:341",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"dilations": (2,)},
             {"y": Given(value=(((41,),),))},
             None,
-            "specs/window.yaml:341",
+            "specs/window.yaml:342",
         ),
     ),
-    "specs/window.yaml:293",
+    "specs/window.yaml:294",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -387,11 +387,11 @@ CONV = Property(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
     ),
-    reference_source="specs/window.yaml:303",
+    reference_source="specs/window.yaml:304",
 )
 
 
-# specs/window.yaml:343
+# specs/window.yaml:344
 def max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -417,7 +417,7 @@ def max_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:359
+# specs/window.yaml:360
 def max_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, column_major: Any
 ) -> Any:
@@ -434,90 +434,90 @@ MAX_POOL = Property(
             {"kernel": (3, 2)},
             {"y": Given((1, 2, 3, 5)), "indices": Given((1, 2, 3, 5))},
             None,
-            "specs/window.yaml:364",
+            "specs/window.yaml:365",
         ),
         Example(
             {"x": Given((1, 2, 5, 6))},
             {"kernel": (3, 3), "pads": (1, 1, 1, 1), "column_major": True},
             {"y": Given((1, 2, 5, 6)), "indices": Given((1, 2, 5, 6))},
             None,
-            "specs/window.yaml:365",
+            "specs/window.yaml:366",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:366",
+            "specs/window.yaml:367",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given(value=(((3, 3, 2),),)), "indices": Given(value=(((1, 1, 2),),))},
             None,
-            "specs/window.yaml:367",
+            "specs/window.yaml:368",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given(value=(((1, 3, 3),),)), "indices": Given(value=(((0, 1, 1),),))},
             None,
-            "specs/window.yaml:368",
+            "specs/window.yaml:369",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:369",
+            "specs/window.yaml:370",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:370"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:371"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:371",
+            "specs/window.yaml:372",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:372",
+            "specs/window.yaml:373",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:373",
+            "specs/window.yaml:374",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:374"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:375"),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:375",
+            "specs/window.yaml:376",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),))},
             {"kernel": (1, 1)},
             {"y": Given(value=((((1, 2), (3, 4)),),)), "indices": Given(value=((((0, 1), (2, 3)),),))},
             None,
-            "specs/window.yaml:376",
+            "specs/window.yaml:377",
         ),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:377"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:378"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:378",
+            "specs/window.yaml:379",
         ),
     ),
-    "specs/window.yaml:343",
+    "specs/window.yaml:344",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:170"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:171"),
@@ -525,11 +525,11 @@ MAX_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:173"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:176"),
     ),
-    reference_source="specs/window.yaml:359",
+    reference_source="specs/window.yaml:360",
 )
 
 
-# specs/window.yaml:380
+# specs/window.yaml:381
 def average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -555,7 +555,7 @@ def average_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:394
+# specs/window.yaml:395
 def average_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, count_include_pad: Any
 ) -> Any:
@@ -586,90 +586,90 @@ AVERAGE_POOL = Property(
     average_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:400"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:401"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1)},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:401",
+            "specs/window.yaml:402",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:402",
+            "specs/window.yaml:403",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:403",
+            "specs/window.yaml:404",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:404",
+            "specs/window.yaml:405",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:405",
+            "specs/window.yaml:406",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:406"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:407"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:407",
+            "specs/window.yaml:408",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:408",
+            "specs/window.yaml:409",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:409",
+            "specs/window.yaml:410",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:410"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:411"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:411"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:412"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:412",
+            "specs/window.yaml:413",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:413",
+            "specs/window.yaml:414",
         ),
         Example(
             {"x": Given(value=(((2.0, 4.0),),))},
             {"kernel": (2,), "pads": (1, 0)},
             {"y": Given(value=(((2.0, 3.0),),))},
             None,
-            "specs/window.yaml:414",
+            "specs/window.yaml:415",
         ),
     ),
-    "specs/window.yaml:380",
+    "specs/window.yaml:381",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:170"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:171"),
@@ -677,11 +677,11 @@ AVERAGE_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:173"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:176"),
     ),
-    reference_source="specs/window.yaml:394",
+    reference_source="specs/window.yaml:395",
 )
 
 
-# specs/window.yaml:416
+# specs/window.yaml:417
 def lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -707,7 +707,7 @@ def lp_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:427
+# specs/window.yaml:428
 def lp_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, p: Any
 ) -> Any:
@@ -723,104 +723,104 @@ LP_POOL = Property(
     lp_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:433"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:434"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1), "p": 1.0},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:434",
+            "specs/window.yaml:435",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True, "p": 3.0},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:435",
+            "specs/window.yaml:436",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:436",
+            "specs/window.yaml:437",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:437",
+            "specs/window.yaml:438",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:438",
+            "specs/window.yaml:439",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:439"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:440"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:440",
+            "specs/window.yaml:441",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:441",
+            "specs/window.yaml:442",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:442",
+            "specs/window.yaml:443",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:443"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:444"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:444"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:445"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:445",
+            "specs/window.yaml:446",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:446",
+            "specs/window.yaml:447",
         ),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/window.yaml:447",
+            "specs/window.yaml:448",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:448"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:449"),
     ),
-    "specs/window.yaml:416",
+    "specs/window.yaml:417",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:170"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:171"),
         Refusal(r"dilations must be positive, got .*", "specs/window.yaml:172"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:173"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:176"),
-        Refusal(r"p must be positive, got .*", "specs/window.yaml:423"),
+        Refusal(r"p must be positive, got .*", "specs/window.yaml:424"),
     ),
-    reference_source="specs/window.yaml:427",
+    reference_source="specs/window.yaml:428",
 )
 
 
-# specs/window.yaml:450
+# specs/window.yaml:451
 def tile_windows_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -839,7 +839,7 @@ def tile_windows_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:468
+# specs/window.yaml:469
 def tile_windows_reference(x: Any, t: Any, groups: Any, step: Any, first: Any, count: Any) -> Any:
     return tiles(x, t, groups, step, first, count)
 
@@ -854,65 +854,65 @@ TILE_WINDOWS = Property(
             {"step": 2, "first": (0, 0), "count": (2, 2)},
             {"y": Given((1, 2, 4, 4, 1, 2, 2))},
             None,
-            "specs/window.yaml:470",
+            "specs/window.yaml:471",
         ),
         Example(
             {"x": Given((2, 4, 5, 3)), "t": Given((4, 3))},
             {"groups": 2, "step": 2, "first": (1, 1), "count": (3, 2)},
             {"y": Given((2, 2, 4, 4, 2, 3, 2))},
             None,
-            "specs/window.yaml:471",
+            "specs/window.yaml:472",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),)), "t": Given(value=((1, 1),))},
             {"step": 1, "first": (1, 0), "count": (2, 1)},
             {"y": Given(value=(((((((3,), (10,)),),),),),))},
             None,
-            "specs/window.yaml:472",
+            "specs/window.yaml:473",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"groups": -1, "step": 1, "first": (0, 0), "count": (1, 1)},
             {},
             "at least one group",
-            "specs/window.yaml:473",
+            "specs/window.yaml:474",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 0, "first": (0, 0), "count": (1, 1)},
             {},
             "the step must be positive",
-            "specs/window.yaml:474",
+            "specs/window.yaml:475",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 1, "first": (-1, 0), "count": (1, 1)},
             {},
             "the first window",
-            "specs/window.yaml:475",
+            "specs/window.yaml:476",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 1, "first": (0, 0), "count": (-1, 1)},
             {},
             "the numbers of windows",
-            "specs/window.yaml:476",
+            "specs/window.yaml:477",
         ),
     ),
-    "specs/window.yaml:450",
+    "specs/window.yaml:451",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:461"),
-        Refusal(r"the step must be positive, got .*", "specs/window.yaml:462"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:462"),
+        Refusal(r"the step must be positive, got .*", "specs/window.yaml:463"),
         Refusal(
-            r"the first window must begin in the picture or before it, got .* elements before", "specs/window.yaml:463"
+            r"the first window must begin in the picture or before it, got .* elements before", "specs/window.yaml:464"
         ),
-        Refusal(r"the numbers of windows must not be negative, got .*", "specs/window.yaml:464"),
+        Refusal(r"the numbers of windows must not be negative, got .*", "specs/window.yaml:465"),
     ),
-    reference_source="specs/window.yaml:468",
+    reference_source="specs/window.yaml:469",
 )
 
 
-# specs/window.yaml:478
+# specs/window.yaml:479
 def tile_weights_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -923,7 +923,7 @@ def tile_weights_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * m, c, v, v)), "t": Vec((u, v))}, {"groups": groups_given})
 
 
-# specs/window.yaml:488
+# specs/window.yaml:489
 def tile_weights_reference(w: Any, t: Any, groups: Any) -> Any:
     return np.einsum("hmcqr,iq,jr->ijhmc", np.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:])), t, t)
 
@@ -938,30 +938,30 @@ TILE_WEIGHTS = Property(
             {"groups": 2},
             {"y": Given((4, 4, 2, 2, 2))},
             None,
-            "specs/window.yaml:490",
+            "specs/window.yaml:491",
         ),
         Example(
             {"w": Given(value=((((1, 2), (3, 4)),),)), "t": Given(value=((1, 1), (1, 0)))},
             {},
             {"y": Given(value=(((((10,),),), (((4,),),)), ((((3,),),), (((1,),),))))},
             None,
-            "specs/window.yaml:491",
+            "specs/window.yaml:492",
         ),
         Example(
             {"w": Given((1, 1, 2, 2)), "t": Given((1, 2))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:492",
+            "specs/window.yaml:493",
         ),
     ),
-    "specs/window.yaml:478",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:486"),),
-    reference_source="specs/window.yaml:488",
+    "specs/window.yaml:479",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:487"),),
+    reference_source="specs/window.yaml:489",
 )
 
 
-# specs/window.yaml:494
+# specs/window.yaml:495
 def tile_products_case(d: Draw) -> Case:
     u = d.dim("u")
     v = d.dim("v")
@@ -974,7 +974,7 @@ def tile_products_case(d: Draw) -> Case:
     return Case({"w": Vec((u, v, groups, m, c)), "x": Vec((groups, c, u, v, b, p, q))}, {})
 
 
-# specs/window.yaml:500
+# specs/window.yaml:501
 def tile_products_reference(w: Any, x: Any) -> Any:
     return np.einsum("ijhmc,hcijnpq->hmijnpq", w, x)
 
@@ -989,22 +989,22 @@ TILE_PRODUCTS = Property(
             {},
             {"y": Given((1, 3, 2, 2, 1, 2, 3))},
             None,
-            "specs/window.yaml:502",
+            "specs/window.yaml:503",
         ),
         Example(
             {"w": Given(value=(((((2, 3),),),),)), "x": Given(value=(((((((1, 2),),),),), (((((10, 20),),),),)),))},
             {},
             {"y": Given(value=(((((((32, 64),),),),),),))},
             None,
-            "specs/window.yaml:503",
+            "specs/window.yaml:504",
         ),
     ),
-    "specs/window.yaml:494",
-    reference_source="specs/window.yaml:500",
+    "specs/window.yaml:495",
+    reference_source="specs/window.yaml:501",
 )
 
 
-# specs/window.yaml:505
+# specs/window.yaml:506
 def tile_results_case(d: Draw) -> Case:
     rule = Rule("tile_results")
     groups = d.dim("groups")
@@ -1031,7 +1031,7 @@ def tile_results_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:519
+# specs/window.yaml:520
 def tile_results_reference(x: Any, t: Any, bias: Any, height: Any, width: Any) -> Any:
     return untiled(x, t, bias, height, width)
 
@@ -1046,40 +1046,40 @@ TILE_RESULTS = Property(
             {"height": 3, "width": 4},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/window.yaml:521",
+            "specs/window.yaml:522",
         ),
         Example(
             {"x": Given(value=(((((((1, 2),),),),),),)), "t": Given(value=((1,), (3,)))},
             {"height": 2, "width": 3},
             {"y": Given(value=((((1, 3, 2), (3, 9, 6)),),))},
             None,
-            "specs/window.yaml:522",
+            "specs/window.yaml:523",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"height": 3, "width": 1},
             {},
             "are less than",
-            "specs/window.yaml:523",
+            "specs/window.yaml:524",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"height": -1, "width": 1},
             {},
             "must not be negative",
-            "specs/window.yaml:524",
+            "specs/window.yaml:525",
         ),
     ),
-    "specs/window.yaml:505",
+    "specs/window.yaml:506",
     asserts=(
-        Refusal(r"sizes must not be negative, got .* and .*", "specs/window.yaml:515"),
-        Refusal(r".* by .* tiles of .* are less than .* by .*", "specs/window.yaml:516"),
+        Refusal(r"sizes must not be negative, got .* and .*", "specs/window.yaml:516"),
+        Refusal(r".* by .* tiles of .* are less than .* by .*", "specs/window.yaml:517"),
     ),
-    reference_source="specs/window.yaml:519",
+    reference_source="specs/window.yaml:520",
 )
 
 
-# specs/window.yaml:526
+# specs/window.yaml:527
 def conv_by_2_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1173,7 +1173,7 @@ CONV_BY_2 = Property(
             {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:230"
         ),
     ),
-    "specs/window.yaml:526",
+    "specs/window.yaml:527",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:210"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:211"),
@@ -1183,7 +1183,7 @@ CONV_BY_2 = Property(
 )
 
 
-# specs/window.yaml:538
+# specs/window.yaml:539
 def conv_by_4_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1277,7 +1277,7 @@ CONV_BY_4 = Property(
             {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:230"
         ),
     ),
-    "specs/window.yaml:538",
+    "specs/window.yaml:539",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:210"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:211"),
@@ -1287,7 +1287,7 @@ CONV_BY_4 = Property(
 )
 
 
-# specs/window.yaml:553
+# specs/window.yaml:554
 def run_windows_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1305,7 +1305,7 @@ def run_windows_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:569
+# specs/window.yaml:570
 def run_windows_reference(x: Any, t: Any, groups: Any, step: Any, first: Any, count: Any) -> Any:
     return runs(x, t, groups, step, first, count)
 
@@ -1320,79 +1320,79 @@ RUN_WINDOWS = Property(
             {"step": 2, "first": 0, "count": 2},
             {"y": Given((1, 2, 4, 1, 2))},
             None,
-            "specs/window.yaml:571",
+            "specs/window.yaml:572",
         ),
         Example(
             {"x": Given((2, 4, 5)), "t": Given((4, 3))},
             {"groups": 2, "step": 2, "first": 1, "count": 3},
             {"y": Given((2, 2, 4, 2, 3))},
             None,
-            "specs/window.yaml:572",
+            "specs/window.yaml:573",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "t": Given(value=((1, 10),))},
             {"step": 1, "first": 1, "count": 3},
             {"y": Given(value=(((((10, 21, 2),),),),))},
             None,
-            "specs/window.yaml:573",
+            "specs/window.yaml:574",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 1, "first": 0, "count": 0},
             {"y": Given((1, 1, 1, 1, 0))},
             None,
-            "specs/window.yaml:574",
+            "specs/window.yaml:575",
         ),
         Example(
             {"x": Given((0, 0, 0)), "t": Given((0, 0))},
             {"step": 1, "first": 0, "count": 1},
             {"y": Given((1, 0, 0, 0, 1))},
             None,
-            "specs/window.yaml:575",
+            "specs/window.yaml:576",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"groups": -1, "step": 1, "first": 0, "count": 1},
             {},
             "at least one group",
-            "specs/window.yaml:576",
+            "specs/window.yaml:577",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 0, "first": 0, "count": 1},
             {},
             "the step must be positive",
-            "specs/window.yaml:577",
+            "specs/window.yaml:578",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 1, "first": -1, "count": 1},
             {},
             "the first window",
-            "specs/window.yaml:578",
+            "specs/window.yaml:579",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 1, "first": 0, "count": -1},
             {},
             "the number of windows",
-            "specs/window.yaml:579",
+            "specs/window.yaml:580",
         ),
     ),
-    "specs/window.yaml:553",
+    "specs/window.yaml:554",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:564"),
-        Refusal(r"the step must be positive, got .*", "specs/window.yaml:565"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:565"),
+        Refusal(r"the step must be positive, got .*", "specs/window.yaml:566"),
         Refusal(
-            r"the first window must begin in the row or before it, got .* elements before", "specs/window.yaml:566"
+            r"the first window must begin in the row or before it, got .* elements before", "specs/window.yaml:567"
         ),
-        Refusal(r"the number of windows must not be negative, got .*", "specs/window.yaml:567"),
+        Refusal(r"the number of windows must not be negative, got .*", "specs/window.yaml:568"),
     ),
-    reference_source="specs/window.yaml:569",
+    reference_source="specs/window.yaml:570",
 )
 
 
-# specs/window.yaml:581
+# specs/window.yaml:582
 def run_weights_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -1403,7 +1403,7 @@ def run_weights_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * m, c, v)), "t": Vec((u, v))}, {"groups": groups_given})
 
 
-# specs/window.yaml:591
+# specs/window.yaml:592
 def run_weights_reference(w: Any, t: Any, groups: Any) -> Any:
     return np.einsum("hmcq,iq->ihmc", np.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:])), t)
 
@@ -1418,30 +1418,30 @@ RUN_WEIGHTS = Property(
             {"groups": 2},
             {"y": Given((4, 2, 2, 2))},
             None,
-            "specs/window.yaml:593",
+            "specs/window.yaml:594",
         ),
         Example(
             {"w": Given(value=(((1, 2),),)), "t": Given(value=((1, 1), (1, 0)))},
             {},
             {"y": Given(value=((((3,),),), (((1,),),)))},
             None,
-            "specs/window.yaml:594",
+            "specs/window.yaml:595",
         ),
         Example(
             {"w": Given((1, 1, 2)), "t": Given((1, 2))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:595",
+            "specs/window.yaml:596",
         ),
     ),
-    "specs/window.yaml:581",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:589"),),
-    reference_source="specs/window.yaml:591",
+    "specs/window.yaml:582",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:590"),),
+    reference_source="specs/window.yaml:592",
 )
 
 
-# specs/window.yaml:597
+# specs/window.yaml:598
 def run_products_case(d: Draw) -> Case:
     u = d.dim("u")
     groups = d.dim("groups")
@@ -1452,7 +1452,7 @@ def run_products_case(d: Draw) -> Case:
     return Case({"w": Vec((u, groups, m, c)), "x": Vec((groups, c, u, b, p))}, {})
 
 
-# specs/window.yaml:603
+# specs/window.yaml:604
 def run_products_reference(w: Any, x: Any) -> Any:
     return np.einsum("ihmc,hcinp->hminp", w, x)
 
@@ -1467,22 +1467,22 @@ RUN_PRODUCTS = Property(
             {},
             {"y": Given((1, 3, 2, 1, 3))},
             None,
-            "specs/window.yaml:605",
+            "specs/window.yaml:606",
         ),
         Example(
             {"w": Given(value=((((2, 3),),),)), "x": Given(value=(((((1, 2),),), (((10, 20),),)),))},
             {},
             {"y": Given(value=(((((32, 64),),),),))},
             None,
-            "specs/window.yaml:606",
+            "specs/window.yaml:607",
         ),
     ),
-    "specs/window.yaml:597",
-    reference_source="specs/window.yaml:603",
+    "specs/window.yaml:598",
+    reference_source="specs/window.yaml:604",
 )
 
 
-# specs/window.yaml:608
+# specs/window.yaml:609
 def run_results_case(d: Draw) -> Case:
     rule = Rule("run_results")
     groups = d.dim("groups")
@@ -1506,7 +1506,7 @@ def run_results_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:619
+# specs/window.yaml:620
 def run_results_reference(x: Any, t: Any, bias: Any, length: Any) -> Any:
     return unrun(x, t, bias, length)
 
@@ -1521,54 +1521,54 @@ RUN_RESULTS = Property(
             {"length": 3},
             {"y": Given((2, 3, 3))},
             None,
-            "specs/window.yaml:621",
+            "specs/window.yaml:622",
         ),
         Example(
             {"x": Given(value=(((((1, 2),),),),)), "t": Given(value=((1,), (3,)))},
             {"length": 3},
             {"y": Given(value=(((1, 3, 2),),))},
             None,
-            "specs/window.yaml:622",
+            "specs/window.yaml:623",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": 0},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:623",
+            "specs/window.yaml:624",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": 2},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:624",
+            "specs/window.yaml:625",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": 3},
             {},
             "are less than",
-            "specs/window.yaml:625",
+            "specs/window.yaml:626",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": -1},
             {},
             "must not be negative",
-            "specs/window.yaml:626",
+            "specs/window.yaml:627",
         ),
     ),
-    "specs/window.yaml:608",
+    "specs/window.yaml:609",
     asserts=(
-        Refusal(r"the length must not be negative, got .*", "specs/window.yaml:616"),
-        Refusal(r".* rows of .* are less than .*", "specs/window.yaml:617"),
+        Refusal(r"the length must not be negative, got .*", "specs/window.yaml:617"),
+        Refusal(r".* rows of .* are less than .*", "specs/window.yaml:618"),
     ),
-    reference_source="specs/window.yaml:619",
+    reference_source="specs/window.yaml:620",
 )
 
 
-# specs/window.yaml:628
+# specs/window.yaml:629
 def conv_run_by_2_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1598,60 +1598,67 @@ CONV_RUN_BY_2 = Property(
     conv_run_by_2_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 3))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:253"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 3))},
+            {"pads": (1, 1)},
+            {"y": Given((1, 1, 2))},
+            None,
+            "specs/window.yaml:253",
+        ),
+        Example(
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 3))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:254"
         ),
         Example(
             {"x": Given((2, 4, 9)), "w": Given((2, 2, 3)), "bias": Given((2,))},
             {"groups": 2, "pads": (1, 1)},
             {"y": Given((2, 2, 9))},
             None,
-            "specs/window.yaml:254",
+            "specs/window.yaml:255",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "SAME_UPPER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:255",
+            "specs/window.yaml:256",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "SAME_LOWER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:256",
+            "specs/window.yaml:257",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "VALID"},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/window.yaml:257",
+            "specs/window.yaml:258",
         ),
         Example(
             {"x": Given(value=(((1, 2, 1),),)), "w": Given(value=(((1, 1, 0),),)), "bias": Given(value=(1,))},
             {},
             {"y": Given(value=(((4,),),))},
             None,
-            "specs/window.yaml:258",
+            "specs/window.yaml:259",
         ),
         Example(
             {"x": Given((1, 0, 3)), "w": Given((1, 0, 3))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:259",
+            "specs/window.yaml:260",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:260",
+            "specs/window.yaml:261",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:261"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:262"),
     ),
-    "specs/window.yaml:628",
+    "specs/window.yaml:629",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:242"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:243"),
@@ -1661,7 +1668,7 @@ CONV_RUN_BY_2 = Property(
 )
 
 
-# specs/window.yaml:640
+# specs/window.yaml:641
 def conv_run_by_4_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1691,60 +1698,67 @@ CONV_RUN_BY_4 = Property(
     conv_run_by_4_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 3))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:253"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 3))},
+            {"pads": (1, 1)},
+            {"y": Given((1, 1, 2))},
+            None,
+            "specs/window.yaml:253",
+        ),
+        Example(
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 3))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:254"
         ),
         Example(
             {"x": Given((2, 4, 9)), "w": Given((2, 2, 3)), "bias": Given((2,))},
             {"groups": 2, "pads": (1, 1)},
             {"y": Given((2, 2, 9))},
             None,
-            "specs/window.yaml:254",
+            "specs/window.yaml:255",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "SAME_UPPER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:255",
+            "specs/window.yaml:256",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "SAME_LOWER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:256",
+            "specs/window.yaml:257",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "VALID"},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/window.yaml:257",
+            "specs/window.yaml:258",
         ),
         Example(
             {"x": Given(value=(((1, 2, 1),),)), "w": Given(value=(((1, 1, 0),),)), "bias": Given(value=(1,))},
             {},
             {"y": Given(value=(((4,),),))},
             None,
-            "specs/window.yaml:258",
+            "specs/window.yaml:259",
         ),
         Example(
             {"x": Given((1, 0, 3)), "w": Given((1, 0, 3))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:259",
+            "specs/window.yaml:260",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:260",
+            "specs/window.yaml:261",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:261"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:262"),
     ),
-    "specs/window.yaml:640",
+    "specs/window.yaml:641",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:242"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:243"),
@@ -1754,7 +1768,7 @@ CONV_RUN_BY_4 = Property(
 )
 
 
-# specs/window.yaml:655
+# specs/window.yaml:656
 def conv_run_of_5_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1770,7 +1784,7 @@ def conv_run_of_5_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:674
+# specs/window.yaml:675
 def conv_run_of_5_reference(x: Any, w: Any, bias: Any, pads: Any, auto_pad: Any, groups: Any) -> Any:
     return (
         convolution(windows(wide(x), [5], [1], [1], pads, auto_pad, False, 0, 0), wide(w), groups)
@@ -1784,35 +1798,42 @@ CONV_RUN_OF_5 = Property(
     conv_run_of_5_reference,
     (
         Example(
-            {"x": Given((1, 2, 7)), "w": Given((3, 2, 5))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:677"
+            {"x": Given((1, 1, 4)), "w": Given((1, 1, 5))},
+            {"pads": (2, 2)},
+            {"y": Given((1, 1, 4))},
+            None,
+            "specs/window.yaml:678",
+        ),
+        Example(
+            {"x": Given((1, 2, 7)), "w": Given((3, 2, 5))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:679"
         ),
         Example(
             {"x": Given((2, 4, 9)), "w": Given((2, 2, 5)), "bias": Given((2,))},
             {"groups": 2, "pads": (2, 2)},
             {"y": Given((2, 2, 9))},
             None,
-            "specs/window.yaml:678",
+            "specs/window.yaml:680",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 5))},
             {"auto_pad": "SAME_UPPER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:679",
+            "specs/window.yaml:681",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 5))},
             {"auto_pad": "SAME_LOWER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:680",
+            "specs/window.yaml:682",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((2, 1, 5))},
             {"auto_pad": "VALID"},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/window.yaml:681",
+            "specs/window.yaml:683",
         ),
         Example(
             {
@@ -1823,35 +1844,35 @@ CONV_RUN_OF_5 = Property(
             {},
             {"y": Given(value=(((7,),),))},
             None,
-            "specs/window.yaml:682",
+            "specs/window.yaml:684",
         ),
         Example(
             {"x": Given((1, 0, 5)), "w": Given((1, 0, 5))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:683",
+            "specs/window.yaml:685",
         ),
         Example(
             {"x": Given((1, 1, 5)), "w": Given((1, 1, 5))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:684",
+            "specs/window.yaml:686",
         ),
-        Example({"x": Given((1, 1, 4)), "w": Given((1, 1, 5))}, {}, {}, "is larger than", "specs/window.yaml:685"),
+        Example({"x": Given((1, 1, 4)), "w": Given((1, 1, 5))}, {}, {}, "is larger than", "specs/window.yaml:687"),
     ),
-    "specs/window.yaml:655",
+    "specs/window.yaml:656",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:666"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:667"),
-        Refusal(r"a window of 5 is larger than .* and its pads", "specs/window.yaml:670"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:667"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:668"),
+        Refusal(r"a window of 5 is larger than .* and its pads", "specs/window.yaml:671"),
     ),
-    reference_source="specs/window.yaml:674",
+    reference_source="specs/window.yaml:675",
 )
 
 
-# specs/window.yaml:697
+# specs/window.yaml:699
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1880,7 +1901,7 @@ def conv_transpose_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:711
+# specs/window.yaml:713
 def conv_transpose_reference(
     x: Any,
     w: Any,
@@ -1916,133 +1937,133 @@ CONV_TRANSPOSE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:717",
+            "specs/window.yaml:719",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 3)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 7))},
             None,
-            "specs/window.yaml:718",
+            "specs/window.yaml:720",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 2, 2))},
             {"dilations": (2, 1)},
             {"y": Given((1, 1, 5, 3))},
             None,
-            "specs/window.yaml:719",
+            "specs/window.yaml:721",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "output_shape": (8,)},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:720",
+            "specs/window.yaml:722",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:721",
+            "specs/window.yaml:723",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:722",
+            "specs/window.yaml:724",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:723",
+            "specs/window.yaml:725",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:724",
+            "specs/window.yaml:726",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:725"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:727"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:726",
+            "specs/window.yaml:728",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:727",
+            "specs/window.yaml:729",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:728",
+            "specs/window.yaml:730",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:729",
+            "specs/window.yaml:731",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:730",
+            "specs/window.yaml:732",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:731"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:733"
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:732",
+            "specs/window.yaml:734",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:733",
+            "specs/window.yaml:735",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:734",
+            "specs/window.yaml:736",
         ),
     ),
-    "specs/window.yaml:697",
+    "specs/window.yaml:699",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:276"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:277"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:278"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:279"),
-        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:280"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:281"),
-        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:290"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:277"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:278"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:279"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:280"),
+        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:281"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:282"),
+        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:291"),
     ),
-    reference_source="specs/window.yaml:711",
+    reference_source="specs/window.yaml:713",
 )
 
 
-# specs/window.yaml:737
+# specs/window.yaml:739
 def conv_transpose_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2071,7 +2092,7 @@ def conv_transpose_by_phase_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:755
+# specs/window.yaml:757
 def conv_transpose_by_phase_reference(
     x: Any,
     w: Any,
@@ -2107,156 +2128,156 @@ CONV_TRANSPOSE_BY_PHASE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:758",
+            "specs/window.yaml:760",
         ),
         Example(
             {"x": Given((1, 2, 3, 3)), "w": Given((2, 3, 4, 2)), "bias": Given((3,))},
             {"strides": (2, 1), "pads": (1, 0, 1, 0)},
             {"y": Given((1, 3, 6, 4))},
             None,
-            "specs/window.yaml:759",
+            "specs/window.yaml:761",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 4)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 8))},
             None,
-            "specs/window.yaml:760",
+            "specs/window.yaml:762",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"dilations": (2,)},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:761",
+            "specs/window.yaml:763",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "output_shape": (9,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:762",
+            "specs/window.yaml:764",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:763"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:765"
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:764",
+            "specs/window.yaml:766",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:765",
+            "specs/window.yaml:767",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:766",
+            "specs/window.yaml:768",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:767",
+            "specs/window.yaml:769",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:768"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:770"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:769",
+            "specs/window.yaml:771",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:770",
+            "specs/window.yaml:772",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:771",
+            "specs/window.yaml:773",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:772",
+            "specs/window.yaml:774",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:773",
+            "specs/window.yaml:775",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 3))},
             {"strides": (2,)},
             {},
             "no multiples of the strides",
-            "specs/window.yaml:774",
+            "specs/window.yaml:776",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "w": Given((1, 1, 2, 2))},
             {"strides": (2, 1), "dilations": (2, 2)},
             {},
             "with dilations",
-            "specs/window.yaml:775",
+            "specs/window.yaml:777",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:776",
+            "specs/window.yaml:778",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:777",
+            "specs/window.yaml:779",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:778",
+            "specs/window.yaml:780",
         ),
     ),
-    "specs/window.yaml:737",
+    "specs/window.yaml:739",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:276"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:277"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:278"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:279"),
-        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:280"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:281"),
-        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:290"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:741"),
-        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:742"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:277"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:278"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:279"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:280"),
+        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:281"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:282"),
+        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:291"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:743"),
+        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:744"),
     ),
-    reference_source="specs/window.yaml:755",
+    reference_source="specs/window.yaml:757",
 )
 
 
-# specs/window.yaml:780
+# specs/window.yaml:782
 def window_products_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2268,7 +2289,7 @@ def window_products_case(d: Draw) -> Case:
     return Case({"x": Vec((b, groups * c, *d_)), "w": Vec((groups * c, m, *k))}, {"groups": groups_given})
 
 
-# specs/window.yaml:791
+# specs/window.yaml:793
 def window_products_reference(x: Any, w: Any, groups: Any) -> Any:
     return np.einsum(
         "bgcd,gcmk->bgmkd",
@@ -2287,37 +2308,37 @@ WINDOW_PRODUCTS = Property(
             {},
             {"y": Given((1, 4, 2, 3))},
             None,
-            "specs/window.yaml:795",
+            "specs/window.yaml:797",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {},
             {"y": Given(value=((((21, 42), (43, 86)),),))},
             None,
-            "specs/window.yaml:796",
+            "specs/window.yaml:798",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {"groups": 2},
             {"y": Given(value=((((1, 2), (3, 6)), ((20, 40), (40, 80))),))},
             None,
-            "specs/window.yaml:797",
+            "specs/window.yaml:799",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:799",
+            "specs/window.yaml:801",
         ),
     ),
-    "specs/window.yaml:780",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:788"),),
-    reference_source="specs/window.yaml:791",
+    "specs/window.yaml:782",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:790"),),
+    reference_source="specs/window.yaml:793",
 )
 
 
-# specs/window.yaml:801
+# specs/window.yaml:803
 def overlap_add_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2334,7 +2355,7 @@ def overlap_add_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:824
+# specs/window.yaml:826
 def overlap_add_reference(x: Any, size: Any, strides: Any, dilations: Any, begin: Any) -> Any:
     return laid(x, size, strides, dilations, begin)
 
@@ -2344,66 +2365,66 @@ OVERLAP_ADD = Property(
     overlap_add_case,
     overlap_add_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:826"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:828"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:827",
+            "specs/window.yaml:829",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "dilations": (2,), "begin": (1,)},
             {"y": Given(value=(((2, 13, 20, 30),),))},
             None,
-            "specs/window.yaml:828",
+            "specs/window.yaml:830",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:829"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:831"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:830",
+            "specs/window.yaml:832",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:831"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:832"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:833"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:834"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:833",
+            "specs/window.yaml:835",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:834",
+            "specs/window.yaml:836",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:835",
+            "specs/window.yaml:837",
         ),
     ),
-    "specs/window.yaml:801",
+    "specs/window.yaml:803",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:812"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:813"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:814"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:815"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:816"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:814"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:815"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:816"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:817"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:818"),
     ),
-    reference_source="specs/window.yaml:824",
+    reference_source="specs/window.yaml:826",
 )
 
 
-# specs/window.yaml:837
+# specs/window.yaml:839
 def overlap_add_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2416,7 +2437,7 @@ def overlap_add_by_phase_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"size": size, "strides": d.default(strides), "begin": d.default(begin)})
 
 
-# specs/window.yaml:855
+# specs/window.yaml:857
 def overlap_add_by_phase_reference(x: Any, size: Any, strides: Any, begin: Any) -> Any:
     return laid(x, size, strides, [1] * len(size), begin)
 
@@ -2426,51 +2447,51 @@ OVERLAP_ADD_BY_PHASE = Property(
     overlap_add_by_phase_case,
     overlap_add_by_phase_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:857"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:859"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:858",
+            "specs/window.yaml:860",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:859",
+            "specs/window.yaml:861",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:860"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:861"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:862"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:862"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:863"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:864"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:863",
+            "specs/window.yaml:865",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:864",
+            "specs/window.yaml:866",
         ),
     ),
-    "specs/window.yaml:837",
+    "specs/window.yaml:839",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:847"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:848"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:849"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:850"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:849"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:850"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:851"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:852"),
     ),
-    reference_source="specs/window.yaml:855",
+    reference_source="specs/window.yaml:857",
 )
 
 
-# specs/window.yaml:866
+# specs/window.yaml:868
 def phase_sums_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2483,7 +2504,7 @@ def phase_sums_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"strides": strides, "count": count, "first": d.default(first)})
 
 
-# specs/window.yaml:883
+# specs/window.yaml:885
 def phase_sums_reference(x: Any, strides: Any, count: Any, first: Any) -> Any:
     return apart(
         laid(
@@ -2508,66 +2529,66 @@ PHASE_SUMS = Property(
             {"strides": (2,), "count": (3,)},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/window.yaml:886",
+            "specs/window.yaml:888",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (3,)},
             {"y": Given(value=((((1, 102, 200), (10, 20, 0)),),))},
             None,
-            "specs/window.yaml:887",
+            "specs/window.yaml:889",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (1,), "first": (1,)},
             {"y": Given(value=((((102,), (20,)),),))},
             None,
-            "specs/window.yaml:888",
+            "specs/window.yaml:890",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (0,)},
             {"y": Given((1, 1, 1, 0))},
             None,
-            "specs/window.yaml:889",
+            "specs/window.yaml:891",
         ),
         Example(
-            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:890"
+            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:892"
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (0,), "count": (1,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:891",
+            "specs/window.yaml:893",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (-1,)},
             {},
             "count must not be negative",
-            "specs/window.yaml:892",
+            "specs/window.yaml:894",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (1,), "first": (-1,)},
             {},
             "first stride must not be negative",
-            "specs/window.yaml:893",
+            "specs/window.yaml:895",
         ),
     ),
-    "specs/window.yaml:866",
+    "specs/window.yaml:868",
     asserts=(
-        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:876"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:877"),
-        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:878"),
-        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:879"),
+        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:878"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:879"),
+        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:880"),
+        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:881"),
     ),
-    reference_source="specs/window.yaml:883",
+    reference_source="specs/window.yaml:885",
 )
 
 
-# specs/window.yaml:895
+# specs/window.yaml:897
 def phase_filters_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -2578,7 +2599,7 @@ def phase_filters_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * c, m, *k))}, {"strides": strides, "groups": groups_given})
 
 
-# specs/window.yaml:909
+# specs/window.yaml:911
 def phase_filters_reference(w: Any, strides: Any, groups: Any) -> Any:
     return (
         lambda y, r: np.flip(
@@ -2597,32 +2618,32 @@ PHASE_FILTERS = Property(
             {"strides": (2, 1), "groups": 2},
             {"y": Given((2, 3, 2, 1, 2, 2, 2))},
             None,
-            "specs/window.yaml:912",
+            "specs/window.yaml:914",
         ),
         Example(
             {"w": Given(value=(((1, 2, 3, 4),),))},
             {"strides": (2,)},
             {"y": Given(value=(((((3, 1),), ((4, 2),)),),))},
             None,
-            "specs/window.yaml:913",
+            "specs/window.yaml:915",
         ),
         Example(
-            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:914"
+            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:916"
         ),
-        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:915"),
-        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:916"),
+        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:917"),
+        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:918"),
     ),
-    "specs/window.yaml:895",
+    "specs/window.yaml:897",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:903"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:904"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:905"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:905"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:906"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:907"),
     ),
-    reference_source="specs/window.yaml:909",
+    reference_source="specs/window.yaml:911",
 )
 
 
-# specs/window.yaml:918
+# specs/window.yaml:920
 def interleave_phases_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2634,7 +2655,7 @@ def interleave_phases_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *a, *u))}, {"size": size, "begin": d.default(begin)})
 
 
-# specs/window.yaml:933
+# specs/window.yaml:935
 def interleave_phases_reference(x: Any, size: Any, begin: Any) -> Any:
     return together(x, len(size))[slice(None), slice(None), *[slice(c, c + n) for c, n in zip(begin, size)]]
 
@@ -2644,37 +2665,37 @@ INTERLEAVE_PHASES = Property(
     interleave_phases_case,
     interleave_phases_reference,
     (
-        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:935"),
+        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:937"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "begin": (1,)},
             {"y": Given(value=(((10, 2, 20, 3),),))},
             None,
-            "specs/window.yaml:936",
+            "specs/window.yaml:938",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20)),),))},
             {"size": (4,)},
             {"y": Given(value=(((1, 10, 2, 20),),))},
             None,
-            "specs/window.yaml:937",
+            "specs/window.yaml:939",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:938"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:939"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:940"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:941"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:940"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:941"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:942"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:943"),
     ),
-    "specs/window.yaml:918",
+    "specs/window.yaml:920",
     asserts=(
-        Refusal(r"phases .* of .* for .*", "specs/window.yaml:926"),
-        Refusal(r".* places from .* on", "specs/window.yaml:927"),
-        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:928"),
+        Refusal(r"phases .* of .* for .*", "specs/window.yaml:928"),
+        Refusal(r".* places from .* on", "specs/window.yaml:929"),
+        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:930"),
     ),
-    reference_source="specs/window.yaml:933",
+    reference_source="specs/window.yaml:935",
 )
 
 
-# specs/window.yaml:943
+# specs/window.yaml:945
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2701,7 +2722,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:956
+# specs/window.yaml:958
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -2728,113 +2749,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:961"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:963"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:962",
+            "specs/window.yaml:964",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:963",
+            "specs/window.yaml:965",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:964",
+            "specs/window.yaml:966",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:965",
+            "specs/window.yaml:967",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:966",
+            "specs/window.yaml:968",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:967"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:969"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:968",
+            "specs/window.yaml:970",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:969",
+            "specs/window.yaml:971",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:970",
+            "specs/window.yaml:972",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:971"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:973"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:972"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:974"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:973",
+            "specs/window.yaml:975",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:974",
+            "specs/window.yaml:976",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:975",
+            "specs/window.yaml:977",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:976",
+            "specs/window.yaml:978",
         ),
         Example(
             {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
             {"pads": (1, 0)},
             {"y": Given(value=(((-4, -2, 4),),))},
             None,
-            "specs/window.yaml:977",
+            "specs/window.yaml:979",
         ),
         Example(
             {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
             {},
             {"y": Given(value=(((4, 6), (-4, -6)),))},
             None,
-            "specs/window.yaml:978",
+            "specs/window.yaml:980",
         ),
     ),
-    "specs/window.yaml:943",
+    "specs/window.yaml:945",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -2842,14 +2863,14 @@ CONV_INTEGER = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:950"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:951"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:952"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:953"),
     ),
-    reference_source="specs/window.yaml:956",
+    reference_source="specs/window.yaml:958",
 )
 
 
-# specs/window.yaml:980
+# specs/window.yaml:982
 def conv_integer_to_float_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2886,7 +2907,7 @@ def conv_integer_to_float_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1003
+# specs/window.yaml:1005
 def conv_integer_to_float_reference(
     x: Any,
     x_scale: Any,
@@ -2931,7 +2952,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:1008",
+            "specs/window.yaml:1010",
         ),
         Example(
             {
@@ -2946,7 +2967,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:1009",
+            "specs/window.yaml:1011",
         ),
         Example(
             {
@@ -2959,77 +2980,77 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1011",
+            "specs/window.yaml:1013",
         ),
         Example(
             {"x": Given((1, 1, 6)), "x_scale": Given(()), "w": Given((1, 1, 4)), "w_scale": Given(())},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1012",
+            "specs/window.yaml:1014",
         ),
         Example(
             {"x": Given((1, 1, 6)), "x_scale": Given(()), "w": Given((1, 1, 4)), "w_scale": Given(())},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1013",
+            "specs/window.yaml:1015",
         ),
         Example(
             {"x": Given((1, 0, 2)), "x_scale": Given(()), "w": Given((1, 0, 1)), "w_scale": Given(())},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:1014",
+            "specs/window.yaml:1016",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 0)), "w_scale": Given(())},
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:1015",
+            "specs/window.yaml:1017",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1016",
+            "specs/window.yaml:1018",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1017",
+            "specs/window.yaml:1019",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 2)), "w_scale": Given(())},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1018",
+            "specs/window.yaml:1020",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {},
             {},
             "is larger than",
-            "specs/window.yaml:1019",
+            "specs/window.yaml:1021",
         ),
         Example(
             {"x": Given((1, 1, 3)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1020",
+            "specs/window.yaml:1022",
         ),
         Example(
             {"x": Given((1, 1, 1)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1021",
+            "specs/window.yaml:1023",
         ),
         Example(
             {
@@ -3042,14 +3063,14 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:1022",
+            "specs/window.yaml:1024",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given((2,)), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1023",
+            "specs/window.yaml:1025",
         ),
         Example(
             {
@@ -3062,14 +3083,14 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1024",
+            "specs/window.yaml:1026",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((3, 1, 1)), "w_scale": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1025",
+            "specs/window.yaml:1027",
         ),
         Example(
             {
@@ -3082,7 +3103,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1026",
+            "specs/window.yaml:1028",
         ),
         Example(
             {
@@ -3096,7 +3117,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"pads": (1, 0)},
             {"y": Given(value=(((99.5, 99.75, 100.5),),))},
             None,
-            "specs/window.yaml:1027",
+            "specs/window.yaml:1029",
         ),
         Example(
             {
@@ -3109,10 +3130,10 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given(value=(((-65025.0,),),))},
             None,
-            "specs/window.yaml:1029",
+            "specs/window.yaml:1031",
         ),
     ),
-    "specs/window.yaml:980",
+    "specs/window.yaml:982",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -3120,17 +3141,17 @@ CONV_INTEGER_TO_FLOAT = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:994"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:996"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:995",
+            "specs/window.yaml:997",
         ),
     ),
-    reference_source="specs/window.yaml:1003",
+    reference_source="specs/window.yaml:1005",
 )
 
 
-# specs/window.yaml:1032
+# specs/window.yaml:1034
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -3171,7 +3192,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1058
+# specs/window.yaml:1060
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -3237,7 +3258,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:1069",
+            "specs/window.yaml:1071",
         ),
         Example(
             {
@@ -3254,7 +3275,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:1070",
+            "specs/window.yaml:1072",
         ),
         Example(
             {
@@ -3270,7 +3291,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1072",
+            "specs/window.yaml:1074",
         ),
         Example(
             {
@@ -3286,7 +3307,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1074",
+            "specs/window.yaml:1076",
         ),
         Example(
             {
@@ -3302,7 +3323,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1076",
+            "specs/window.yaml:1078",
         ),
         Example(
             {
@@ -3318,7 +3339,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:1078",
+            "specs/window.yaml:1080",
         ),
         Example(
             {
@@ -3334,7 +3355,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:1080",
+            "specs/window.yaml:1082",
         ),
         Example(
             {
@@ -3350,7 +3371,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1081",
+            "specs/window.yaml:1083",
         ),
         Example(
             {
@@ -3366,7 +3387,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1083",
+            "specs/window.yaml:1085",
         ),
         Example(
             {
@@ -3382,7 +3403,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1085",
+            "specs/window.yaml:1087",
         ),
         Example(
             {
@@ -3398,7 +3419,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:1087",
+            "specs/window.yaml:1089",
         ),
         Example(
             {
@@ -3414,7 +3435,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1088",
+            "specs/window.yaml:1090",
         ),
         Example(
             {
@@ -3430,7 +3451,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1089",
+            "specs/window.yaml:1091",
         ),
         Example(
             {
@@ -3446,7 +3467,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1090",
+            "specs/window.yaml:1092",
         ),
         Example(
             {
@@ -3462,7 +3483,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:1091",
+            "specs/window.yaml:1093",
         ),
         Example(
             {
@@ -3478,7 +3499,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1092",
+            "specs/window.yaml:1094",
         ),
         Example(
             {
@@ -3494,7 +3515,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:1093",
+            "specs/window.yaml:1095",
         ),
         Example(
             {
@@ -3510,7 +3531,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1095",
+            "specs/window.yaml:1097",
         ),
         Example(
             {
@@ -3526,7 +3547,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1096",
+            "specs/window.yaml:1098",
         ),
         Example(
             {
@@ -3542,7 +3563,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:1097",
+            "specs/window.yaml:1099",
         ),
         Example(
             {
@@ -3558,7 +3579,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1099",
+            "specs/window.yaml:1101",
         ),
         Example(
             {
@@ -3575,7 +3596,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:1100",
+            "specs/window.yaml:1102",
         ),
         Example(
             {
@@ -3591,10 +3612,10 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:1102",
+            "specs/window.yaml:1104",
         ),
     ),
-    "specs/window.yaml:1032",
+    "specs/window.yaml:1034",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -3602,18 +3623,18 @@ QLINEAR_CONV = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1048"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:1049"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1050"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:1051"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:1050",
+            "specs/window.yaml:1052",
         ),
     ),
-    reference_source="specs/window.yaml:1058",
+    reference_source="specs/window.yaml:1060",
 )
 
 
-# specs/window.yaml:1105
+# specs/window.yaml:1107
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -3632,7 +3653,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1129
+# specs/window.yaml:1131
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -3647,107 +3668,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:1132",
+            "specs/window.yaml:1134",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:1134",
+            "specs/window.yaml:1136",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:1136",
+            "specs/window.yaml:1138",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1137",
+            "specs/window.yaml:1139",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1138",
+            "specs/window.yaml:1140",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:1139",
+            "specs/window.yaml:1141",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:1140",
+            "specs/window.yaml:1142",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:1141",
+            "specs/window.yaml:1143",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:1142",
+            "specs/window.yaml:1144",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1143",
+            "specs/window.yaml:1145",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:1144",
+            "specs/window.yaml:1146",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:1145",
+            "specs/window.yaml:1147",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:1146",
+            "specs/window.yaml:1148",
         ),
     ),
-    "specs/window.yaml:1105",
+    "specs/window.yaml:1107",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:1116"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1117"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1118"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:1120"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:1121"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:1123"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:1118"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1119"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1120"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:1122"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:1123"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:1125"),
     ),
-    reference_source="specs/window.yaml:1129",
+    reference_source="specs/window.yaml:1131",
 )
 
 
-# specs/window.yaml:1148
+# specs/window.yaml:1150
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -3781,7 +3802,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1170
+# specs/window.yaml:1172
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -3796,108 +3817,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:1175",
+            "specs/window.yaml:1177",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:1176",
+            "specs/window.yaml:1178",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:1177",
+            "specs/window.yaml:1179",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:1178",
+            "specs/window.yaml:1180",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:1179",
+            "specs/window.yaml:1181",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:1180",
+            "specs/window.yaml:1182",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1181",
+            "specs/window.yaml:1183",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:1182",
+            "specs/window.yaml:1184",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1183",
+            "specs/window.yaml:1185",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1184",
+            "specs/window.yaml:1186",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1185",
+            "specs/window.yaml:1187",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:1186",
+            "specs/window.yaml:1188",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:1187"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:1189"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:1188",
+            "specs/window.yaml:1190",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:1189"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:1191"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:1190"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:1192"),
     ),
-    "specs/window.yaml:1148",
+    "specs/window.yaml:1150",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:1160"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1161"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:1162"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1163"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:1165"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:1166"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:1162"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1163"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:1164"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1165"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:1167"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:1168"),
     ),
-    reference_source="specs/window.yaml:1170",
+    reference_source="specs/window.yaml:1172",
 )
