@@ -92,6 +92,7 @@ def _equation(
     of_index = dict(inner)
     for generator in equation.generators:
         bind_generator(generator, of_index)
+    names.stars(target.items or (), of_index)
     for item in target.items or ():
         value = item.value if isinstance(item, Star) else item
         if not isinstance(value, (Name, Slice)):

@@ -240,6 +240,20 @@ class NameChecker:
             self.findings.add(node.span, f"'{node.base.id}' is a scalar and has no items")
         if kind in (K.VECTOR, K.TEXTS) and len(node.items) == 1 and isinstance(node.items[0], Star):
             self.findings.add(node.span, "a vector is indexed by a position, a slice or a vector, without a star")
+        if kind == K.TENSOR:
+            self.stars(node.items, scope)
+
+    def stars(self, items: Iterable[Item], scope: Mapping[str, ValueKind]) -> None:
+        """Checks that a star is before each variable that is a run among the indices of a tensor, and before no other."""
+        for item in items:
+            value = item.value if isinstance(item, Star) else item
+            if not isinstance(value, Name) or value.id in self.outer:
+                continue
+            kind = scope.get(value.id)
+            if isinstance(item, Star) and kind in SINGLE:
+                self.findings.add(value.span, f"'{value.id}' is one index: write {value.id}, without the star")
+            elif not isinstance(item, Star) and kind == K.VECTOR:
+                self.findings.add(value.span, f"'{value.id}' is a run of indices: write *{value.id}")
 
     # --- rules
     # ------------------------------------------------------------------------------------------------------------

@@ -199,6 +199,8 @@ def bind_generator(generator: Generator, scope: dict[str, ValueKind]) -> None:
 def _item_kind(generator: Generator, position: int, scope: Mapping[str, ValueKind]) -> ValueKind:
     """Infers the kind of a generator's target, by its position among the targets."""
     domain = generator.domain
+    if isinstance(domain, Call) and domain.func == "range":
+        return K.INT
     if isinstance(domain, Name) and scope.get(domain.id) == K.VECTORS:
         return K.VECTOR
     if isinstance(domain, Call) and domain.func in ("zip", "enumerate"):

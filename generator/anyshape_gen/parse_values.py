@@ -188,7 +188,15 @@ def _value(node: YNode, tensor: bool, findings: Findings) -> ExampleValue:
         return ExampleValue(_plain(value) if value else None, literal=True, dtype=name, span=node.span)
     if isinstance(node, YScalar):
         return ExampleValue(node.python(), literal=True, span=node.span)
-    return ExampleValue(_plain(node), literal=False, span=node.span)
+    shape = _plain(node)
+    if not _is_shape(shape) and not (isinstance(shape, tuple) and all(map(_is_shape, shape))):
+        text = "a tensor is its shape, `[2, 3]`, or its contents, `{value: [1, 2]}`"
+        findings.add(node.span, f"{text}; several tensors are `[[2, 3], [4]]` or `{{value: [[1, 2], [3]]}}`")
+    return ExampleValue(shape, literal=False, span=node.span)
+
+
+def _is_shape(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
 
 
 def _plain(node: YNode) -> object:

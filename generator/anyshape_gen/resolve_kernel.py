@@ -20,8 +20,8 @@ from anyshape_gen.analysis_model import (
     ScratchTensor,
     ValueKind,
 )
-from anyshape_gen.body_nodes import Equation, Kernel, Store, iterated
-from anyshape_gen.build import call, multiply, vector
+from anyshape_gen.body_nodes import Annotation, Equation, Kernel, Store, iterated
+from anyshape_gen.build import call, item, multiply, vector
 from anyshape_gen.element_dtypes import FRACTION, ElementDtypes
 from anyshape_gen.kernel_order import in_order
 from anyshape_gen.model import Operand, OpSpec
@@ -46,7 +46,7 @@ from anyshape_gen.numbering import numbering, unnumbered
 from anyshape_gen.printer import to_text
 from anyshape_gen.recurrences import asserted_positive, with_starts
 from anyshape_gen.resolve_values import Scratch, ValueResolver, Vars, is_local
-from anyshape_gen.slots import Many, Matcher, One, Slot, slots_of
+from anyshape_gen.slots import Many, Matcher, One, Slot, fixed_lengths, slots_of
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import bound_by, free_names, walk_all
 
@@ -74,6 +74,7 @@ class KernelResolver:
         self.operands: dict[str, Operand] = {o.name: o for o in (*spec.inputs, *spec.outputs)}
         self.shapes = {output.name: output for output in outputs}
         self.counts = {o.name: o.signature.variadic.count for o in self.operands.values() if o.signature.variadic}
+        self.lengths = fixed_lengths(spec)
         self.kernel = replace(kernel, asserts=(*reading, *kernel.asserts))
         self.positive = asserted_positive(spec.shape)
         self.sizes = {e.target.tensor for e in self.kernel.equations if e.target.items is None}
@@ -161,17 +162,38 @@ class KernelResolver:
             places: list[tuple[bool, Expr | None]] = [(isinstance(i, Star), None) for i in target.items]
             known = self.scratch.setdefault(target.tensor, Scratch(places))
             note = equation.annotation
-            if note is not None and len(note.extents) == len(places):
-                self.dtypes.held[target.tensor] = note.dtype
-                known.places = [
-                    (isinstance(e, Star), e.value if isinstance(e, Star) else e)
-                    for e in note.extents
-                    if not isinstance(e, Slice)
-                ]
+            if note is not None:
+                self._annotate(known, target, note)
             length = _vector_length(equation.value)
             for k, entry in enumerate(target.items):
                 if isinstance(entry, Slice) and length is not None:
                     known.places[k] = (False, known.places[k][1] or length)
+
+    def _annotate(self, scratch: Scratch, target: Store, note: Annotation) -> None:
+        """Sets the dtype and the extents of a scratch to those of its annotation; a run of fixed length may stand for single dims."""
+        items = target.items or ()
+        runs = [isinstance(i, Star) for i in items]
+        extents: list[Item] = []
+        for extent in note.extents:
+            starred = runs[len(extents) : len(extents) + 1] == [True]
+            extents += [extent] if starred else self._single_extents(extent)
+        self.dtypes.held[target.tensor] = note.dtype
+        if [isinstance(e, Star) for e in extents] == runs:
+            scratch.places = [
+                (run, e.value if isinstance(e, Star) else e)
+                for run, e in zip(runs, extents)
+                if not isinstance(e, Slice)
+            ]
+            return
+        text = f"the annotation of '{target.tensor}' needs one extent for each index on the left, with a star where the index has one"
+        self.findings.add(target.span, text)
+
+    def _single_extents(self, extent: Item) -> list[Item]:
+        """Returns an extent, or the dims of a run of fixed length one by one."""
+        run = extent.value if isinstance(extent, Star) else None
+        if isinstance(run, Name) and run.id in self.lengths:
+            return [item(run, Int(k)) for k in range(self.lengths[run.id])]
+        return [extent]
 
     def _propagate(self) -> bool:
         """Propagates extents over all equations once; True where an extent became known."""
@@ -243,7 +265,11 @@ class KernelResolver:
                 if variables.extents.get(inner.id, extent) is None:
                     variables.extents[inner.id] = extent
 
-        return Matcher(self._shape(tensor, element), bind, variables.extents.get)
+        def bind_broadcast(entry: Item, extent: Expr) -> None:
+            if isinstance(entry, Name):
+                variables.broadcast.setdefault(entry.id, extent)
+
+        return Matcher(self._shape(tensor, element), bind, bind_broadcast, variables.extents.get, self.lengths)
 
     def _reader(self, variables: Vars, report: bool) -> ValueResolver:
         return ValueResolver(self, variables, dict(self.kinds), report)

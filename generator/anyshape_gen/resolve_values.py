@@ -60,6 +60,8 @@ class Vars:
     """Variables of an update that its own generators bind"""
     read: dict[str, list[Expr]] = field(default_factory=dict)
     """Dims of the tensors that each variable alone indexes"""
+    broadcast: dict[str, Expr] = field(default_factory=dict)
+    """A dim of a run of fixed length that each variable indexes: the extent of one over a range that is read, if it has no other"""
 
 
 class Tensors(Protocol):
@@ -104,7 +106,8 @@ class ValueResolver:
         return rebuild(node, self._any) if isinstance(node, (Star, Slice)) else self.expr(node)
 
     def _loop(self, node: Reduction | Comprehension) -> Expr:
-        inner = ValueResolver(self.kernel, replace(self.variables, extents=dict(self.variables.extents)), {}, False)
+        own = replace(self.variables, extents=dict(self.variables.extents), broadcast={})
+        inner = ValueResolver(self.kernel, own, {}, False)
         inner.variables.runs = set(self.variables.runs)
         inner.scope = dict(self.scope)
         inner.report = self.report
@@ -114,6 +117,9 @@ class ValueResolver:
         for name, extent in inner.variables.extents.items():
             if name in self.variables.extents and self.variables.extents[name] is None:
                 self.variables.extents[name] = extent
+        for name, extent in inner.variables.broadcast.items():
+            if name in self.variables.extents:
+                self.variables.broadcast.setdefault(name, extent)
         return replace(changed, generators=tuple(generators), conditions=(*within, *changed.conditions))
 
     def bind(self, generators: Iterable[Generator]) -> list[Generator]:
@@ -147,10 +153,12 @@ class ValueResolver:
         for g in generators:
             extents, domain = self.variables.extents, g.domain
             if g.over is Over.RANGE and g.targets[0].name in extents and not is_local(extents[g.targets[0].name]):
-                extent, name = extents[g.targets[0].name], Name(g.targets[0].name, span=g.span)
+                name = Name(g.targets[0].name, span=g.span)
+                extent = extents[name.id] or self.variables.broadcast.get(name.id)
                 if extent is None:
                     if self.report:
-                        text = f"'{name.id}' runs over a range whose ends are read from a tensor, so it must index a tensor: x[{name.id}]"
+                        text = f"'{name.id}' runs over a range whose ends are read from a tensor, so it must index a dim that is known"
+                        text = f"{text}: x[{name.id}] of T[n] or T[*d, n], or of T[*d:1], a run of fixed length"
                         self.kernel.findings.add(g.span, text)
                     continue
                 assert isinstance(domain, Call)

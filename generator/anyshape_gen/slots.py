@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.build import call, item, vector
-from anyshape_gen.model import AtAxes, AtAxis, Dim, DimExpr, Operand, Piece, Product, Ragged, Run, RunExpr
-from anyshape_gen.nodes import Along, Exact, Expr, Fit, Flat, Index, Item, Name, Offset, Part, Placed, Slice, Star
+from anyshape_gen.model import AtAxes, AtAxis, Dim, DimExpr, Operand, OpSpec, Piece, Product, Ragged, Run, RunExpr
+from anyshape_gen.nodes import Along, Exact, Expr, Fit, Flat, Index, Int, Item, Name, Offset, Part, Placed, Slice, Star
 from anyshape_gen.outputs import factor_exprs, picked_dims
 
 
@@ -92,6 +92,13 @@ def _slot(piece: Piece, kinds: Mapping[str, ValueKind], counts: Mapping[str, Exp
             return Parts(Name(size.name), counts.get(size.name, call("len", Name(size.name))))
 
 
+def fixed_lengths(spec: OpSpec) -> dict[str, int]:
+    """Returns the lengths of the runs and of the parameters for which the spec says a number: `*d:2`, `ints[2]`."""
+    runs = [piece for operand in spec.inputs for piece in operand.signature.pieces if isinstance(piece, Run)]
+    lengths = [(run.name, run.length) for run in runs] + [(param.name, param.kind.length) for param in spec.params]
+    return {name: length.value for name, length in lengths if isinstance(length, Int)}
+
+
 def _width(slot: Slot) -> int:
     """The least number of items of a slot."""
     return len(slot.extents) if isinstance(slot, Factors) else 2 if isinstance(slot, Parts) else 1
@@ -104,7 +111,11 @@ class Matcher:
     whole: Expr
     """the shape of the tensor as one vector"""
     bind: Bind
+    bind_broadcast: Bind
+    """A function that is called with each item that broadcasts to a dim of a run of fixed length, and that dim"""
     extent_of: Callable[[str], Expr | None]
+    lengths: Mapping[str, int]
+    """the runs of fixed length"""
 
     def match(self, items: tuple[Item, ...], slots: tuple[Slot, ...]) -> tuple[Part, ...] | str:
         """Returns the parts, or a message about what does not fit."""
@@ -131,6 +142,7 @@ class Matcher:
     def _one(self, group: tuple[Item, ...], slot: Slot) -> tuple[Part, ...] | str:
         match slot:
             case Many(extents=extents):
+                self._align(group, extents)
                 return self._run(group, extents)
             case One(extent=extent):
                 return self._single(group[0], extent)
@@ -152,6 +164,15 @@ class Matcher:
                 return (Offset(element, within, sizes),)
             case ManyAt():
                 return "unreachable"
+
+    def _align(self, group: tuple[Item, ...], extents: Expr) -> None:
+        """Assigns the dims of a run of fixed length to the items that broadcast to it: from the last one backwards, up to a star."""
+        run = extents.base if isinstance(extents, Index) else extents
+        length = self.lengths.get(run.id, 0) if isinstance(run, Name) else 0
+        for entry, k in zip(reversed(group), reversed(range(length))):
+            if isinstance(entry, (Star, Slice)):
+                return
+            self.bind_broadcast(entry, item(extents, Int(k)))
 
     def _single(self, entry: Item, extent: Expr) -> tuple[Part, ...] | str:
         if isinstance(entry, Slice):

@@ -483,27 +483,19 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
             share(down[n, i, u], d[0]),
             share(along[n, j, v], d[1]),
             cast(
-                checked(x)[
-                    image[n], *fit((place(widened(down[n, i, u]), d[0]), place(widened(along[n, j, v]), d[1])), d), f
-                ],
+                x[image[n], *fit((place(widened(down[n, i, u]), d[0]), place(widened(along[n, j, v]), d[1])), d), f],
                 eqs.dtypes["U"],
             ),
             cast(
-                checked(x)[
-                    image[n], *fit((place(widened(down[n, i, u]), d[0]), after(widened(along[n, j, v]), d[1])), d), f
-                ],
+                x[image[n], *fit((place(widened(down[n, i, u]), d[0]), after(widened(along[n, j, v]), d[1])), d), f],
                 eqs.dtypes["U"],
             ),
             cast(
-                checked(x)[
-                    image[n], *fit((after(widened(down[n, i, u]), d[0]), place(widened(along[n, j, v]), d[1])), d), f
-                ],
+                x[image[n], *fit((after(widened(down[n, i, u]), d[0]), place(widened(along[n, j, v]), d[1])), d), f],
                 eqs.dtypes["U"],
             ),
             cast(
-                checked(x)[
-                    image[n], *fit((after(widened(down[n, i, u]), d[0]), after(widened(along[n, j, v]), d[1])), d), f
-                ],
+                x[image[n], *fit((after(widened(down[n, i, u]), d[0]), after(widened(along[n, j, v]), d[1])), d), f],
                 eqs.dtypes["U"],
             ),
         ),
@@ -516,7 +508,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
     if mode == "avg":
         n, i, j, f = eqs.index("n", k), eqs.index("i", size[0]), eqs.index("j", size[1]), eqs.index("f", c)
         eqs.define(
-            checked(y)[n, *fit((i, j), size), f],
+            y[n, *fit((i, j), size), f],
             cast(
                 reduce_(
                     "sum",
@@ -530,7 +522,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
                 ) / maximum(cast(grid[n, 0], eqs.dtypes["U"]) * cast(grid[n, 1], eqs.dtypes["U"]), 1),
                 eqs.dtypes["F"],
             ),
-            "specs/detection.yaml:360: y[n, i, j, f]",
+            "specs/detection.yaml:360",
         )
     if mode == "max":
         tall = eqs.scratch("tall", parse_dtype("i64"), rules.Vec((k, size[0])))
@@ -574,7 +566,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
         )
         n, i, j, f = eqs.index("n", k), eqs.index("i", size[0]), eqs.index("j", size[1]), eqs.index("f", c)
         eqs.define(
-            checked(y)[n, *fit((i, j), size), f],
+            y[n, *fit((i, j), size), f],
             cast(
                 where(
                     and_(eq(tall[n, i], grid[n, 0]), eq(wide[n, j], grid[n, 1])),
@@ -583,7 +575,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["F"],
             ),
-            "specs/detection.yaml:369: y[n, i, j, f]",
+            "specs/detection.yaml:369",
         )
 
 
@@ -655,27 +647,20 @@ def max_roi_pool_kernel(eqs: Equations, bound: Bound) -> None:
         clamp(cast(ceil(cast(j + 1, eqs.dtypes["U"]) * width[n]) + left[n], parse_dtype("i64")), 0, d[1]),
         "specs/detection.yaml:516",
     )
-    tall = eqs.scratch("tall", eqs.dtypes["F"], rules.Vec((k, c, size[0], d[1])))
-    n, f, i, v = eqs.index("n", k), eqs.index("f", c), eqs.index("i", size[0]), eqs.index("v", d[1])
-    eqs.define(
-        tall[n, f, i, v],
-        reduce_(
-            "max",
-            [d[0]],
-            lambda u: checked(x)[image[n], f, *fit((u, v), d)],
-            where=lambda u: and_(le(upper[n, i], u), lt(u, lower[n, i])),
-        ),
-        "specs/detection.yaml:517: x[image[n], f, u, v]",
-    )
     n, f, i, j = eqs.index("n", k), eqs.index("f", c), eqs.index("i", size[0]), eqs.index("j", size[1])
     eqs.define(
-        checked(y)[n, f, *fit((i, j), size)],
+        y[n, f, *fit((i, j), size)],
         where(
             and_(lt(upper[n, i], lower[n, i]), lt(begin[n, j], end[n, j])),
             lambda: reduce_(
-                "max", [d[1]], lambda v: tall[n, f, i, v], where=lambda v: and_(le(begin[n, j], v), lt(v, end[n, j]))
+                "max",
+                [d[0], d[1]],
+                lambda u, v: x[image[n], f, *fit((u, v), d)],
+                where=lambda u, v: and_(
+                    le(upper[n, i], u), and_(lt(u, lower[n, i]), and_(le(begin[n, j], v), lt(v, end[n, j])))
+                ),
             ),
             lambda: 0,
         ),
-        "specs/detection.yaml:518: y[n, f, i, j]",
+        "specs/detection.yaml:517: x[image[n], f, u, v]",
     )

@@ -60,7 +60,7 @@ def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:524
+# specs/detection.yaml:523
 def max_roi_pool_1(n: OnnxNode) -> Sequence[Value]:
     image_ = api.cast(
         api.gather(n.input(1), scalar(0), axis=1, source=n.source), to=parse_dtype("i64"), source=n.source

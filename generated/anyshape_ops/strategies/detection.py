@@ -1236,7 +1236,7 @@ def max_roi_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:520
+# specs/detection.yaml:519
 def max_roi_pool_reference(x: Any, rois: Any, image: Any, size: Any, scale: Any) -> Any:
     return largest_of_regions(x, rois, image, size, scale)
 
@@ -1255,7 +1255,7 @@ MAX_ROI_POOL = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:527",
+            "specs/detection.yaml:526",
         ),
         Example(
             {
@@ -1266,7 +1266,7 @@ MAX_ROI_POOL = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1, 2),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:528",
+            "specs/detection.yaml:527",
         ),
         Example(
             {
@@ -1277,52 +1277,52 @@ MAX_ROI_POOL = Property(
             {"size": (1, 1), "scale": 0.125},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:530",
+            "specs/detection.yaml:529",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:532",
+            "specs/detection.yaml:531",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:533",
+            "specs/detection.yaml:532",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3, 4),),),)), "rois": Given(value=((2, 0, 2, 0),)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given(value=((((3,),),),))},
             None,
-            "specs/detection.yaml:534",
+            "specs/detection.yaml:533",
         ),
         Example(
             {"x": Given(value=((((1, 2),),),)), "rois": Given(value=((-0.5, 0, 1, 0),)), "image": Given(value=(0,))},
             {"size": (1, 3)},
             {"y": Given(value=((((0, 1, 2),),),))},
             None,
-            "specs/detection.yaml:535",
+            "specs/detection.yaml:534",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:536",
+            "specs/detection.yaml:535",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(-1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:537",
+            "specs/detection.yaml:536",
         ),
     ),
     "specs/detection.yaml:493",
     asserts=(Refusal(r".* bins", "specs/detection.yaml:506"),),
-    reference_source="specs/detection.yaml:520",
+    reference_source="specs/detection.yaml:519",
 )

@@ -6,7 +6,7 @@ position of a run; and that there are as many indices as dims; each with the hyp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -398,20 +398,8 @@ class _AccessObligations:
     def whole(self, part: Part, shape: Run, run: Run) -> None:
         """Adds the obligations of indices for a vector of dims: at each position if the length is known, else at a generic one."""
         text = _text_of(part)
-        p = self.owner.context.position()
-        inside = (dims.lt(p, shape.length),)
         if isinstance(part, Fit):
-            enough = Literal(run.length - shape.length)
-            if enough.truth is not True:
-                self._add(text, ((enough,),), rank=True)
-            v, n = run.at(p + run.length - shape.length), shape.at(p)
-            if is_int(v) and is_int(n) and not self._padded:
-                one = Literal(n - 1, True)
-                claims = ((one, Literal(v)), (one, Literal(n - v - 1)))
-                scope = self._variables_at(p + run.length - shape.length)
-                self._add(text, claims, hypotheses=inside, scope=scope, value=v, extent=n)
-            elif not self._padded:
-                self._add(text, ((),), unmodelled=NO_INDEX)
+            self._broadcast(text, shape, run)
             return
         self.rank(run.length, shape.length, text)
         if isinstance(run.length, int):
@@ -419,7 +407,29 @@ class _AccessObligations:
                 there = (dims.lt(k, shape.length),)
                 self.index(run.at(k), shape.at(k), text, hypotheses=there, scope=self._variables_at(k))
             return
+        p = self.owner.context.position()
+        inside = (dims.lt(p, shape.length),)
         self.index(run.at(p), shape.at(p), text, hypotheses=inside, scope=self._variables_at(p))
+
+    def _broadcast(self, text: str, shape: Run, run: Run) -> None:
+        """Adds the obligations of indices that broadcast to a vector of dims: no fewer than dims, each within its dim unless that is 1."""
+        enough = Literal(run.length - shape.length)
+        if enough.truth is not True:
+            self._add(text, ((enough,),), rank=True)
+        if self._padded:
+            return
+        rank = shape.length
+        positions: Iterable[Size] = range(rank) if isinstance(rank, int) else [self.owner.context.position()]
+        for p in positions:
+            at = p + run.length - rank
+            v, n = run.at(at), shape.at(p)
+            if not is_int(v) or not is_int(n):
+                self._add(text, ((),), unmodelled=NO_INDEX)
+                continue
+            one = Literal(n - 1, True)
+            inside = () if isinstance(rank, int) else (dims.lt(p, rank),)
+            claims = ((one, Literal(v)), (one, Literal(n - v - 1)))
+            self._add(text, claims, hypotheses=inside, scope=self._variables_at(at), value=v, extent=n)
 
 
 def _text_of(part: Part) -> str:
