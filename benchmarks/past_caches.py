@@ -125,14 +125,14 @@ def main() -> int:
     for a in arrays:
         a[:] = 1.0
     memory = [a.ctypes.data for a in arrays]
-    ways = {(w, past): compiled(w, past) for w in WORKS for past in (False, True)}
+    variants = {(w, past): compiled(w, past) for w in WORKS for past in (False, True)}
     print(f"last cache {last >> 20} MB\n{'MB':>6}" + "".join(f"{w:>20}" for w in WORKS))
     for eighths in (2, 4, 6, 8, 10, 12, 16, 20, 24, 32):
         count = last * eighths // 16 // F32.bytes
-        best = dict.fromkeys(ways, np.inf)
-        end = time.perf_counter() + options.seconds * len(ways)
+        best = dict.fromkeys(variants, np.inf)
+        end = time.perf_counter() + options.seconds * len(variants)
         while time.perf_counter() < end:
-            for way, run in ways.items():
+            for way, run in variants.items():
                 best[way] = min(best[way], measured(run, memory, count, options.threads))
         cells = (f"{best[w, False] * 1e6:12.0f} x {best[w, True] / best[w, False]:5.2f}" for w in WORKS)
         print(f"{2 * count * F32.bytes >> 20:6}" + "".join(cells), flush=True)

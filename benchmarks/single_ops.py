@@ -46,7 +46,7 @@ AGAIN, CLOSE = 2, 1.05
 TURNS = 3
 """Turns of each engine in a pass, at least: calls of some milliseconds would have one or two in their time, and a spell be one engine's
 alone."""
-TOLD_AFTER = 20
+REPORTED_AFTER = 20
 """Cases of a pass."""
 TRIES = 3
 """Times that the core's peak is measured, of which the best counts: another guest of the machine takes a third of it for some time."""
@@ -112,7 +112,7 @@ def measure_all(cases: list[Measured], limit: float, passes: int) -> None:
             going = [m for m in cases if 1 / CLOSE < ratio(m) < CLOSE]
         for place, m in enumerate(going, 1):
             measure(m, limit / passes)
-            if place % TOLD_AFTER == 0 or place == len(going):
+            if place % REPORTED_AFTER == 0 or place == len(going):
                 print(f"pass {number}: {place} of {len(going)} cases", file=sys.stderr, flush=True)
 
 

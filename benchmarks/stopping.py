@@ -70,12 +70,12 @@ def main() -> None:
     for name, (exe, large, small) in (("loop", loop()), ("product", product())):
         exe(*small)
         feed = dict(zip(exe.input_names, large))
-        ways: dict[str, tuple[Callable[[], object], Callable[[], object] | None]] = {
+        variants: dict[str, tuple[Callable[[], object], Callable[[], object] | None]] = {
             "cancel()": (partial(exe, *large), exe.cancel),
             "deadline=": (partial(exe.run, feed, deadline=DELAY), None),
             "Ctrl-C": (partial(exe, *large), partial(os.kill, os.getpid(), signal.SIGINT)),
         }
-        for way, (call, act) in ways.items():
+        for way, (call, act) in variants.items():
             print(f"{name:<8} {way:<10} {max(late(call, act) for _ in range(TIMES)) * 1e3:7.1f} ms at most", flush=True)
         least = min(seconds(partial(exe, *small), 20) for _ in range(15))
         print(f"{name:<8} a call that is not stopped {least / 20 * 1e6:8.1f} us")

@@ -75,5 +75,5 @@ def attributes_and_imports(module: str, text: str) -> Iterator[str]:
         ("from anyshape.vm.natives import pool\n'anyshape.vm.nativeness'", []),
     ],
 )
-def test_what_is_behind_the_interface_is_told_from_the_interface(text: str, wrong: list[str]) -> None:
+def test_what_is_behind_the_interface_is_distinguished_from_the_interface(text: str, wrong: list[str]) -> None:
     assert behind_the_interface("anyshape.vm.compiling.plans", text) == wrong

@@ -16,6 +16,7 @@ from anyshape.cli.explain import explain, explanation
 from anyshape.cli.profile import Limits
 from anyshape.cli.profile import text as profile_text
 from anyshape.errors import ArgumentError, ShapeError
+from anyshape.passes import padding
 from anyshape.policies import Bucketed, Generic, Padding, Ruled, SizePolicy, Specialised, size_policy
 from anyshape.vm.compiling import size_plan
 from anyshape.vm.executable.profile import profile
@@ -61,6 +62,22 @@ def test_results_are_those_of_the_program_for_all_sizes(policy: Any) -> None:
         exe.wait()
     assert all(v.state in (State.READY, State.COUNTED) for v in exe.report.variants), [*map(str, exe.report.variants)]
     assert exe.compiled_after_first_call <= generic.compiled_after_first_call
+
+
+def test_a_padded_tail_that_results_see_is_outside_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A softmax without its mask adds the exponentials of the zeros that it is padded with."""
+    monkeypatch.setattr(padding, "fills_of", lambda *_: {})
+    generic, exe = anyshape.compile(scores()), anyshape.compile(scores(), policy="padded")
+    for _ in range(3):
+        exe(array(3, 5))
+        exe.wait()
+    expected, results = (
+        generic(array(3, 5)),
+        [exe(array(3, 5)) for _ in range(2)],
+    )  # the two programs are timed in turns
+    with pytest.raises(AssertionError, match="ULP"):
+        for result in results:
+            np.testing.assert_array_max_ulp(result, expected, ulp_of(exe))
 
 
 def test_code_is_made_for_a_size_once_it_is_hot() -> None:
@@ -294,7 +311,7 @@ def test_sizes_that_the_model_never_takes_are_not_compiled_for() -> None:
     assert states(exe) == {"b=1, n=8": State.READY}
 
 
-def test_what_is_refused_for_some_sizes_is_told_and_runs_as_before() -> None:
+def test_what_is_refused_for_some_sizes_is_reported_and_runs_as_before() -> None:
     x = anyshape.input("x", "f32[n]")
     f = anyshape.function([x], ops.mul(x, 2.0))
     generic = anyshape.compile(f, policy=Ruled(rule=lambda sizes: {"n": sizes["n"]}, hot=1))

@@ -66,8 +66,8 @@ def _block(b: _Builder, x: str) -> str:
     """[batch, length, WIDTH] to the same: split heads, swap the halves of the length, merge heads, add positions."""
     batch, length = b.size(x, 0), b.size(x, 1)
     split = b.add("Reshape", x, b.dims(batch, length, HEADS, WIDTH // HEADS))
-    turned = b.add("Transpose", split, perm=[0, 2, 1, 3])
-    folded = b.add("Reshape", turned, b.dims(b.add("Mul", batch, b.scalar(HEADS)), length, WIDTH // HEADS))
+    transposed = b.add("Transpose", split, perm=[0, 2, 1, 3])
+    folded = b.add("Reshape", transposed, b.dims(b.add("Mul", batch, b.scalar(HEADS)), length, WIDTH // HEADS))
     half = b.add("Div", b.add("Add", length, b.scalar(1)), b.scalar(2))
     middle, end, axis = b.dims(half), b.dims(b.size(folded, 1)), b.integers(1)
     late = b.add("Slice", folded, middle, end, axis)

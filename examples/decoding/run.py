@@ -45,14 +45,16 @@ def decoder() -> anyshape.Function:
     q, k, v = rows(prompt)
     first = next_token(q, k, v)
 
-    def turn(_: Any, token: Any, keys: Any, values: Any) -> list[Any]:
+    def iteration(_: Any, token: Any, keys: Any, values: Any) -> list[Any]:
         q, k, v = rows(ops.reshape(token, (1,)))
         keys, values = ops.concat([keys, k], axis=0), ops.concat([values, v], axis=0)
         after = next_token(q, keys, values)
         return [ops.greater(after, END), after, keys, values, token]
 
     going = ops.greater(first, END)
-    _, keys, _, said = control.loop(MOST, turn, [first, k, v], going, collects=1, names=("token", "keys", "values"))
+    _, keys, _, said = control.loop(
+        MOST, iteration, [first, k, v], going, collects=1, names=("token", "keys", "values")
+    )
     return anyshape.function([prompt], {"said": said, "rows": ops.shape_of(keys)})
 
 

@@ -3241,7 +3241,7 @@ def dft_along(
     *,
     source: str = "",
 ) -> Value:
-    """What dft gives, from one turn of each wave.
+    """What dft gives, from one period of each wave.
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: axis, length.
 
@@ -3442,7 +3442,7 @@ def stft_of_long_parts(
     onesided: bool = True,
     source: str = "",
 ) -> Value:
-    """What stft gives, from one turn of each wave.
+    """What stft gives, from one period of each wave.
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: step, length.
 

@@ -1270,7 +1270,7 @@ def dft_along(
     *,
     source: str = "",
 ) -> Value:
-    """What dft gives, from one turn of each wave.
+    """What dft gives, from one period of each wave.
 
     Operands, which may be computed at run time: axis, length.
 
@@ -1382,7 +1382,7 @@ def stft_of_long_parts(
     onesided: bool = True,
     source: str = "",
 ) -> Value:
-    """What stft gives, from one turn of each wave.
+    """What stft gives, from one period of each wave.
 
     Operands, which may be computed at run time: step, length.
 

@@ -1355,7 +1355,7 @@ def dft_along(
     *,
     source: str = "",
 ) -> Value:
-    """What dft gives, from one turn of each wave.
+    """What dft gives, from one period of each wave.
 
     Attributes, known when the call is built: axis, length.
 
@@ -1459,7 +1459,7 @@ def dft(
 def stft_of_long_parts(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
 ) -> Value:
-    """What stft gives, from one turn of each wave.
+    """What stft gives, from one period of each wave.
 
     Attributes, known when the call is built: step, length.
 

@@ -33,17 +33,17 @@ from anyshape_gen.library import dependence, read_library
 from anyshape_gen.load import load_file
 from anyshape_gen.memo import Memo
 from anyshape_gen.model import OnnxMapping, OnnxRefusal, OpSpec, Run, SpecFile
-from anyshape_gen.needs import operand_needs
-from anyshape_gen.nodes import Assert, Assign, Born, Call, Function, If, Index, Name, Node, Statement
+from anyshape_gen.nodes import Assert, Assign, Call, Function, If, Index, Name, Node, Statement, Unbacked
 from anyshape_gen.outputs import output_shape
 from anyshape_gen.resolve_kernel import KernelResolver
 from anyshape_gen.resolve_procedure import ProcedureResolver
+from anyshape_gen.rotations import check_rotations
 from anyshape_gen.rule_names import with_rule_names
 from anyshape_gen.searches import with_searches
+from anyshape_gen.shape_dependence import shape_dependence
 from anyshape_gen.solve import Solver
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import reachable, walk_all
-from anyshape_gen.turns import check_turns
 
 
 def read_specs(paths: Iterable[Path | str], root: Path | str | None = None) -> dict[str, str]:
@@ -94,7 +94,7 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
         check_compositions(analysis.ops, findings)
         check_algorithms(analysis.ops, findings)
         for a in analysis.ops:
-            check_turns(a.spec, findings)
+            check_rotations(a.spec, findings)
         check_spellings(analysis.ops, findings)
     findings.raise_if_any()
     return analysis
@@ -195,7 +195,7 @@ def analyse_op(spec: OpSpec, file: str, findings: Findings, ops: set[str], compl
         rule=rule,
         outputs=outputs,
         kinds=kinds,
-        needs=operand_needs(spec, steps, rule, outputs),
+        dependence=shape_dependence(spec, steps, rule, outputs),
         shape_functions=reachable([*params, *rule], known),
         kernel_functions=reachable([body for body in (spec.kernel, spec.procedure) if body is not None], known),
         kernel=kernel,
@@ -250,7 +250,7 @@ def _rule_kinds(rule: tuple[Statement, ...], kinds: dict[str, ValueKind]) -> Non
             case Assign(names=names, value=value):
                 texts = kind_of(value, kinds) is ValueKind.TEXTS
                 kinds.update(dict.fromkeys(names, ValueKind.STR if texts else ValueKind.INT))
-            case Born(name=name):
+            case Unbacked(name=name):
                 kinds[name] = ValueKind.INT
             case If(then=then, other=other):
                 _rule_kinds(then, kinds)

@@ -1,4 +1,4 @@
-"""Types of an analysed op, which emitters read: the solved signature, the needs of each operand, the resolved kernel.
+"""Types of an analysed op, which emitters read: the solved signature, how shapes depend on each operand, the resolved kernel.
 
 In: nothing (`analysis` builds these). Out: frozen types. What has to be computed at run time is an expression of the rule
 language, so that an emitter prints expressions and decides nothing.
@@ -36,7 +36,7 @@ class ValueKind(StrEnum):
     ANY = "any"
 
 
-class Need(IntEnum):
+class Dependence(IntEnum):
     """How much of an operand the sizes of the outputs depend on."""
 
     NOTHING = 0
@@ -203,7 +203,7 @@ class ResolvedEquation(Node):
 
 
 @dataclass(frozen=True)
-class BornSize(Node):
+class UnbackedSize(Node):
     """A data-dependent size that a kernel counts, `k = count(…)`; its upper bound is the size of the domain."""
 
     name: str
@@ -217,7 +217,7 @@ class ResolvedKernel:
     """A resolved kernel: definitions in dependency order, updates after definitions."""
 
     scratch: tuple[ScratchTensor, ...]
-    born: tuple[BornSize, ...]
+    unbacked: tuple[UnbackedSize, ...]
     equations: tuple[ResolvedEquation, ...]
     asserts: tuple[Assert, ...]
 
@@ -230,7 +230,7 @@ class ResolvedProcedure:
     variables: Mapping[str, str]
     """{name: dtype}"""
     arrays: tuple[ScratchTensor, ...]
-    born: Mapping[str, Expr]
+    unbacked: Mapping[str, Expr]
     """{data-dependent size that the steps compute: its upper bound}"""
     asserts: tuple[Assert, ...]
 
@@ -251,7 +251,7 @@ class OpAnalysis:
     outputs: tuple[OutputShape, ...]
     kinds: Mapping[str, ValueKind] = field(hash=False)
     """the kind of every name of the rule: dims, runs, params, locals"""
-    needs: Mapping[str, Need] = field(hash=False)
+    dependence: Mapping[str, Dependence] = field(hash=False)
     """how much of an input or dyn parameter the sizes of outputs depend on, by name"""
     shape_functions: tuple[Function, ...]
     """`define:` functions that the rule (or a default) calls"""

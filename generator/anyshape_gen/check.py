@@ -15,13 +15,13 @@ from anyshape_gen.check_kernel import check_kernel
 from anyshape_gen.check_kinds import check_kinds
 from anyshape_gen.check_mappings import check_mappings
 from anyshape_gen.check_names import NameChecker
-from anyshape_gen.check_procedure import born_sizes, check_procedure
+from anyshape_gen.check_procedure import check_procedure, unbacked_sizes
 from anyshape_gen.check_random import check_random
 from anyshape_gen.check_sequence import check_sequences
 from anyshape_gen.check_traits import check_traits
 from anyshape_gen.keys import FORMS_OF_BODY
 from anyshape_gen.model import Dim, DimExpr, Operand, OpSpec, Piece, Product, Ragged, Run
-from anyshape_gen.nodes import Assert, Assign, Born, If, Index, Name, Node, NoneLit, Statement, Str
+from anyshape_gen.nodes import Assert, Assign, If, Index, Name, Node, NoneLit, Statement, Str, Unbacked
 from anyshape_gen.searches import check_searches
 from anyshape_gen.solve import piece_names
 from anyshape_gen.source import Findings
@@ -169,7 +169,7 @@ def _assigned(statements: tuple[Statement, ...]) -> Iterator[str]:
             case If(then=then, other=other):
                 yield from _assigned(then)
                 yield from _assigned(other)
-            case Born(name=name):
+            case Unbacked(name=name):
                 yield name
 
 
@@ -214,10 +214,10 @@ def _bodies_of(spec: OpSpec, names: NameChecker, scope: dict[str, ValueKind], fi
     if spec.procedure is not None:
         check_procedure(spec, spec.procedure, names, scope, findings)
     else:
-        for name, statement in born_sizes(spec.shape).items():
+        for name, statement in unbacked_sizes(spec.shape).items():
             findings.add(
                 statement.span,
-                f"'{name}' is born, but no procedure computes it; a kernel computes such a size as a count: `{name} = count(…)`",
+                f"no procedure computes the data-dependent size '{name}'; a kernel computes such a size as a count: `{name} = count(…)`",
             )
 
 

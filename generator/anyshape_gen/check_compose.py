@@ -204,15 +204,15 @@ class _Checker(ExpressionChecker):
                     target.span, f"'{target.name}' is already defined; use another name for the loop's variable"
                 )
             inner.scope[target.name] = K.TENSOR
-        self._turns(step, inner, block)
+        self._iteration(step, inner, block)
 
     def _while(self, step: While, block: Block) -> None:
         self._condition(step.cond, block)
         if self.tensor(step.limit, block) not in (K.TENSOR, K.INT, K.ANY):
             self.findings.add(step.limit.span, "the limit of a loop is a number of iterations")
-        self._turns(step, block.inside({}), block)
+        self._iteration(step, block.inside({}), block)
 
-    def _turns(self, step: For | While, inner: Block, block: Block) -> None:
+    def _iteration(self, step: For | While, inner: Block, block: Block) -> None:
         assert inner.collected is not None
         self.steps(step.body, inner)
         carried = {n for n in inner.defined if n in block.scope}

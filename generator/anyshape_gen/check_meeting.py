@@ -47,8 +47,8 @@ def _pieces(a: OpAnalysis) -> Iterator[tuple[tuple[Expr, ...], Sequence[Node], l
             variables = {v.name: WEAK if v.role is Role.ELEMENT else PLACE for v in q.vars}
             variables |= {t.name: PLACE for g in q.generators for t in g.targets}
             yield q.conditions, q.parts, [q.right], variables
-        for born in a.kernel.born:
-            yield (), (), [born.value], {}
+        for unbacked in a.kernel.unbacked:
+            yield (), (), [unbacked.value], {}
         for e in a.spec.kernel.equations if a.spec.kernel is not None else ():
             yield e.conditions, _ends(e), [], {}
     if a.procedure is not None:

@@ -16,7 +16,6 @@ from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import (
     Assert,
     Assign,
-    Born,
     Call,
     Compare,
     Comprehension,
@@ -32,6 +31,7 @@ from anyshape_gen.nodes import (
     Reduction,
     Star,
     Statement,
+    Unbacked,
 )
 from anyshape_gen.parse_rules import STRING_METHODS
 from anyshape_gen.parse_values import DTYPES
@@ -269,7 +269,7 @@ class NameChecker:
                     for name in names:
                         self._assigns(name, statement)
                         scope[name] = single
-                case Born(name=name, low=low, high=high):
+                case Unbacked(name=name, low=low, high=high):
                     self.expr(low, scope, "rule")
                     self.expr(high, scope, "rule")
                     scope[name] = K.INT

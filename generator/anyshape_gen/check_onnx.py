@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from anyshape_gen.functions import CONSTANTS, LIST_FUNCTIONS
 from anyshape_gen.model import OnnxMapping, OpSpec, TermFunction
-from anyshape_gen.nodes import Assert, Assign, Born, Call, Expr, If, Name, Node, Return, Star, Statement
+from anyshape_gen.nodes import Assert, Assign, Call, Expr, If, Name, Node, Return, Star, Statement, Unbacked
 from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import walk, walk_all
@@ -156,8 +156,8 @@ class _Checker:
                     self.term(value, bound, statements)
                     self._unreached(statements[k + 1 :])
                     return None
-                case Born():
-                    self.findings.add(statement.span, "`born` is for shape rules")
+                case Unbacked():
+                    self.findings.add(statement.span, "`unbacked` is for shape rules")
         return bound
 
     def _unreached(self, after: Sequence[Statement]) -> None:

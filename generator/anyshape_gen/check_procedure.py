@@ -16,7 +16,6 @@ from anyshape_gen.kinds import bind_generator, kind_of
 from anyshape_gen.model import OpSpec
 from anyshape_gen.nodes import (
     Bool,
-    Born,
     Call,
     Expr,
     Generator,
@@ -30,6 +29,7 @@ from anyshape_gen.nodes import (
     Statement,
     Target,
     Unary,
+    Unbacked,
 )
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import free_names
@@ -38,14 +38,14 @@ K = ValueKind
 SINGLE = (K.INT, K.FLOAT, K.BOOL)
 
 
-def born_sizes(statements: tuple[Statement, ...]) -> dict[str, Born]:
+def unbacked_sizes(statements: tuple[Statement, ...]) -> dict[str, Unbacked]:
     """Collects the data-dependent sizes of a rule, which a procedure computes."""
-    sizes: dict[str, Born] = {}
+    sizes: dict[str, Unbacked] = {}
     for s in statements:
-        if isinstance(s, Born):
+        if isinstance(s, Unbacked):
             sizes[s.name] = s
         elif isinstance(s, If):
-            sizes |= born_sizes((*s.then, *s.other))
+            sizes |= unbacked_sizes((*s.then, *s.other))
     return sizes
 
 
@@ -65,16 +65,16 @@ def check_procedure(
     spec: OpSpec, procedure: Procedure, names: NameChecker, scope: Mapping[str, ValueKind], findings: Findings
 ) -> None:
     """Checks all steps of a procedure."""
-    born = born_sizes(spec.shape)
+    unbacked = unbacked_sizes(spec.shape)
     results = dict.fromkeys((o.name for o in spec.outputs), K.TENSOR)
-    known = {name: kind for name, kind in scope.items() if name not in born}
+    known = {name: kind for name, kind in scope.items() if name not in unbacked}
     names.outer = frozenset({**known, **results})
     checker = _Checker(spec, names, {**known, **results}, findings)
     after = checker.block(procedure.steps, set(), False)
     for operand in spec.outputs:
         if operand.name not in checker.written:
             findings.add(operand.span, f"the procedure never sets the output '{operand.name}'", checker.written)
-    for name, statement in born.items():
+    for name, statement in unbacked.items():
         names.used.add(name)
         if isinstance(statement.low, Unary):
             findings.add(

@@ -59,7 +59,7 @@ def check_elements(spec: OpSpec, kernel: ResolvedKernel, findings: Findings) -> 
         _equation(spec, q, numbers, by_element, findings)
         extents = [v.extent for v in q.vars if v.role is not Role.ELEMENT]
         _same_in_all(spec, [q.value, *q.parts, *extents], numbers, findings)
-    for node in (*kernel.asserts, *kernel.born):
+    for node in (*kernel.asserts, *kernel.unbacked):
         findings.add(node.span, "an op with a sequence input can read elements in equations only")
 
 

@@ -56,9 +56,9 @@ OP_KEYS = (
         "matrices",
     ),
     Key(
-        "turns",
+        "rotations",
         "Turns of the circle of a transform in steps: `{whole: [sample, frequency, size], table: [place, place, size]}`.",
-        "turns",
+        "rotations",
     ),
     Key(
         "algorithms",

@@ -22,8 +22,8 @@ from anyshape_gen.parse_entries import (
     param_spec,
     refusals,
     rewrites,
+    rotations,
     traits,
-    turns,
     weaknesses,
 )
 from anyshape_gen.parse_kernel import parse_kernel, parse_procedure
@@ -214,7 +214,7 @@ class _Loader:
             operator=operator_sign(self.reader, node.get("operator")),
             weak=tuple(weaknesses(self.reader, node.get("weak"))),
             bilinear=tuple(matrices(self.reader, node.get("bilinear"))),
-            turns=tuple(turns(self.reader, node.get("turns"))),
+            rotations=tuple(rotations(self.reader, node.get("rotations"))),
             algorithms=tuple(algorithms(self.reader, node.get("algorithms"))),
             span=key.span,
         )

@@ -253,8 +253,8 @@ class Matrix(Node):
 
 
 @dataclass(frozen=True)
-class Turn(Node):
-    """A turn by `first` times `second` parts of the circle, of which there are `size`; `name` is that of the table that has it."""
+class Rotation(Node):
+    """A rotation by `first` times `second` parts of the circle, of which there are `size`; `name` is that of the table that has it."""
 
     name: str
     first: Expr
@@ -383,8 +383,8 @@ class OpSpec(Node):
     weak: tuple[Weakness, ...] = ()
     bilinear: tuple[Matrix, ...] = ()
     """the matrices of `windows`, `weights` and `results`, which its composition reads by these names"""
-    turns: tuple[Turn, ...] = ()
-    """the turns of the circle of a transform in steps"""
+    rotations: tuple[Rotation, ...] = ()
+    """the rotations of a transform in steps"""
     algorithms: tuple[Algorithm, ...] = ()
     floats: tuple[tuple[str, Expr], ...] = ()
     """float parameters with a default that is computed in floats: the value of each, of the parameter or its default"""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, product
 
-from anyshape_gen.analysis_model import Need, OpAnalysis, ResolvedEquation
+from anyshape_gen.analysis_model import Dependence, OpAnalysis, ResolvedEquation
 from anyshape_gen.body_nodes import Branch, Set, Step, Store
 from anyshape_gen.functions import OF_SIGNATURES
 from anyshape_gen.model import ParamSpec
@@ -115,7 +115,7 @@ def _only_moves(a: OpAnalysis, var: str, equations: Sequence[ResolvedEquation]) 
             return False
         if _reads(_beside(equation), moving):
             return False
-    return not _reads([*(b.value for b in a.kernel.born), *(s.cond for s in a.kernel.asserts)], moving)
+    return not _reads([*(b.value for b in a.kernel.unbacked), *(s.cond for s in a.kernel.asserts)], moving)
 
 
 def _beside(equation: ResolvedEquation) -> Iterable[Node]:
@@ -148,7 +148,9 @@ def _body_only_moves(ops: Mapping[str, OpAnalysis], a: OpAnalysis, var: str, val
     """Whether the ops that a body calls only move elements of the variable where enumerations have these values."""
     assert a.spec.compose is not None
     moving = {o.name for o in a.spec.inputs if o.signature.dtype == var}
-    if _reads_elements([s.cond for s in a.reading], moving) or any(a.needs.get(x) is Need.VALUES for x in moving):
+    if _reads_elements([s.cond for s in a.reading], moving) or any(
+        a.dependence.get(x) is Dependence.VALUES for x in moving
+    ):
         return False
     carried = _Body(ops, values).steps(a.spec.compose.steps, frozenset(moving))
     return carried is not None and all(o.name in carried for o in a.spec.outputs if o.signature.dtype == var)

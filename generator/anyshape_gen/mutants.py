@@ -20,7 +20,6 @@ from anyshape_gen.nodes import (
     BinOp,
     Bool,
     BoolOp,
-    Born,
     Call,
     Compare,
     Comprehension,
@@ -36,6 +35,7 @@ from anyshape_gen.nodes import (
     Reduction,
     Str,
     Unary,
+    Unbacked,
     VecLit,
 )
 from anyshape_gen.printer import equation_text, step_text, to_text
@@ -160,7 +160,7 @@ def _defined(node: Node) -> str:
             return ", ".join(target.tensor for target in targets)
         case Assign(names=names):
             return ", ".join(names)
-        case Function(name=name) | ParamSpec(name=name) | Operand(name=name) | Born(name=name):
+        case Function(name=name) | ParamSpec(name=name) | Operand(name=name) | Unbacked(name=name):
             return name
     return ""
 
@@ -205,7 +205,7 @@ def _around(value: Node, new: Node) -> str:
 
 
 _SHOWN = (
-    BinOp, BoolOp, Call, Compare, IfExp, Index, Reduction, Comprehension, VecLit, Function, Assign, Born, Set, For,
+    BinOp, BoolOp, Call, Compare, IfExp, Index, Reduction, Comprehension, VecLit, Function, Assign, Unbacked, Set, For,
     While, Branch
 )  # fmt: skip
 
@@ -240,8 +240,8 @@ def shown(node: Any) -> str:
         return step_text(node)
     if isinstance(node, Assign):
         return f"{', '.join(node.names)} = {to_text(node.value)}"
-    if isinstance(node, Born):
-        return f"{node.name} = born({to_text(node.low)}, {to_text(node.high)})"
+    if isinstance(node, Unbacked):
+        return f"{node.name} = unbacked({to_text(node.low)}, {to_text(node.high)})"
     if isinstance(node, Function):
         return f"{node.name} gives {to_text(node.result)}"
     if isinstance(node, ParamSpec):

@@ -347,8 +347,8 @@ class If(Node):
 
 
 @dataclass(frozen=True)
-class Born(Node):
-    """A data-dependent size that a procedure computes, `name = born(low, high)`."""
+class Unbacked(Node):
+    """A data-dependent size that a procedure computes, `name = unbacked(low, high)`."""
 
     name: str
     low: Expr
@@ -362,7 +362,7 @@ class Return(Node):
     value: Expr
 
 
-Statement: TypeAlias = Union["Assign", "Assert", "If", "Born", "Return"]
+Statement: TypeAlias = Union["Assign", "Assert", "If", "Unbacked", "Return"]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from anyshape_gen.model import (
     Operand,
     ParamSpec,
     Rewrite,
-    Turn,
+    Rotation,
     Weakness,
 )
 from anyshape_gen.node_reader import NodeReader
@@ -165,14 +165,14 @@ def _rational(reader: NodeReader, node: YNode) -> Fraction:
         return Fraction(0)
 
 
-def turns(reader: NodeReader, node: YNode | None) -> Iterator[Turn]:
+def rotations(reader: NodeReader, node: YNode | None) -> Iterator[Rotation]:
     for key, value in reader.entries(node):
         parts = [reader.parsed(item, parse_expression) for item in reader.items(value)]
         match parts:
             case [first, second, size] if first and second and size:
-                yield Turn(key.text.value, first, second, size, span=key.span)
+                yield Rotation(key.text.value, first, second, size, span=key.span)
             case _:
-                reader.findings.add(key.span, "a turn is `[place, place, size]`")
+                reader.findings.add(key.span, "a rotation is `[place, place, size]`")
 
 
 def algorithms(reader: NodeReader, node: YNode | None) -> Iterator[Algorithm]:

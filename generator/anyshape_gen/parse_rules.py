@@ -17,7 +17,6 @@ from anyshape_gen.nodes import (
     BinOp,
     Bool,
     BoolOp,
-    Born,
     Call,
     Compare,
     Comprehension,
@@ -41,6 +40,7 @@ from anyshape_gen.nodes import (
     Str,
     Target,
     Unary,
+    Unbacked,
     VecLit,
 )
 from anyshape_gen.python_text import parse_python
@@ -272,9 +272,9 @@ class RuleReader:
     def statement(self, node: ast.stmt) -> Statement | None:
         span = self.span(node)
         match node:
-            case ast.Assign(targets=[target], value=ast.Call(func=ast.Name(id="born"), args=[low, high])):
+            case ast.Assign(targets=[target], value=ast.Call(func=ast.Name(id="unbacked"), args=[low, high])):
                 if isinstance(target, ast.Name):
-                    return Born(target.id, self.expr(low), self.expr(high), span=span)
+                    return Unbacked(target.id, self.expr(low), self.expr(high), span=span)
             case ast.Assign(targets=[target], value=value):
                 names = self.targets(target)
                 if any(name.run for name in names):

@@ -16,7 +16,6 @@ from anyshape_gen.nodes import (
     BinOp,
     Bool,
     BoolOp,
-    Born,
     Call,
     Compare,
     Comprehension,
@@ -48,6 +47,7 @@ from anyshape_gen.nodes import (
     Target,
     TensorRead,
     Unary,
+    Unbacked,
     VecLit,
 )
 
@@ -176,8 +176,8 @@ def _statement(node: Statement, indent: str) -> str:
     match node:
         case Assign(names=names, value=value):
             return f"{indent}{', '.join(names)} = {to_text(value)}\n"
-        case Born(name=name, low=low, high=high):
-            return f"{indent}{name} = born({to_text(low)}, {to_text(high)})\n"
+        case Unbacked(name=name, low=low, high=high):
+            return f"{indent}{name} = unbacked({to_text(low)}, {to_text(high)})\n"
         case Assert(cond=cond, message=message):
             tail = f", {message_text(message)}" if message else ""
             return f"{indent}assert {to_text(cond)}{tail}\n"

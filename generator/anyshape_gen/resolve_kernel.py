@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from anyshape_gen.analysis_model import (
-    BornSize,
     IndexVar,
     OutputShape,
     ResolvedEquation,
     ResolvedKernel,
     Role,
     ScratchTensor,
+    UnbackedSize,
     ValueKind,
 )
 from anyshape_gen.body_nodes import Annotation, Equation, Kernel, Store, iterated
@@ -130,7 +130,9 @@ class KernelResolver:
         equations = [self._resolved(e, v) for e, v in pairs if e.target.items is not None]
         asserts = tuple(replace(node, cond=self._value(node.cond, Vars(), report=True)) for node in self.kernel.asserts)
         self._check_numbers(asserts)
-        born = tuple(self._born(e, v) for e, v in zip(self.kernel.equations, self.vars) if e.target.items is None)
+        unbacked = tuple(
+            self._unbacked(e, v) for e, v in zip(self.kernel.equations, self.vars) if e.target.items is None
+        )
         if len(self.findings.items) > before:
             return None
         ordered = in_order(equations, self.findings, self.positive)
@@ -141,7 +143,7 @@ class KernelResolver:
         ordered, scratch = with_starts(ordered, scratch, self.findings)
         if len(self.findings.items) > before:
             return None
-        return ResolvedKernel(scratch, born, ordered, asserts)
+        return ResolvedKernel(scratch, unbacked, ordered, asserts)
 
     def _dtype(self, name: str, value: Expr) -> str:
         """The dtype of a tensor or variable that is first set to a resolved value."""
@@ -356,7 +358,7 @@ class KernelResolver:
             for span, text in unnumbered(node, {*numbers, *self.kinds}, self.counts):
                 self.findings.add(span, text)
 
-    def _born(self, equation: Equation, variables: Vars) -> BornSize:
+    def _unbacked(self, equation: Equation, variables: Vars) -> UnbackedSize:
         value = self._value(equation.value, variables, report=True)
         self._check_numbers([value])
         high: Expr = Int(0)
@@ -366,7 +368,7 @@ class KernelResolver:
         else:
             text = f"a data-dependent size of a kernel is a count: `{equation.target.tensor} = count(… for …)`"
             self.findings.add(equation.span, text)
-        return BornSize(equation.target.tensor, value, Int(0), high, span=equation.span)
+        return UnbackedSize(equation.target.tensor, value, Int(0), high, span=equation.span)
 
 
 def _vector_length(value: Expr) -> Expr | None:

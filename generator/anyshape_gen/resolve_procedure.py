@@ -13,7 +13,7 @@ from typing import Any
 from anyshape.dtypes import is_dtype_name, parse_dtype
 from anyshape_gen.analysis_model import OutputShape, ResolvedProcedure, ValueKind
 from anyshape_gen.body_nodes import Branch, Break, For, Kernel, Procedure, Set, Step, Store, While
-from anyshape_gen.check_procedure import born_sizes, filling
+from anyshape_gen.check_procedure import filling, unbacked_sizes
 from anyshape_gen.element_dtypes import ADAPTING, FRACTION, wide
 from anyshape_gen.kinds import generator_over, kind_of
 from anyshape_gen.model import OpSpec
@@ -61,21 +61,21 @@ class ProcedureResolver(KernelResolver):
         super().__init__(spec, Kernel(()), kinds=kinds, outputs=outputs, findings=findings, reading=reading)
         self.procedure = procedure
         self.variables: dict[str, str] = {}
-        self.born = born_sizes(spec.shape)
+        self.unbacked = unbacked_sizes(spec.shape)
         self.scope = Vars()
 
     def resolve_steps(self) -> ResolvedProcedure | None:
         """Resolves the procedure; None (with findings) where that fails."""
         before = len(self.findings.items)
         asserts = tuple(replace(n, cond=self._value(n.cond, Vars(), report=True)) for n in self.kernel.asserts)
-        for name in self.born:
+        for name in self.unbacked:
             self._variable(name, "i64", K.INT)
         steps = self.block(self.procedure.steps)
         if len(self.findings.items) > before:
             return None
         arrays = tuple(self._tensor(name) for name in self.scratch if name not in self.variables)
         return ResolvedProcedure(
-            steps, dict(self.variables), arrays, {name: b.high for name, b in self.born.items()}, asserts
+            steps, dict(self.variables), arrays, {name: b.high for name, b in self.unbacked.items()}, asserts
         )
 
     # --- names

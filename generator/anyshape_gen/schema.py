@@ -62,7 +62,7 @@ def forms() -> dict[str, Schema]:
         "spellings": _map_of({"type": ["object", "null"]}),
         "weak": _map_of(_TEXT) | {"propertyNames": {"enum": list(LAWS)}},
         "matrices": _object_of(MATRICES, _list_of(_list_of({"type": ["number", "string"]}))),
-        "turns": _map_of(_list_of({"type": ["number", "string"]})),
+        "rotations": _map_of(_list_of({"type": ["number", "string"]})),
         "algorithms": _map_of(_object(ALGORITHM_KEYS, required=("if", "constant"))),
         "op": _object(OP_KEYS),
         "ops": _map_of({"$ref": "#/$defs/op"}),

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from anyshape_gen.analysis_model import Analysis, Need, OpAnalysis
+from anyshape_gen.analysis_model import Analysis, Dependence, OpAnalysis
 from anyshape_gen.body_nodes import Branch, For, Set, While
 from anyshape_gen.model import Kind, OpSpec, ParamSpec
-from anyshape_gen.needs import definitions, followed
 from anyshape_gen.nodes import Assign, Call, Comprehension, Expr, If, Name, Node, Reduction, Statement
+from anyshape_gen.shape_dependence import definitions, followed
 from anyshape_gen.traverse import walk_all
 
 
@@ -74,8 +74,8 @@ def _sizing(a: OpAnalysis, specs: Mapping[str, OpSpec]) -> list[ParamSpec]:
             _follow_steps(body.steps, (), sources)
             bounds += _domains(body.steps)
             bounds += [e for call in walk_all(body.steps) if isinstance(call, Call) for e in _sizes_passed(call, specs)]
-    needs = followed(bounds, sources)
-    return [p for p in a.spec.params if needs.get(p.name, Need.NOTHING) > Need.NOTHING]
+    levels = followed(bounds, sources)
+    return [p for p in a.spec.params if levels.get(p.name, Dependence.NOTHING) > Dependence.NOTHING]
 
 
 def _domains(nodes: Iterable[Node]) -> list[Node]:

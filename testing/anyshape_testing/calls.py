@@ -66,7 +66,7 @@ class Call:
     recipe: Recipe | None = None
     _known: dict[str, tuple[object, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def remembered(self, what: str, of: object, compute: Callable[[], T]) -> T:
+    def cached(self, what: str, of: object, compute: Callable[[], T]) -> T:
         """Caches a result of `compute` under a name, for the last `of` only."""
         if self._known.get(what, (None, None))[0] is not of:
             self._known[what] = (of, compute())
@@ -268,7 +268,7 @@ def static_node(c: Call) -> Node:
 
 def valid_node(c: Call) -> Node:
     """Builds the call of the static variant, which is cached; a draw that the rule refuses is rejected."""
-    node = c.remembered("node", c.op, lambda: _valid_node(c))
+    node = c.cached("node", c.op, lambda: _valid_node(c))
     if isinstance(node, str):
         raise UnsatisfiedAssumption(node)
     return node

@@ -91,7 +91,7 @@ def _is_not_one_kernel(p: Property) -> str | None:
 
 def _is_not_whole(p: Property) -> str | None:
     """Says why an op is not one kernel without data-dependent sizes, which law 7b runs in parts."""
-    if any(q.born is not None for n in shown(p) for q in equations_below(n)):
+    if any(q.unbacked is not None for n in shown(p) for q in equations_below(n)):
         return "it finds sizes, and what needs them is another kernel"
     return _is_not_one_kernel(p)
 

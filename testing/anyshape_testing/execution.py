@@ -52,7 +52,7 @@ def run_reference(c: Call, node: Node) -> list[Array]:
     16-bit floats are computed in f32, and results rounded once: NumPy itself rounds after every operation (f16), or has few of them (bf16).
     An op that reads bits gets the original arrays. Raises BrokenReference, with the line of the spec, where the reference raises.
     """
-    return c.remembered("reference", node, lambda: _reference(c, node))
+    return c.cached("reference", node, lambda: _reference(c, node))
 
 
 def _reference(c: Call, node: Node) -> list[Array]:
@@ -134,7 +134,7 @@ class _Reading:
 
 
 def _read(c: Call, node: Node) -> _Reading:
-    return c.remembered("equations", node, lambda: _read_anew(c, node))
+    return c.cached("equations", node, lambda: _read_anew(c, node))
 
 
 def _read_anew(c: Call, node: Node, arithmetic: Arithmetic | None = None) -> _Reading:
@@ -158,7 +158,7 @@ def operands_of(c: Call) -> list[Array | None]:
     return [a for v in c.inputs.values() for a in (v if isinstance(v, list) else [v])]
 
 
-class Remembered(Generic[T]):
+class Cached(Generic[T]):
     """A cache of the most recently used keys."""
 
     def __init__(self, most: int) -> None:
@@ -202,7 +202,7 @@ def program_key(c: Call, static: bool = False) -> Hashable:
 
 
 Compiled = anyshape.Executable | TypeRelationError | UnsupportedError
-_compiled: Remembered[Compiled] = Remembered(400)
+_compiled: Cached[Compiled] = Cached(400)
 
 
 def compiled(c: Call, static: bool = False) -> Compiled:

@@ -22,7 +22,7 @@ from anyshape.strings import as_chars, is_text
 from anyshape_testing.calls import Call, Symbols, valid_node
 from anyshape_testing.execution import (
     IN_MEMORY,
-    Remembered,
+    Cached,
     arguments,
     call_key,
     compiled,
@@ -42,22 +42,22 @@ TELLING = 12
 """The least elements of results of a call that is compiled again: in fewer, little can differ"""
 MOST_KERNELS = 25
 """The most kernels of a call, also of a composed op (`python -m benchmarks.kernel_counts`): more mean that fusion failed"""
-WAYS: Mapping[str, Mapping[str, Any]] = {NATIVE: {"loop": "native"}, PYTHON: {"loop": "python"}}
-_ways: Remembered[dict[str, Any] | TypeRelationError] = Remembered(200)
+OPTIONS: Mapping[str, Mapping[str, Any]] = {NATIVE: {"loop": "native"}, PYTHON: {"loop": "python"}}
+_executables: Cached[dict[str, Any] | TypeRelationError] = Cached(200)
 
 
-def ways(c: Call) -> dict[str, Any] | TypeRelationError:
+def executables(c: Call) -> dict[str, Any] | TypeRelationError:
     """Returns the program for every executor; or the error with which it is refused on symbols already."""
-    return _ways.of(program_key(c), lambda: _ways_of(c))
+    return _executables.of(program_key(c), lambda: _executables_of(c))
 
 
-def _ways_of(c: Call) -> dict[str, Any] | TypeRelationError:
+def _executables_of(c: Call) -> dict[str, Any] | TypeRelationError:
     native = compiled(c)
     if isinstance(native, TypeRelationError):
         return native
     if isinstance(native, UnsupportedError):
         raise native.with_traceback(None)
-    programs = {NATIVE: native, PYTHON: native.by(**WAYS[PYTHON])}
+    programs = {NATIVE: native, PYTHON: native.by(**OPTIONS[PYTHON])}
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         native.save(Path(folder) / "program")
         programs["loaded"] = anyshape.load(Path(folder) / "program")
@@ -66,7 +66,7 @@ def _ways_of(c: Call) -> dict[str, Any] | TypeRelationError:
 
 def run_anew(c: Call) -> list[Array]:
     """Compiles the program again, and runs it."""
-    return run_alike(anyshape.compile(program(c), **WAYS[PYTHON]), arguments(c))
+    return run_alike(anyshape.compile(program(c), **OPTIONS[PYTHON]), arguments(c))
 
 
 def test_every_executor_gives_the_same_bits(op: str, record_property: Record) -> None:
@@ -74,7 +74,7 @@ def test_every_executor_gives_the_same_bits(op: str, record_property: Record) ->
 
     def body(c: Call) -> None:
         valid_node(c)
-        programs = ways(c)
+        programs = executables(c)
         if isinstance(programs, TypeRelationError):
             raise UnsatisfiedAssumption("refused on symbols")
         each = [len(p.kernels) for p in programs[NATIVE].plan.programs]  # the general one runs in place of the main one

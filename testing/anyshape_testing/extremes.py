@@ -25,7 +25,7 @@ from anyshape_testing.accounting import Tally, settle
 from anyshape_testing.calls import Call, is_of_indices, static_node, variants
 from anyshape_testing.corpus import corpus
 from anyshape_testing.execution import arguments, run_alike, run_reference
-from anyshape_testing.executors import NATIVE, PYTHON, ways
+from anyshape_testing.executors import NATIVE, PYTHON, executables
 from anyshape_testing.laws import same_as_reference
 from anyshape_testing.memory_limit import memory_limit
 from anyshape_testing.profile import LONG
@@ -94,7 +94,7 @@ def right_or_refused(c: Call) -> bool:
     if node is not None and _takes_long(node):
         return False
     try:
-        programs = ways(c)
+        programs = executables(c)
     except AnyshapeError:
         return False
     if isinstance(programs, TypeRelationError):

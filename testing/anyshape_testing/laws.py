@@ -59,7 +59,7 @@ def same_as_reference(got: list[Any], want: list[Any], c: Call, node: Node, what
 def same(got: list[Any], want: list[Any], c: Call, node: Node, what: str) -> bool:
     """Raises AssertionError unless all results are equal, or differ by what rounding explains. Returns whether an element was compared: a
     call of which all results are empty, or so uncertain that anything would pass, does not count as tried."""
-    stated = c.remembered("stated", node, lambda: equations_below(node))
+    stated = c.cached("stated", node, lambda: equations_below(node))
     most, on_the_way = 0.0, list[Array]()
     if node.op.composition is not None:
         # What a loop multiplies in every iteration grows beyond all inputs, and its terms cancel, or overflow.
@@ -258,7 +258,7 @@ def is_or_is_open(got: TensorType, want: TensorType) -> bool:
     return is_or_computes(want, got)
 
 
-DATA_DEPENDENT = dims.symbol("born")
+DATA_DEPENDENT = dims.symbol("unbacked")
 """Stands for any data-dependent size"""
 
 

@@ -19,7 +19,7 @@ from anyshape_testing.accounting import Record, Tally, settle
 from anyshape_testing.aiming import aims
 from anyshape_testing.calls import Call, dyn_node, static_node, typed, variants
 from anyshape_testing.execution import arguments, compiled, input_arrays
-from anyshape_testing.executors import NATIVE, PYTHON, WAYS, Array, ways
+from anyshape_testing.executors import NATIVE, OPTIONS, PYTHON, Array, executables
 from anyshape_testing.profile import LONG
 from anyshape_testing.running import PACKAGES, PROPERTIES, on_random_calls, register
 from anyshape_testing.wording import broken, is_of, is_one, is_one_early
@@ -44,7 +44,7 @@ def test_refusals(refusing_op: str, record_property: Record) -> None:
 def refused_everywhere(c: Call, said: str) -> None:
     """Asserts that every executor refuses the call with one message: that of numbers, perhaps with the equation that does not hold. Rejects
     a call without results, which no program contains."""
-    programs = ways(c)
+    programs = executables(c)
     if not isinstance(programs, TypeRelationError) and not programs[NATIVE].output_names:
         reject()
     texts = (said, *all_broken(c))
@@ -143,7 +143,7 @@ def refused_by(c: Call, r: Refusal) -> None:
         if not native.output_names:  # a program does not contain a call without results
             continue
         inputs = arguments(c, static)
-        walked = native.by(**WAYS[PYTHON])
+        walked = native.by(**OPTIONS[PYTHON])
         messages = {way: run_message(exe, inputs) for way, exe in ((NATIVE, native), (PYTHON, walked))}
         (message, *differing) = set(messages.values())
         assert not differing, f"{where} is told in different words: {messages}"

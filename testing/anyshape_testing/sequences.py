@@ -16,15 +16,15 @@ from anyshape.graph.function import Function
 from anyshape.graph.value import Value
 from anyshape.types import DIFFERS, TensorType, list_of
 from anyshape_testing.calls import Call, Symbols, static_node, valid_node
-from anyshape_testing.execution import Remembered, call_key, code_points, input_arrays, run_equations
-from anyshape_testing.executors import WAYS
+from anyshape_testing.execution import Cached, call_key, code_points, input_arrays, run_equations
+from anyshape_testing.executors import OPTIONS
 from anyshape_testing.laws import is_reason, same
 from anyshape_testing.raising import raises
 from anyshape_testing.refusals import message_of
 from anyshape_testing.running import on_random_calls
 
 Array = NDArray[Any]
-_compiled: Remembered[Mapping[str, anyshape.Executable]] = Remembered(100)
+_compiled: Cached[Mapping[str, anyshape.Executable]] = Cached(100)
 
 
 def name_of(c: Call) -> str:
@@ -43,7 +43,7 @@ def listed(c: Call) -> Mapping[str, anyshape.Executable]:
         operands = dict(zip(c.inputs, c.values(Symbols({})), strict=True)) | {name: Value(list_of(element), name)}
         results = call(c.op, list(operands.values()), c.params)
         native = anyshape.compile(Function([v for v in operands.values() if v is not None], results))
-        return {way: native.by(**options) for way, options in WAYS.items()}
+        return {way: native.by(**options) for way, options in OPTIONS.items()}
 
     return _compiled.of((call_key(c), alike(c.params)), make)
 

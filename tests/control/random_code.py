@@ -55,16 +55,16 @@ class Language:
                 limit, a, then, other = rest
                 values.append(self.run(then if len(values[a]) > limit else other, values)[-1])
             elif kind == "loop":
-                turns, a, b, body = rest
+                iterations, a, b, body = rest
                 p, q = values[a], values[b]
-                for _ in range(turns):
+                for _ in range(iterations):
                     p, q = q, self.run(body, [*values, p, q])[-1]
                 values.append(self.plain_joined(p, q))
             else:
                 values.append(self.plain(kind, *(values[k] for k in rest)))
         return values
 
-    def build(self, code: Sequence[Code], arguments: Sequence[Any], turns_of: Any) -> list[Any]:
+    def build(self, code: Sequence[Code], arguments: Sequence[Any], iterations_of: Any) -> list[Any]:
         """`turns_of` holds 0, 1, 2, 3: numbers of turns that only the run knows."""
         values = list(arguments)
         for kind, *rest in code:
@@ -72,13 +72,13 @@ class Language:
             if kind == "if":
                 limit, a, *branches = rest
                 longer = ops.greater(self.length(values[a]), limit)
-                then, other = (self._closed(b, here, turns_of) for b in branches)
+                then, other = (self._closed(b, here, iterations_of) for b in branches)
                 values += control.if_(longer, then, other)
             elif kind == "loop":
-                turns, a, b, body = rest
-                inner = self._closed(body, here, turns_of)
+                iterations, a, b, body = rest
+                inner = self._closed(body, here, iterations_of)
                 p, q = control.loop(
-                    ops.gather(turns_of, turns),
+                    ops.gather(iterations_of, iterations),
                     lambda _, x, y, inner=inner: [y, inner(x, y)],
                     [values[a], values[b]],
                 )
@@ -87,5 +87,5 @@ class Language:
                 values.append(self.node(kind, *(values[k] for k in rest)))
         return values
 
-    def _closed(self, code: Sequence[Code], here: Sequence[Any], turns_of: Any) -> Callable[..., Any]:
-        return lambda *more: self.build(code, [*here, *more], turns_of)[-1]
+    def _closed(self, code: Sequence[Code], here: Sequence[Any], iterations_of: Any) -> Callable[..., Any]:
+        return lambda *more: self.build(code, [*here, *more], iterations_of)[-1]

@@ -113,22 +113,22 @@ def test_a_function_is_chosen_at_run_time(options: dict[str, Any]) -> None:
     (chosen,) = control.if_(c, lambda: control.reference(double), lambda: control.reference(first))
     assert str(chosen.type) == "function[f32[n] -> f32[n]]"
 
-    def turn(i: Any, v: Any, f: Any, g: Any) -> list[Any]:
+    def iteration(i: Any, v: Any, f: Any, g: Any) -> list[Any]:
         return [control.call(f, [v])[0], g, f]
 
-    y, *_ = control.loop(k, turn, [x, chosen, control.reference(double)])
+    y, *_ = control.loop(k, iteration, [x, chosen, control.reference(double)])
     f = anyshape.function([x, c, k], [control.call(chosen, [x])[0], y])
     verify(f)
     exe = anyshape.compile(f, **options)
     both = (lambda v: v * 2, lambda v: v + v[:1])
     for flag in (True, False):
-        for turns in (0, 1, 4):
+        for iterations in (0, 1, 4):
             now, after = (both[0] if flag else both[1]), both[0]
             want = X + 1
-            for _ in range(turns):
+            for _ in range(iterations):
                 want = now(want)
                 now, after = after, now
-            one, other = exe(X + 1, np.array(flag), np.array(turns))
+            one, other = exe(X + 1, np.array(flag), np.array(iterations))
             np.testing.assert_array_equal(one, (both[0] if flag else both[1])(X + 1))
             np.testing.assert_array_equal(other, want)
 
@@ -146,19 +146,19 @@ def test_a_function_takes_a_function(options: dict[str, Any]) -> None:
 
 def test_lists_go_in_and_come_out(options: dict[str, Any]) -> None:
     """A tree of calls that splits a list in two halves, and joins what comes back in the other order."""
-    turned = control.function("turned", {"xs": "list[f32[?]]"}, ["list[f32[?]]", "i64[]"])
+    transposed = control.function("turned", {"xs": "list[f32[?]]"}, ["list[f32[?]]", "i64[]"])
 
     def body(xs: Any) -> Any:
         def both() -> list[Any]:
             first, rest = lists.at(xs, 0), lists.erase(xs, 0)
-            back, count = control.call(turned, [rest])
+            back, count = control.call(transposed, [rest])
             return [lists.append(back, first), ops.add(count, 1)]
 
         return control.if_(ops.equal(lists.length(xs), 0), lambda: [xs, np.array(0)], both)
 
-    control.define(turned, body)
+    control.define(transposed, body)
     xs = anyshape.input("xs", "list[f32[?]]")
-    exe = anyshape.compile(anyshape.function([xs], [*control.call(turned, [xs]), xs]), **options)
+    exe = anyshape.compile(anyshape.function([xs], [*control.call(transposed, [xs]), xs]), **options)
     arrays = [X[:k] for k in (3, 1, 4, 2)]
     back, count, same = exe(arrays)
     assert count == 4 and [len(a) for a in back] == [2, 4, 1, 3] and [len(a) for a in same] == [3, 1, 4, 2]
@@ -221,7 +221,7 @@ def test_errors_when_building() -> None:
         control.function("h", {"x": "f33[n]"}, ["f32[n]"])
 
 
-def test_an_error_inside_is_told_and_leaves_nothing(options: dict[str, Any]) -> None:
+def test_an_error_inside_is_reported_and_leaves_nothing(options: dict[str, Any]) -> None:
     f = control.function("down", {"xs": "list[f32[?]]", "k": "i64[]"}, ["f32[m]"])
     control.define(
         f,

@@ -30,14 +30,14 @@ def info(name: str, kind: int, shape: Any = None) -> onnx.ValueInfoProto:
 def looped(
     body: list[onnx.NodeProto],
     before: list[onnx.NodeProto] = [],  # noqa: B006, never changed
-    turn: tuple[int, ...] = (1,),
+    iteration: tuple[int, ...] = (1,),
     opset: int = 13,
 ) -> onnx.ModelProto:
     """`o` of each turn `i`, stacked; x, v and n are inputs."""
     graph = helper.make_graph(
         [node("Identity", ["c"], ["c2"]), *body],
         "body",
-        [info("i", T.INT64, turn), info("c", T.BOOL, [])],
+        [info("i", T.INT64, iteration), info("c", T.BOOL, [])],
         [info("c2", T.BOOL, []), info("o", T.FLOAT)],
     )
     held = {
@@ -162,12 +162,12 @@ def test_a_loop_that_waits_for_the_rank_of_an_input_is_not_refused():
 def test_loops_built_in_python():
     x, v, n = anyshape.input("x", "f32[n, 3]"), anyshape.input("v", "i64[k]"), anyshape.input("t", "i64[]")
 
-    def turn(i: anyshape.Value, total: anyshape.Value) -> list[anyshape.Value]:
+    def iteration(i: anyshape.Value, total: anyshape.Value) -> list[anyshape.Value]:
         at = ops.static.reshape(i, newshape=(1,))
         row = ops.slice(x, ops.slice(v, at, ops.add(at, 1)), ops.add(ops.slice(v, at, ops.add(at, 1)), 1), [0])
         return [ops.add(total, ops.sum(row, axes=(0,)))]
 
-    exe = anyshape.compile(anyshape.function([x, v, n], list(control.loop(n, turn, [np.zeros(3, np.float32)]))))
+    exe = anyshape.compile(anyshape.function([x, v, n], list(control.loop(n, iteration, [np.zeros(3, np.float32)]))))
     rows = np.arange(12, dtype=np.float32).reshape(4, 3)
     np.testing.assert_allclose(exe(rows, np.array([3, 1]), np.array(2)), rows[3] + rows[1])
 

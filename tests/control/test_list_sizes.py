@@ -37,9 +37,9 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[..., Any], str, list[Any]]] =
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_as_narrow_as_turns_keep_them(name: str) -> None:
-    initial, turn, size, expected = CASES[name]
-    (rows,) = control.loop(K, turn, [initial()])
+def test_as_narrow_as_iterations_keep_them(name: str) -> None:
+    initial, iteration, size, expected = CASES[name]
+    (rows,) = control.loop(K, iteration, [initial()])
     f = anyshape.function([X, Y, K], rows)
     assert str(f.results[0].type) == f"list[f32[{size}]]"
     assert str(anyshape.parse(str(f)).results[0].type) == f"list[f32[{size}]]"

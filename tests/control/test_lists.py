@@ -180,12 +180,12 @@ def kept_last(limit: int) -> anyshape.Function:
     """Carries the last `limit` rows that turns made: a list that is appended to and erased from in branches."""
     x, n = anyshape.input("x", "f32[4]"), anyshape.input("k", "i64[]")
 
-    def turn(i: Any, rows: Any) -> list[Any]:
+    def iteration(i: Any, rows: Any) -> list[Any]:
         longer = lists.append(rows, ops.add(x, ops.cast(i, "f32")))
         full = ops.greater(lists.length(longer), limit)
         return [control.if_(full, lambda: lists.erase(longer, 0), lambda: longer)[0]]
 
-    (rows,) = control.loop(n, turn, [lists.empty("f32[...]")])
+    (rows,) = control.loop(n, iteration, [lists.empty("f32[...]")])
     return anyshape.function([x, n], [rows, lists.length(rows)])
 
 
@@ -207,7 +207,7 @@ def halved_again_and_again() -> anyshape.Executable:
 
 
 @pytest.mark.skipif(not LINUX, reason="tells resident memory by Linux's own file")
-def test_twenty_thousand_turns_do_not_grow_memory() -> None:
+def test_twenty_thousand_iterations_do_not_grow_memory() -> None:
     before = """
 import numpy as np
 from tests.control.test_lists import halved_again_and_again
@@ -222,10 +222,10 @@ def test_appending_copies_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
     native one."""
     x, k = anyshape.input("x", "f32[4]"), anyshape.input("k", "i64[]")
 
-    def turn(i: Any, rows: Any) -> list[Any]:
+    def iteration(i: Any, rows: Any) -> list[Any]:
         return [control.if_(ops.greater_equal(i, 0), lambda: lists.append(rows, x), lambda: rows)[0]]
 
-    (rows,) = control.loop(k, turn, [lists.empty("f32[...]")])
+    (rows,) = control.loop(k, iteration, [lists.empty("f32[...]")])
     exe = anyshape.compile(anyshape.function([x, k], lists.length(rows)), loop="python")
     asked = []
     plain = Heap.own
@@ -340,11 +340,11 @@ def test_an_op_of_tensors_goes_through_a_list(options: dict[str, Any]) -> None:
     """An op reads a list in a loop, beside what the loop makes of it, and where only its size is wanted."""
     first, k = xs(), anyshape.input("k", "i64[]")
 
-    def turn(i: Any, rows: Any, whole: Any) -> list[Any]:
+    def iteration(i: Any, rows: Any, whole: Any) -> list[Any]:
         longer = lists.append(rows, ops.mul(ops.concat(rows), ops.cast(i, "f32")))
         return [longer, ops.add(ops.sum(ops.concat(longer), axes=[0]), whole)]
 
-    rows, whole = control.loop(k, turn, [first, np.zeros(4, np.float32)])
+    rows, whole = control.loop(k, iteration, [first, np.zeros(4, np.float32)])
     exe = anyshape.compile(
         anyshape.function([first, k], [whole, ops.shape_of(ops.concat(rows)), ops.stack(rows, 2)]), **options
     )

@@ -69,12 +69,12 @@ def test_text_and_back() -> None:
     verify(anyshape.passes.optimise(f))
 
 
-@pytest.mark.parametrize("turns", [0, 1, 2, 9, -3])
-def test_a_dim_that_grows(options: dict[str, Any], turns: int) -> None:
+@pytest.mark.parametrize("iterations", [0, 1, 2, 9, -3])
+def test_a_dim_that_grows(options: dict[str, Any], iterations: int) -> None:
     exe = anyshape.compile(growing(), **options)
     for size in (3, 1, 0):
-        a, b = exe(X[:size], np.array(turns))
-        n = max(turns, 0)
+        a, b = exe(X[:size], np.array(iterations))
+        n = max(iterations, 0)
         np.testing.assert_array_equal(a, np.concatenate([X[:size]] * (n + 1)))
         np.testing.assert_array_equal(b, np.array([X[:size] * i for i in range(n)]).reshape(n, size))
 
@@ -111,12 +111,12 @@ def test_carried_values_may_change_places(options: dict[str, Any]) -> None:
     x, y, n = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[m]"), anyshape.input("k", "i64[]")
     p, q = control.loop(n, lambda i, a, b: [b, a], [x, y])
     exe = anyshape.compile(anyshape.function([x, y, n], [p, q]), **options)
-    for turns in range(4):
-        a, b = exe(X, X[:2], np.array(turns))
-        assert (len(a), len(b)) == ((3, 2) if turns % 2 == 0 else (2, 3))
+    for iterations in range(4):
+        a, b = exe(X, X[:2], np.array(iterations))
+        assert (len(a), len(b)) == ((3, 2) if iterations % 2 == 0 else (2, 3))
 
 
-def test_numbers_that_are_sizes_in_the_next_turn(options: dict[str, Any]) -> None:
+def test_numbers_that_are_sizes_in_the_next_iteration(options: dict[str, Any]) -> None:
     """A carried count decides a shape inside: its element is a symbol of the turn."""
     n = anyshape.input("n", "i64[]")
 
@@ -149,7 +149,7 @@ def test_loops_and_branches_within_loops(options: dict[str, Any]) -> None:
     np.testing.assert_allclose(got[1], want, rtol=1e-5)
 
 
-def test_checks_are_made_every_turn(options: dict[str, Any]) -> None:
+def test_checks_are_made_every_iteration(options: dict[str, Any]) -> None:
     x, n = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
     (y,) = control.loop(n, lambda i, v: [ops.concat([ops.add(v, x), np.zeros(1, np.float32)], axis=0)], [x])
     exe = anyshape.compile(anyshape.function([x, n], y), **options)
@@ -168,7 +168,7 @@ def test_collected_values_must_have_one_shape(options: dict[str, Any]) -> None:
         exe(X, np.array(2))
 
 
-def test_ten_thousand_turns_do_not_grow_memory() -> None:
+def test_ten_thousand_iterations_do_not_grow_memory() -> None:
     x, n = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
 
     def body(i: Any, v: Any) -> Any:
@@ -183,7 +183,7 @@ def test_ten_thousand_turns_do_not_grow_memory() -> None:
     assert exe.memory == before < 2000
 
 
-def test_a_turn_takes_few_instructions() -> None:
+def test_a_iteration_takes_few_instructions() -> None:
     """An iteration takes few instructions of the table, whatever walks it; `python -m benchmarks.control_flow` has the time."""
     (y,) = control.loop(anyshape.input("k", "i64[]"), lambda i, c: [ops.add(c, 1)], [np.int64(0)])
     exe = anyshape.compile(anyshape.function([y.node.inputs[-2]], y))
@@ -191,10 +191,10 @@ def test_a_turn_takes_few_instructions() -> None:
     assert isinstance(exe.plan, Straight)
     program = exe.plan.program
 
-    def instructions(turns: int) -> int:
+    def instructions(iterations: int) -> int:
         done: list[Op] = []
         context = PythonExecutor(program).context()
-        interpreter.run(program, [np.array(turns)], context, lambda at, op, operands, words: done.append(op))
+        interpreter.run(program, [np.array(iterations)], context, lambda at, op, operands, words: done.append(op))
         return len(done)
 
     one, many = instructions(1), instructions(101)
@@ -213,7 +213,7 @@ def test_growing_caches_are_moved_seldom() -> None:
     assert exe.memory < 4 * got.nbytes
 
 
-def test_no_turn_leaves_no_loop() -> None:
+def test_no_iteration_leaves_no_loop() -> None:
     x = anyshape.input("x", "f32[n]")
     (y,) = control.loop(0, lambda i, v: [ops.exp(v)], [x])
     assert anyshape.passes.optimise(anyshape.function([x], y)).results == (x,)
@@ -271,7 +271,7 @@ def test_unknown_ranks_around_a_loop(options: dict[str, Any]) -> None:
         np.testing.assert_array_equal(exe(a, np.array(3)), 4 * a)
 
 
-def test_a_rank_that_each_turn_decides_is_refused() -> None:
+def test_a_rank_that_each_iteration_decides_is_refused() -> None:
     x, n = anyshape.input("x", "f32[1, m]"), anyshape.input("k", "i64[]")
 
     def body(i: Any, v: Any) -> Any:
@@ -283,16 +283,16 @@ def test_a_rank_that_each_turn_decides_is_refused() -> None:
         anyshape.compile(anyshape.function([x, n], y))(np.ones((1, 1), np.float32), np.array(3))
 
 
-def test_threads_do_not_share_turns() -> None:
+def test_threads_do_not_share_iterations() -> None:
     exe = anyshape.compile(growing())
     wrong: list[tuple[int, int]] = []
 
     def work(size: int) -> None:
         x = np.arange(size, dtype=np.float32)
-        for turns in range(60):
-            a, b = exe(x, np.array(turns % 7))
-            if not (a.reshape(-1, size) == x).all() or b.shape != (turns % 7, size):
-                wrong.append((size, turns))
+        for iterations in range(60):
+            a, b = exe(x, np.array(iterations % 7))
+            if not (a.reshape(-1, size) == x).all() or b.shape != (iterations % 7, size):
+                wrong.append((size, iterations))
 
     in_threads(work, (1, 3, 50, 1000))
     assert not wrong
@@ -302,8 +302,8 @@ def test_saved_and_loaded(tmp_path: Any) -> None:
     exe = anyshape.compile(growing())
     exe.save(tmp_path / "m")
     again = anyshape.load(tmp_path / "m")
-    for turns in (0, 3):
-        for a, b in zip(again(X, np.array(turns)), exe(X, np.array(turns)), strict=True):
+    for iterations in (0, 3):
+        for a, b in zip(again(X, np.array(iterations)), exe(X, np.array(iterations)), strict=True):
             np.testing.assert_array_equal(a, b)
     assert str(again.function) == TEXT
 
@@ -333,6 +333,6 @@ def test_dims_that_are_known_to_be_equal_are_no_change(options: dict[str, Any]) 
     )
     exe = anyshape.compile(anyshape.function([x, y, trip, cond], [product, last, every, chosen]), **options)
     a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
-    for turns in (0, 2):
-        _, last, every, chosen = exe(a, b, np.array(turns), np.array(True))
-        assert last.shape == (3, 4) and every.shape == (turns, 3, 4) and chosen.shape == (3, 2)
+    for iterations in (0, 2):
+        _, last, every, chosen = exe(a, b, np.array(iterations), np.array(True))
+        assert last.shape == (3, 4) and every.shape == (iterations, 3, 4) and chosen.shape == (3, 2)

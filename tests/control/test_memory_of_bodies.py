@@ -15,13 +15,13 @@ from anyshape.vm.executable.memory_text import memory_text
 X, K, C = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]"), anyshape.input("c", "bool[]")
 
 
-def test_turns_and_branches_have_their_regions() -> None:
-    def turn(i: Any, s: Any) -> Any:
+def test_iterations_and_branches_have_their_regions() -> None:
+    def iteration(i: Any, s: Any) -> Any:
         longer = ops.concat([s, X], axis=0)
         (t,) = control.if_(C, lambda: ops.sort(longer, axis=0), lambda: ops.exp(longer))
         return [t, ops.mul(X, 2.0)]
 
-    last, twice = control.loop(K, turn, [X], collects=1, source="Grow")
+    last, twice = control.loop(K, iteration, [X], collects=1, source="Grow")
     exe = anyshape.compile(anyshape.function([X, K, C], [ops.exp(last), twice]))
     text = memory_text(exe, {"n": 16})
     lines = [line.strip() for line in text.splitlines()]

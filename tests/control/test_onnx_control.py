@@ -315,7 +315,7 @@ def test_damaged_bodies(change: Any, text: str) -> None:
         anyshape.compile(wrong(change))
 
 
-def test_what_is_refused_inside_is_told_once() -> None:
+def test_what_is_refused_inside_is_reported_once() -> None:
     body = graph([node("StringNormalizer", "x", "t")], "", "t:f[n]")
     other = graph([node("Identity", "x", "e")], "", "e:f[n]")
     m = model(graph([node("If", "c", "y", then_branch=body, else_branch=other)], "x:f[n] c:b[]", "y:f[n]"))
@@ -324,7 +324,7 @@ def test_what_is_refused_inside_is_told_once() -> None:
     assert str(caught.value).count("\n") == 1 and "StringNormalizer" in str(caught.value)
 
 
-def test_ten_thousand_turns() -> None:
+def test_ten_thousand_iterations() -> None:
     body = graph(
         [node("Identity", "c_in", "c_out"), node("Mul", "a half", "h"), node("Add", "h x", "a2")],
         "i:i[] c_in:b[] a:f[n]", "c_out:b[] a2:f[n]", {"half": np.float32(0.5)},

@@ -142,7 +142,7 @@ def test_scan_of_opset_8_with_lengths(back: int) -> None:
     agree(m, feeds)
 
 
-def test_what_is_wrong_is_told() -> None:
+def test_what_is_wrong_is_reported() -> None:
     with pytest.raises(ModelError, match=r"declared as list\[f32\[\.\.\.\]\], but gets f32"):
         body = graph([node("Identity", "c", "c2"), node("SequenceInsert", "s x", "s2")], "i:i[] c:b[]", "c2:b[]")
         body.input.extend([seq("s")])

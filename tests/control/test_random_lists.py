@@ -63,9 +63,9 @@ def agrees(seed: int) -> None:
     r = random.Random(seed)
     code = LISTS.block(r, 2, 2)
     xs, ys = anyshape.input("xs", "list[f32[?]]"), anyshape.input("ys", "list[f32[?]]")
-    turns_of = anyshape.input("turns_of", "i64[4]")
-    values = LISTS.build(code, [xs, ys], turns_of)
-    f = anyshape.function([xs, ys, turns_of], values[2:])
+    iterations_of = anyshape.input("turns_of", "i64[4]")
+    values = LISTS.build(code, [xs, ys], iterations_of)
+    f = anyshape.function([xs, ys, iterations_of], values[2:])
     verify(f)
     verify(anyshape.passes.optimise(f))
     for form in FORMS:

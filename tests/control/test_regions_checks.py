@@ -22,6 +22,6 @@ def test_what_is_known_decides_a_check() -> None:
     assert left is not None and left.message == "sizes 3 and m"
 
 
-def test_a_check_that_cannot_hold_is_told_with_what_is_known() -> None:
+def test_a_check_that_cannot_hold_is_reported_with_what_is_known() -> None:
     with pytest.raises(ShapeError, match=r"add \(node1\): sizes 3 and 2$"):
         substituted_check(SAME, {N: 3, M: 2})

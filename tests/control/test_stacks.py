@@ -18,15 +18,15 @@ def shapes(exe: anyshape.Executable, *arrays: Any) -> list[tuple[int, ...]]:
     return [a.shape for a in exe(*arrays)]
 
 
-def test_a_stack_of_no_turns_has_the_sizes_of_a_first_turn(options: dict[str, Any]) -> None:
+def test_a_stack_of_no_iterations_has_the_sizes_of_a_first_iteration(options: dict[str, Any]) -> None:
     x, k, at = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]"), anyshape.input("at", "i64[1]")
 
-    def turn(i: Any, kept: Any) -> list[Any]:
+    def iteration(i: Any, kept: Any) -> list[Any]:
         cut = ops.slice(kept, at, [100], [0])
         positive = ops.compress(kept, ops.greater(kept, 0.0), axis=0)
         return [cut, cut, ops.concat([kept, x], axis=0), ops.slice(x, ops.reshape(i, [1]), [100], [0]), positive]
 
-    _, *stacks = control.loop(k, turn, [x], collects=4)
+    _, *stacks = control.loop(k, iteration, [x], collects=4)
     exe = anyshape.compile(anyshape.function([x, k, at], stacks), **options)
     five, none = np.ones(5, np.float32), np.ones(0, np.float32)
     assert shapes(exe, five, np.array(1), np.array([2])) == [(1, 3), (1, 10), (1, 5), (1, 5)]
@@ -35,7 +35,7 @@ def test_a_stack_of_no_turns_has_the_sizes_of_a_first_turn(options: dict[str, An
     assert shapes(exe, none, np.array(0), np.array([2])) == [(0, 0), (0, 0), (0, 0), (0, 0)]
 
 
-def test_a_stack_of_no_turns_inside_a_turn(options: dict[str, Any]) -> None:
+def test_a_stack_of_no_iterations_inside_a_iteration(options: dict[str, Any]) -> None:
     """The sizes of the inner stack follow from what the outer loop carries, which is longer in every turn."""
     x, k = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
 
@@ -49,13 +49,13 @@ def test_a_stack_of_no_turns_inside_a_turn(options: dict[str, Any]) -> None:
     np.testing.assert_array_equal(exe(np.ones(2, np.float32), np.array(1)), np.ones(6))
 
 
-def test_a_first_turn_that_is_refused_gives_sizes_of_at_least_0(options: dict[str, Any]) -> None:
+def test_a_first_iteration_that_is_refused_gives_sizes_of_at_least_0(options: dict[str, Any]) -> None:
     x, k, n = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]"), anyshape.input("s", "i64[]")
 
-    def turn(_: Any, kept: Any) -> list[Any]:
+    def iteration(_: Any, kept: Any) -> list[Any]:
         return [ops.concat([kept, x], axis=0), ops.broadcast_to(0.5, ops.reshape(ops.sub(n, ops.size(kept)), [1]))]
 
-    _, stack = control.loop(k, turn, [x], collects=1)
+    _, stack = control.loop(k, iteration, [x], collects=1)
     exe = anyshape.compile(anyshape.function([x, k, n], stack), **options)
     five = np.ones(5, np.float32)
     assert exe(five, np.array(1), np.array(7)).shape == (1, 2)
@@ -67,14 +67,14 @@ def counting(**cond: Any) -> anyshape.Function:
     """Collects a row in each of k turns; `cond` may end it."""
     x, k = anyshape.input("x", "f32[n]"), anyshape.input("k", "i64[]")
 
-    def turn(_: Any, row: Any, *again: Any) -> list[Any]:
+    def iteration(_: Any, row: Any, *again: Any) -> list[Any]:
         return [*again, row, *again, ops.add(row, 1.0)]
 
-    _, *_, rows = control.loop(k, turn, [x, *cond.values()], collects=1, source="model:Loop_7", **cond)
+    _, *_, rows = control.loop(k, iteration, [x, *cond.values()], collects=1, source="model:Loop_7", **cond)
     return anyshape.function([x, k, *cond.values()], rows)
 
 
-def test_turns_for_which_there_is_no_memory_are_refused_before_the_first(options: dict[str, Any]) -> None:
+def test_iterations_for_which_there_is_no_memory_are_refused_before_the_first(options: dict[str, Any]) -> None:
     exe, row = anyshape.compile(counting(), **options), np.ones(5, np.float32)
     assert exe(row, np.array(3)).shape == (3, 5)
     with pytest.raises(

@@ -19,7 +19,7 @@ def stepped() -> anyshape.Function:
     """A state of a vector and (a matrix that grows, a list), carried through a loop and a branch."""
     state, k = anyshape.input("state", "(f32[n], (f32[m, n], list[f32[?]]))"), anyshape.input("k", "i64[]")
 
-    def turn(i: Any, s: Any) -> list[Any]:
+    def iteration(i: Any, s: Any) -> list[Any]:
         v, (rows, seen) = s
         after = (
             ops.add(v, 1.0),
@@ -27,16 +27,16 @@ def stepped() -> anyshape.Function:
         )
         return list(control.if_(ops.equal(ops.mod(i, 2), 0), lambda: (after,), lambda: (s,)))
 
-    (last,) = control.loop(k, turn, [state])
-    return anyshape.function([state, k], {"last": last, "turns": k})
+    (last,) = control.loop(k, iteration, [state])
+    return anyshape.function([state, k], {"last": last, "iterations": k})
 
 
 def check(exe: anyshape.Executable) -> None:
     seen = [X[:1]]
-    (v, (rows, kept)), turns = exe((X, (Y, seen)), np.array(3))
+    (v, (rows, kept)), iterations = exe((X, (Y, seen)), np.array(3))
     np.testing.assert_array_equal(v, X + 2)
     np.testing.assert_array_equal(rows, np.concatenate([Y, [X], [X + 1]]))
-    assert [a.tolist() for a in kept] == [X[:1].tolist(), X.tolist(), (X + 1).tolist()] and turns == 3
+    assert [a.tolist() for a in kept] == [X[:1].tolist(), X.tolist(), (X + 1).tolist()] and iterations == 3
     for again in (exe(state=(X, (Y, seen)), k=np.array(3)), exe(X, Y, seen, np.array(3))):
         np.testing.assert_array_equal(again[0][1][0], rows)
 
@@ -44,7 +44,7 @@ def check(exe: anyshape.Executable) -> None:
 def test_in_and_out(options: dict[str, Any]) -> None:
     exe = anyshape.compile(stepped(), **options)
     assert exe.input_names == ("state.0", "state.1.0", "state.1.1", "k")
-    assert exe.output_names == ("last.0", "last.1.0", "last.1.1", "turns")
+    assert exe.output_names == ("last.0", "last.1.0", "last.1.1", "iterations")
     check(exe)
 
 
@@ -86,7 +86,7 @@ def test_scan_carries_tuples() -> None:
     assert got[0][1] == 2 and got[1].shape == (2, 3)
 
 
-def test_wrong_forms_are_told() -> None:
+def test_wrong_forms_are_reported() -> None:
     x, c = anyshape.input("x", "f32[n]"), anyshape.input("c", "bool[]")
     with pytest.raises(ShapeError, match=r"the branch then has \(\(\*, \*\),\), and the branch otherwise \(\*, \*\)"):
         control.if_(c, lambda: ((x, x),), lambda: (x, x))

@@ -28,9 +28,9 @@ CUTS: dict[str, Callable[[Value], tuple[Value | list[int], Value]]] = {
 }
 
 
-def chain(cut: str, turns: int) -> Value:
-    y = anyshape.input("x", f"f32[batch, {cut.replace(' ', '_')}_{turns}]")
-    for _ in range(turns):
+def chain(cut: str, iterations: int) -> Value:
+    y = anyshape.input("x", f"f32[batch, {cut.replace(' ', '_')}_{iterations}]")
+    for _ in range(iterations):
         start, end = CUTS[cut](ops.shape_of(y, start=1, end=2))
         y = ops.slice(y, start, end, [1])
     return y
@@ -46,10 +46,10 @@ def test_a_cut_of_cuts_takes_as_much_work_as_the_first(cut: str) -> None:
 def test_an_end_that_may_lie_before_the_start() -> None:
     """Each of these choices stands in the next one: comparisons are not taken into all of them."""
 
-    def cut(turns: int) -> int:
+    def cut(iterations: int) -> int:
         def run() -> None:
-            y = anyshape.input("x", f"f32[may_be_negative_{turns}]")
-            for _ in range(turns):
+            y = anyshape.input("x", f"f32[may_be_negative_{iterations}]")
+            for _ in range(iterations):
                 n = ops.shape_of(y)
                 y = ops.slice(y, [0], ops.sub(ops.sub(n, ops.mod(n, 7)), 1), [0])
 
@@ -58,9 +58,9 @@ def test_an_end_that_may_lie_before_the_start() -> None:
     assert cut(12) < min(4 * cut(6), 12 * WORK)
 
 
-def nested(turns: int) -> Size:
+def nested(iterations: int) -> Size:
     length: Size = symbol("length")
-    for _ in range(turns):
+    for _ in range(iterations):
         length = length - dims.floordiv(length, 64)
     return length
 

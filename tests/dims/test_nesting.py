@@ -40,10 +40,10 @@ def test_a_choice_between_choices_is_decided_by_what_holds_there() -> None:
     assert str(parse_cond("select(n == 0, m, n) == 0", SCOPE)) in ("m == 0 and n == 0", "n == 0 and m == 0")
 
 
-def chain(turns: int) -> Function:
+def chain(iterations: int) -> Function:
     """Reshapes by computed shapes, over dims that may be 0."""
     start = y = anyshape.input("x", "f32[batch, seq, 64]")
-    for _ in range(turns):
+    for _ in range(iterations):
         sizes = ops.shape_of(y)
         flat = ops.dyn.reshape(y, ops.concat([[-1], ops.slice(sizes, (2,), (3,), (0,))], axis=0))
         y = ops.dyn.reshape(ops.exp(flat), ops.concat([ops.slice(sizes, (0,), (2,), (0,)), [-1]], axis=0))

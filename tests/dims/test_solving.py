@@ -22,5 +22,5 @@ def test_what_stands_alone_comes_first():
     assert [solved[N].is_alone, solved[M].is_alone, solved[K].of(8), solved[M].of(5, {N: 2})] == [True, False, 4, 3]
 
 
-def test_two_names_in_one_dim_are_told_by_none():
+def test_two_names_in_one_dim_are_reported_by_none():
     assert definitions([(0, N + M)]) == {} and set(definitions([(0, N + M)], before=[N])) == {M}

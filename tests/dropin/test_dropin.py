@@ -90,7 +90,7 @@ def test_known_differences(name: str) -> None:
         assert (type(failed).__name__ if failed is not None else None) == kind, failed
 
 
-def test_errors_that_are_not_alike_are_told_apart() -> None:
+def test_errors_that_are_not_alike_are_distinguished() -> None:
     assert is_alike(their_state.Fail(""), our_state.Fail("")) and is_alike(ValueError(), our_state.InvalidArgument(""))
     assert not is_alike(their_state.Fail(""), our_state.InvalidArgument("")) and not is_alike(
         TypeError(), our_state.Fail("")

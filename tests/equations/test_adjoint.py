@@ -50,14 +50,14 @@ def test_a_condition_keeps_an_index_in_range(n):
     np.testing.assert_array_equal(gradient(eqs, x, y, [(n,), (n + 3, n + 3)], {N: n}), np.ones(n))
 
 
-@pytest.mark.parametrize(("n", "turns"), [(0, 0), (6, 0), (6, 2)])
-def test_a_sum_of_no_turns_reads_nothing(n, turns):
+@pytest.mark.parametrize(("n", "iterations"), [(0, 0), (6, 0), (6, 2)])
+def test_a_sum_of_no_iterations_reads_nothing(n, iterations):
     """The sum has two variables, and neither index nor value have the one without values."""
     x, y = Tensor("x", F64, (N,)), Tensor("y", F64, ())
     eqs = Equations("strided", {"x": x}, {"y": y})
     eqs.define(y[()], reduce_("sum", [M, 3], lambda t, j: x[2 * j]))
-    got = gradient(eqs, x, y, [(n,), ()], {N: n, M: turns})
-    np.testing.assert_array_equal(got, np.tile([float(turns), 0.0], 3)[:n])
+    got = gradient(eqs, x, y, [(n,), ()], {N: n, M: iterations})
+    np.testing.assert_array_equal(got, np.tile([float(iterations), 0.0], 3)[:n])
 
 
 def chain_of_choices(length: int) -> tuple[Equations, Tensor, Tensor]:

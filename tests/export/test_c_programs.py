@@ -41,11 +41,11 @@ def loop() -> Function:
     """A value that grows by its first row until its sum is large, and the sums on the way: their number only a run tells."""
     x = anyshape.input("x", "f32[n]")
 
-    def turn(_: Any, value: Any) -> list[Any]:
+    def iteration(_: Any, value: Any) -> list[Any]:
         longer = ops.concat([value, ops.add(ops.slice(value, [0], [1], axes=[0]), np.float32(1))], axis=0)
         return [ops.less(ops.sum(longer), np.float32(40)), longer, ops.sum(longer)]
 
-    longer, sums = control.loop(30, turn, [x], anyshape.constant(np.array(True)), collects=1)
+    longer, sums = control.loop(30, iteration, [x], anyshape.constant(np.array(True)), collects=1)
     return anyshape.function([x], {"longer": longer, "sums": sums})
 
 

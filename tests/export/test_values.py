@@ -356,7 +356,7 @@ def test_other_targets_are_compiled(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["x86-64-v3", "riscv64-linux-gnu", "wasm32"])
-def test_functions_of_the_c_library_are_told(target: str) -> None:
+def test_functions_of_the_c_library_are_reported(target: str) -> None:
     x = anyshape.input("x", "f32[n]")
     e = export(anyshape.function([x], ops.sin(x)), "sine", export_target(target), OPTIONS)
     assert "sinf" in e.library and not {"malloc", "free"} & undefined(e.object)

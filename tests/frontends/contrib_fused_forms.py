@@ -145,8 +145,8 @@ def quantised() -> Iterator[Form]:
     product: Feeds = {**coded("a", 3, 4), **coded("b", 4, 5, dtype=np.int8, point=2), "c": ints(90, 5).astype(np.int32)}
     yield Form("QGemm", "to codes", {**product, **result(np.uint8)}, attributes={"alpha": 0.5})
     yield Form("QGemm", "to floats", product)
-    turned: Feeds = {**coded("a", 4, 3), **coded("b", 5, 4, dtype=np.int8, point=2), "c": None, **result(np.uint8)}
-    yield Form("QGemm", "`transA`, `transB`", turned, attributes={"transA": 1, "transB": 1})
+    transposed: Feeds = {**coded("a", 4, 3), **coded("b", 5, 4, dtype=np.int8, point=2), "c": None, **result(np.uint8)}
+    yield Form("QGemm", "`transA`, `transB`", transposed, attributes={"transA": 1, "transB": 1})
     column: Feeds = {
         **coded("a", 3, 4),
         "b": codes(4, 5, dtype=np.int8),

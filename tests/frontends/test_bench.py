@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 pytest.importorskip("onnxruntime")
 
 from anyshape.cli import bench as benching
-from anyshape.cli.bench import Group, differences, in_turns, table, titled
+from anyshape.cli.bench import Group, alternating, differences, table, titled
 from anyshape.cli.bench_plot import svg
 from anyshape.cli.main import main
 from anyshape.cli.onnxruntime_profile import covered, joined, least, profile_in_onnxruntime
@@ -165,10 +165,10 @@ def test_nodes_of_a_loop_belong_to_the_loop(tmp_path: Path, capsys: pytest.Captu
     assert loop["nodes"][0] == "Loop 'turns'" and all(s > 0 for s in loop["seconds"].values()) and len(answer) <= 2
 
 
-def test_calls_are_measured_in_turns_there_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_are_measured_alternating(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benching, "WARM", 0.0)
     order: list[str] = []
-    seconds = in_turns({"a": lambda: order.append("a"), "b": lambda: (order.append("b"), time.sleep(1e-3))}, 4)
+    seconds = alternating({"a": lambda: order.append("a"), "b": lambda: (order.append("b"), time.sleep(1e-3))}, 4)
     assert "".join(order) == "aabbbbaaaabbbbaa" and seconds["b"] > 1e-3 > seconds["a"]
 
 

@@ -14,12 +14,15 @@ from tests.frontends.contrib import RNG, check, half, model_of, real, seeded, wh
 __all__ = ["seeded"]
 
 
-@pytest.mark.parametrize("turned", [(0, 0), (1, 0), (0, 1), (1, 1)])
-def test_fused_matmul(turned):
+@pytest.mark.parametrize("transposed", [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_fused_matmul(transposed):
     def case(b, m, k, n):
-        return {"a": real(b, *((k, m) if turned[0] else (m, k))), "b": real(b, *((n, k) if turned[1] else (k, n)))}
+        return {
+            "a": real(b, *((k, m) if transposed[0] else (m, k))),
+            "b": real(b, *((n, k) if transposed[1] else (k, n))),
+        }
 
-    check("FusedMatMul", [case(2, 3, 4, 5), case(1, 7, 2, 1)], transA=turned[0], transB=turned[1], alpha=0.5)
+    check("FusedMatMul", [case(2, 3, 4, 5), case(1, 7, 2, 1)], transA=transposed[0], transB=transposed[1], alpha=0.5)
 
 
 def test_activations():
@@ -172,7 +175,7 @@ def tokens(
     }
 
 
-def turning(case: dict[str, np.ndarray | None]) -> dict[str, np.ndarray | None]:
+def with_angles(case: dict[str, np.ndarray | None]) -> dict[str, np.ndarray | None]:
     return {**case, "cos": real(32, 8), "sin": real(32, 8)}
 
 
@@ -182,16 +185,16 @@ def grouped(cases: list[dict[str, np.ndarray | None]], **attributes: Any) -> Non
 
 def test_grouped_query_attention_of_prompts():
     grouped([tokens(2, 5, 0), tokens(1, 3, 0)])
-    grouped([turning(tokens(2, 5, 0))], do_rotary=1, rotary_interleaved=1)
-    grouped([turning(tokens(2, 4, 0, packed=True)), turning(tokens(1, 7, 0, packed=True))], do_rotary=1)
+    grouped([with_angles(tokens(2, 5, 0))], do_rotary=1, rotary_interleaved=1)
+    grouped([with_angles(tokens(2, 4, 0, packed=True)), with_angles(tokens(1, 7, 0, packed=True))], do_rotary=1)
     places = np.tile(np.arange(4), (2, 1))
-    grouped([{**turning(tokens(2, 4, 0)), "places": places}], do_rotary=1)
+    grouped([{**with_angles(tokens(2, 4, 0)), "places": places}], do_rotary=1)
 
 
 def test_grouped_query_attention_with_a_cache():
     grouped([tokens(2, 1, 6), tokens(1, 1, 3), tokens(3, 1, 6, room=10, last=[6, 3, 5])])
-    grouped([turning(tokens(2, 1, 6, room=10, last=[6, 4])), turning(tokens(2, 1, 7))], do_rotary=1)
-    grouped([turning(tokens(1, 3, 4, room=8)), turning(tokens(1, 1, 7, room=8))], do_rotary=1)
+    grouped([with_angles(tokens(2, 1, 6, room=10, last=[6, 4])), with_angles(tokens(2, 1, 7))], do_rotary=1)
+    grouped([with_angles(tokens(1, 3, 4, room=8)), with_angles(tokens(1, 1, 7, room=8))], do_rotary=1)
 
 
 def test_grouped_query_attention_with_other_scores():

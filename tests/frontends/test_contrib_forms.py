@@ -16,19 +16,19 @@ __all__ = ["seeded"]
 Feeds = dict[str, np.ndarray | None]
 
 
-def laid(b: int, rows: int, columns: int, turned: int, batch: int) -> np.ndarray:
+def laid(b: int, rows: int, columns: int, transposed: int, batch: int) -> np.ndarray:
     """A stack of matrices, each turned or not, with the batch before them or between their axes."""
-    first, last = (columns, rows) if turned else (rows, columns)
+    first, last = (columns, rows) if transposed else (rows, columns)
     return real(first, b, last) if batch else real(b, first, last)
 
 
 @pytest.mark.parametrize("batches", [(1, 0), (0, 1), (1, 1)])
-@pytest.mark.parametrize("turned", [(0, 0), (1, 0), (0, 1), (1, 1)])
-def test_products_of_transposed_batches(batches, turned):
+@pytest.mark.parametrize("transposed", [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_products_of_transposed_batches(batches, transposed):
     def case(b, m, k, n):
-        return {"a": laid(b, m, k, turned[0], batches[0]), "b": laid(b, k, n, turned[1], batches[1])}
+        return {"a": laid(b, m, k, transposed[0], batches[0]), "b": laid(b, k, n, transposed[1], batches[1])}
 
-    flags = {"transA": turned[0], "transB": turned[1], "transBatchA": batches[0], "transBatchB": batches[1]}
+    flags = {"transA": transposed[0], "transB": transposed[1], "transBatchA": batches[0], "transBatchB": batches[1]}
     check("FusedMatMul", [case(2, 3, 4, 5), case(1, 7, 2, 1)], alpha=0.5, **flags)
 
 
@@ -43,11 +43,11 @@ def test_products_of_two_transposed_batches():
 @pytest.mark.parametrize("flags", [{}, {"transA": 1}, {"transB": 1}, {"transA": 1, "transB": 1}])
 def test_products_with_vectors(flags):
     """A vector cannot be turned: its flag says nothing."""
-    turned = (4, 5) if not flags.get("transB") else (5, 4)
-    check("FusedMatMul", [{"a": real(4), "b": real(*turned)}], alpha=2.0, **flags)
-    check("FusedMatMul", [{"a": real(4), "b": real(2, *turned)}], **flags)
+    transposed = (4, 5) if not flags.get("transB") else (5, 4)
+    check("FusedMatMul", [{"a": real(4), "b": real(*transposed)}], alpha=2.0, **flags)
+    check("FusedMatMul", [{"a": real(4), "b": real(2, *transposed)}], **flags)
     check("FusedMatMul", [{"a": real(4), "b": real(4)}], **flags)
-    check("TransposeMatMul", [{"a": real(4), "b": real(*turned)}], **flags)
+    check("TransposeMatMul", [{"a": real(4), "b": real(*transposed)}], **flags)
     if "transA" not in flags:
         check("FusedMatMul", [{"a": real(2, 3, 4), "b": real(4)}], **flags)
 

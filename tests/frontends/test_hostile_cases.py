@@ -174,13 +174,13 @@ def _repeated(*again: onnx.NodeProto, collects: bool = False) -> onnx.NodeProto:
 FIVE = [node("Constant", "", "five", value=helper.make_tensor("", I64, [], [5])), node("Less", "i five", "go")]
 
 
-@pytest.mark.parametrize("turns, expected", [(2**63 - 1, 64.0), (3, 8.0), (-(2**63), 1.0)])
-def test_loops_of_any_number_of_turns_end_when_they_say(turns, expected):
+@pytest.mark.parametrize("iterations, expected", [(2**63 - 1, 64.0), (3, 8.0), (-(2**63), 1.0)])
+def test_loops_of_any_number_of_iterations_end_when_they_say(iterations, expected):
     f = anyshape.compile(model([_repeated(*FIVE)], [tensor("x", ["n"]), tensor("k", [], I64)], "y"))
-    assert f(np.ones(2, np.float32), np.array(turns)).tolist() == [expected, expected]
+    assert f(np.ones(2, np.float32), np.array(iterations)).tolist() == [expected, expected]
 
 
-def test_turns_that_no_memory_holds_are_refused():
+def test_iterations_that_no_memory_holds_are_refused():
     loop = _repeated(node("Identity", "more", "go"), collects=True)
     with pytest.raises(OverflowedError, match="64 bits"):
         anyshape.compile(model([loop], [tensor("x", ["n"])], "y all", {"k": np.array(2**63 - 1)}))

@@ -302,7 +302,7 @@ def test_more_items_are_skipped_than_there_are(skipped):
     assert f(np.array([1, 3, 1, 2])).tolist() == [2]
 
 
-def test_more_turns_are_kept_than_memory_holds():
+def test_more_iterations_are_kept_than_memory_holds():
     body = helper.make_graph(
         [node("Identity", "c", "d"), node("Identity", "a", "e"), node("Identity", "a", "o")],
         "body",

@@ -131,7 +131,7 @@ def _branch():
     return helper.make_graph([node("Constant", "", "v", value_float=1.0)], "b", [], [tensor("v", [])])
 
 
-def test_everything_unsupported_is_told_at_once():
+def test_everything_unsupported_is_reported_at_once():
     nodes = [
         node("NonMaxSuppression", "b s", "i"),
         node("If", "c", "q", then_branch=_branch(), else_branch=_branch()),

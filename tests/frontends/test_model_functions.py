@@ -34,7 +34,7 @@ def test_a_function_goes_before_a_mapping_only_in_its_own_domain():
     assert [n.op.name for n in f.nodes] == ["add"]
 
 
-def test_what_a_body_lacks_is_told_of_the_call():
+def test_what_a_body_lacks_is_reported_of_the_call():
     with pytest.raises(
         UnsupportedError, match=r"F \(acme, opset 1\): in its body, Det: no mapping \(2 times, first F 'a'\)"
     ):

@@ -121,11 +121,11 @@ def test_attentions_of_f16(form: tuple[str, str, str, dict[str, Any]], feeds: Fe
 
 def rotated(s: int) -> tuple[Feeds, Feeds]:
     """A prompt of s tokens with rotations, of f16; and the same of float64."""
-    turns = np.outer(np.arange(s), 10000.0 ** (-np.arange(32) / 32))
+    iterations = np.outer(np.arange(s), 10000.0 ** (-np.arange(32) / 32))
     feeds = {
         **attention(1, s, 0, 1.0),
-        "cos": np.cos(turns).astype(np.float16),
-        "sin": np.sin(turns).astype(np.float16),
+        "cos": np.cos(iterations).astype(np.float16),
+        "sin": np.sin(iterations).astype(np.float16),
     }
     return feeds, {n: a.astype(np.float64) if a.dtype == np.float16 else a for n, a in feeds.items()}
 

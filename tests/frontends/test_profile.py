@@ -46,7 +46,7 @@ def test_of_a_table_the_rows_that_are_picked_are_moved() -> None:
     assert every.moved == 5000 * 8 + 2 * 4 * 5000 * 16
 
 
-def test_turns_of_a_loop_and_the_variant_for_empty_dims_are_profiled_too() -> None:
+def test_iterations_of_a_loop_and_the_variant_for_empty_dims_are_profiled_too() -> None:
     from anyshape import control
 
     x, n = anyshape.input("x", "f32[k]"), anyshape.input("n", "i64[]")

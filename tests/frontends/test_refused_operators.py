@@ -28,7 +28,7 @@ def test_what_has_neither_mapping_nor_body_has_a_reason():
 
 
 @pytest.mark.parametrize("operator", sorted(all_refusals()))
-def test_a_model_is_told_the_reason(operator):
+def test_a_refused_model_names_the_reason(operator):
     domain, _, op = operator.rpartition(":")
     nodes = [
         node(op, "x", "y", "it", domain=domain),

@@ -37,7 +37,7 @@ def test_a_product_tells_its_share_of_the_peak(capsys):
 @pytest.mark.parametrize(
     "words", [["--stage", "nonsense"], ["--shape", "q=3"], ["--shape", "x=2x"], ["--param", "axis=9"]]
 )
-def test_wrong_words_are_told(words, capsys):
+def test_wrong_words_are_reported(words, capsys):
     assert main(["show", "softmax", *words]) == 2
     assert capsys.readouterr().err.startswith("anyshape: ")
 

@@ -30,7 +30,6 @@ from anyshape_gen.nodes import (
     BinOp,
     Bool,
     BoolOp,
-    Born,
     Call,
     Compare,
     Comprehension,
@@ -51,6 +50,7 @@ from anyshape_gen.nodes import (
     Statement,
     Str,
     Unary,
+    Unbacked,
     VecLit,
 )
 
@@ -210,8 +210,8 @@ class Evaluation:
         self.env, self.present = {**params, **shapes}, frozenset(shapes)
         self.steps(self.analysis.steps, self.env)
         self.rule(self.analysis.rule)
-        for born in self.analysis.kernel.born if self.analysis.kernel is not None else ():
-            self.env[born.name] = DataSize()
+        for unbacked in self.analysis.kernel.unbacked if self.analysis.kernel is not None else ():
+            self.env[unbacked.name] = DataSize()
         out = {}
         for output in self.analysis.outputs:
             if output.var is None or output.count is None:
@@ -277,7 +277,7 @@ class Evaluation:
                 case Assert(cond=cond, message=message):
                     if not self.truth(self.expr(cond, self.env)):
                         raise Refused(self._message(message))
-                case Born(name=name):
+                case Unbacked(name=name):
                     self.env[name] = DataSize()
                 case If(cond=cond, then=then, other=other):
                     self.rule(then if self.truth(self.expr(cond, self.env)) else other)
@@ -321,9 +321,9 @@ class Evaluation:
             case VecLit(items=items):
                 return self._items(items, env)
             case Comprehension(element=element):
-                return [self.expr(element, inner) for inner in self._turns(node, env)]
+                return [self.expr(element, inner) for inner in self._iterations(node, env)]
             case Reduction(kind=kind, element=element):
-                return self._reduce(kind, [self.expr(element, inner) for inner in self._turns(node, env)])
+                return self._reduce(kind, [self.expr(element, inner) for inner in self._iterations(node, env)])
             case Index(base=base, items=(item,)):
                 return self._index(self.expr(base, env), item, env)
             case Call(func="present", args=(Name(id=name),)):
@@ -359,17 +359,19 @@ class Evaluation:
             left = right
         return True
 
-    def _turns(self, node: Comprehension | Reduction, env: Env) -> list[Env]:
-        turns = [env]
+    def _iterations(self, node: Comprehension | Reduction, env: Env) -> list[Env]:
+        iterations = [env]
         for generator in node.generators:
             further = []
-            for inner in turns:
+            for inner in iterations:
                 domain = self.expr(generator.domain, inner)
                 for item in range(domain) if isinstance(domain, int) else domain:
                     values = item if len(generator.targets) > 1 else [item]
                     further.append({**inner, **dict(zip((t.name for t in generator.targets), values, strict=True))})
-            turns = further
-        return [turn for turn in turns if all(self.truth(self.expr(c, turn)) for c in node.conditions)]
+            iterations = further
+        return [
+            iteration for iteration in iterations if all(self.truth(self.expr(c, iteration)) for c in node.conditions)
+        ]
 
     @staticmethod
     def _reduce(kind: str, values: list[Any]) -> Any:

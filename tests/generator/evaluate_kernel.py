@@ -108,7 +108,7 @@ class KernelEvaluation(Evaluation):
         waiting = [e.target.tensor for e in kernel.equations]
         begun: set[str] = set()
         for cycle, members in itertools.groupby(kernel.equations, lambda e: (e.cycle, id(e) if e.cycle < 0 else 0)):
-            self.born(waiting)
+            self.unbacked(waiting)
             own = list(members)
             waiting = waiting[len(own) :]
             for equation in own:
@@ -126,13 +126,13 @@ class KernelEvaluation(Evaluation):
             elif held:
                 self.recurrence(held)
 
-    def born(self, waiting: list[str]) -> None:
+    def unbacked(self, waiting: list[str]) -> None:
         """Sizes that can be counted by now: of nothing that is still to be written."""
         assert self.analysis.kernel is not None
-        for born in self.analysis.kernel.born:
-            reads = {node.tensor for node in walk(born.value) if isinstance(node, TensorRead)}
-            if isinstance(self.env[born.name], DataSize) and reads <= set(self.tensors) - set(waiting):
-                self.env[born.name] = self.expr(born.value, self.env)
+        for unbacked in self.analysis.kernel.unbacked:
+            reads = {node.tensor for node in walk(unbacked.value) if isinstance(node, TensorRead)}
+            if isinstance(self.env[unbacked.name], DataSize) and reads <= set(self.tensors) - set(waiting):
+                self.env[unbacked.name] = self.expr(unbacked.value, self.env)
 
     def demands(self, tensors: dict[str, Any]) -> None:
         """Asserts that read values."""
@@ -175,13 +175,13 @@ class KernelEvaluation(Evaluation):
         match equation.value:
             case Call("argsort", (Comprehension() as items,), keywords):
                 descending = any(self.truth(self.expr(value, env)) for _, value in keywords)
-                keys = [self.expr(items.element, turn) for turn in self._turns(items, env)]
+                keys = [self.expr(items.element, iteration) for iteration in self._iterations(items, env)]
                 vector = sorted(
                     range(len(keys)),
                     key=lambda k: ((keys[k] != keys[k]) != descending, -keys[k] if descending else keys[k]),
                 )
             case Comprehension() as items:
-                vector = [self.expr(items.element, turn) for turn in self._turns(items, env)]
+                vector = [self.expr(items.element, iteration) for iteration in self._iterations(items, env)]
             case _:
                 raise AssertionError(equation)
         at: list[Any] = []
@@ -189,24 +189,30 @@ class KernelEvaluation(Evaluation):
             at += [slice(None)] if isinstance(part, Along) else self._at((part,), env)
         tensor[tuple(at)] = vector
 
-    def _turns(self, node: Comprehension | Reduction, env: Env) -> list[Env]:
+    def _iterations(self, node: Comprehension | Reduction, env: Env) -> list[Env]:
         return (
-            self._reduction_turns(node, env)
+            self._reduction_iterations(node, env)
             if isinstance(node, Reduction) or _runs(node)
-            else super()._turns(node, env)
+            else super()._iterations(node, env)
         )
 
     def _positions(self, equation: ResolvedEquation) -> Iterator[Env]:
         # Extents may depend on element variables (`n[v]`), so these come first.
-        turns = self._with(sorted(equation.around, key=lambda v: v.role != Role.ELEMENT), [self.env])
+        iterations = self._with(sorted(equation.around, key=lambda v: v.role != Role.ELEMENT), [self.env])
         if equation.generators:
-            turns = [inner for env in turns for inner in self._turns(Reduction("", Int(0), equation.generators), env)]
-        yield from [env for env in self._with(equation.within, turns) if self._is_made(equation, env)]
+            iterations = [
+                inner
+                for env in iterations
+                for inner in self._iterations(Reduction("", Int(0), equation.generators), env)
+            ]
+        yield from [env for env in self._with(equation.within, iterations) if self._is_made(equation, env)]
 
-    def _with(self, variables: Iterable[IndexVar], turns: list[Env]) -> list[Env]:
+    def _with(self, variables: Iterable[IndexVar], iterations: list[Env]) -> list[Env]:
         for var in variables:
-            turns = [{**env, var.name: at} for env in turns for at in self._range(self.expr(var.extent, env), var.run)]
-        return turns
+            iterations = [
+                {**env, var.name: at} for env in iterations for at in self._range(self.expr(var.extent, env), var.run)
+            ]
+        return iterations
 
     def _is_made(self, equation: ResolvedEquation, env: Env) -> bool:
         return all(self.truth(self.expr(c, env)) for c in equation.filters)
@@ -255,7 +261,7 @@ class KernelEvaluation(Evaluation):
             case Reduction(kind="argmax" | "argmin"):
                 return self._place(node, env)
             case Reduction(kind=kind, element=element):
-                values = [self.expr(element, turn) for turn in self._reduction_turns(node, env)]
+                values = [self.expr(element, iteration) for iteration in self._reduction_iterations(node, env)]
                 if kind in ("max", "min") and not values:
                     return -math.inf if kind == "max" else math.inf
                 return self._reduce(kind, values)
@@ -328,8 +334,10 @@ class KernelEvaluation(Evaluation):
 
     def _place(self, node: Reduction, env: Env) -> int:
         """The first place of an extreme, counted among all turns; as many as there are bits where no turn is wanted."""
-        every = self._reduction_turns(replace(node, conditions=()), env)
-        selected = [k for k, turn in enumerate(every) if all(self.truth(self.expr(c, turn)) for c in node.conditions)]
+        every = self._reduction_iterations(replace(node, conditions=()), env)
+        selected = [
+            k for k, iteration in enumerate(every) if all(self.truth(self.expr(c, iteration)) for c in node.conditions)
+        ]
         values = [self.expr(node.element, every[k]) for k in selected]
         return selected[int(getattr(np, node.kind)(values))] if selected else 2**63 - 1
 
@@ -340,16 +348,18 @@ class KernelEvaluation(Evaluation):
             return np.float64(value)
         return value.item() if isinstance(value, np.generic) else value
 
-    def _reduction_turns(self, node: Comprehension | Reduction, env: Env) -> list[Env]:
-        turns = [env]
+    def _reduction_iterations(self, node: Comprehension | Reduction, env: Env) -> list[Env]:
+        iterations = [env]
         for generator in node.generators:
             if len(generator.targets) > 1:
-                return super()._turns(node, env)
+                return super()._iterations(node, env)
             (target,) = generator.targets
             further = []
-            for inner in turns:
+            for inner in iterations:
                 domain = self.expr(generator.domain, inner)
                 over = generator.over in (Over.EXTENT, Over.EXTENTS)
                 further += [{**inner, target.name: at} for at in (self._range(domain, target.run) if over else domain)]
-            turns = further
-        return [turn for turn in turns if all(self.truth(self.expr(c, turn)) for c in node.conditions)]
+            iterations = further
+        return [
+            iteration for iteration in iterations if all(self.truth(self.expr(c, iteration)) for c in node.conditions)
+        ]

@@ -15,7 +15,7 @@ ops:
     summary: Elements.
     inputs: {{x: "i64[n, m]"}}
     outputs: {{y: "i64[{shape}]"}}
-    shape: k = born(0, {most})
+    shape: k = unbacked(0, {most})
     procedure: |
       k = 0
       for i in n:

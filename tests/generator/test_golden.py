@@ -100,7 +100,7 @@ def test_unchanged_files_are_not_written(tmp_path: Path) -> None:
     assert files == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*") if p.is_file()}
 
 
-def test_what_has_no_code_is_told_at_once() -> None:
+def test_what_has_no_code_is_reported_at_once() -> None:
     spec = """
 ops:
   first:

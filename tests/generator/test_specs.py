@@ -12,10 +12,10 @@ from anyshape_gen.analysis_model import (
     Analysis,
     BindParam,
     Define,
+    Dependence,
     Equal,
     ForEach,
     IfPresent,
-    Need,
     RankCheck,
     Role,
     SolveStep,
@@ -170,12 +170,12 @@ def test_output_shapes(specs: Analysis, op: str, shape: str) -> None:
     assert to_text(specs.op(op).outputs[0].shape) == shape
 
 
-def test_needs(specs: Analysis) -> None:
-    assert specs.op("reshape").needs == {"x": Need.SHAPE, "newshape": Need.VALUES}
-    assert specs.op("shape_of").needs == {"x": Need.RANK}
-    assert specs.op("full").needs == {"value": Need.NOTHING, "shape": Need.VALUES}
-    assert specs.op("trilu").needs["k"] == Need.NOTHING
-    assert specs.op("layer_norm").needs["scale"] == Need.NOTHING
+def test_dependence_of_shapes(specs: Analysis) -> None:
+    assert specs.op("reshape").dependence == {"x": Dependence.SHAPE, "newshape": Dependence.VALUES}
+    assert specs.op("shape_of").dependence == {"x": Dependence.RANK}
+    assert specs.op("full").dependence == {"value": Dependence.NOTHING, "shape": Dependence.VALUES}
+    assert specs.op("trilu").dependence["k"] == Dependence.NOTHING
+    assert specs.op("layer_norm").dependence["scale"] == Dependence.NOTHING
 
 
 def reads(analysis: Analysis, op: str, tensor: str) -> list[TensorRead]:

@@ -15,17 +15,17 @@ P = np.array([1.0, 2.0, 3.0], np.float32)
 X, K, C = anyshape.input("x", "f32[?]"), anyshape.input("k", "i64[]"), anyshape.input("c", "bool[]")
 
 
-def test_a_name_of_a_turn_is_another_size_in_each() -> None:
+def test_a_name_of_a_iteration_is_another_size_in_each() -> None:
     (y,) = control.loop(K, lambda i, s: [ops.concat([ops.match_shape(s, "f32[q]"), X], axis=0)], [X])
     np.testing.assert_array_equal(anyshape.compile(anyshape.function([X, K], y))(P, np.array(4)), np.tile(P, 5))
 
 
-def test_it_is_one_size_within_the_turn() -> None:
-    def turn(i: Any, s: Any) -> Any:
+def test_it_is_one_size_within_the_iteration() -> None:
+    def iteration(i: Any, s: Any) -> Any:
         longer = ops.concat([s, X], axis=0)
         return [ops.add(ops.match_shape(s, "f32[q]"), ops.match_shape(longer, "f32[q]"))]
 
-    (y,) = control.loop(K, turn, [X])
+    (y,) = control.loop(K, iteration, [X])
     run = anyshape.compile(anyshape.function([X, K], y))
     assert run(P[:0], np.array(3)).shape == (0,)
     np.testing.assert_array_equal(run(P, np.array(0)), P)
@@ -43,7 +43,7 @@ def test_a_name_outside_is_meant_inside() -> None:
 
 
 def test_regions_in_regions() -> None:
-    def turn(i: Any, s: Any) -> Any:
+    def iteration(i: Any, s: Any) -> Any:
         a = ops.match_shape(s, "f32[q]")
         return control.if_(
             C,
@@ -51,7 +51,7 @@ def test_regions_in_regions() -> None:
             lambda: ops.match_shape(ops.concat([a, X], axis=0), "f32[u]"),
         )  # fmt: skip
 
-    (y,) = control.loop(K, turn, [X])
+    (y,) = control.loop(K, iteration, [X])
     run = anyshape.compile(anyshape.function([X, K, C], y))
     np.testing.assert_array_equal(run(P, np.array(2), np.array(True)), 16 * P)
     np.testing.assert_array_equal(run(P, np.array(2), np.array(False)), np.tile(P, 3))

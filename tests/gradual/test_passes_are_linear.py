@@ -67,7 +67,7 @@ def test_equal_computed_shapes_are_one_reshape() -> None:
         return ops.reshape(ops.add(*both), ops.shape_of(v))
 
     (y,) = control.if_(c, lambda: twice(x), lambda: ops.neg(twice(x)))
-    (z,) = control.loop(3, lambda turn, v: [twice(v)], [twice(y)])
+    (z,) = control.loop(3, lambda iteration, v: [twice(v)], [twice(y)])
     done = passes.optimise(anyshape.function([x, c], z))
     places = [done, *(r for node in done.nodes for r in node.regions)]
     assert len(places) == 4

@@ -18,24 +18,24 @@ X = anyshape.input("x", "f32[4, 6]")
 A = np.arange(24, dtype=np.float32).reshape(4, 6)
 
 
-def turned() -> Function:
-    turn = control.function("turn", {"p": "f32[4, 6]", "k": "i64[]"}, ["f32[4, 6]"])
+def transposed() -> Function:
+    iteration = control.function("turn", {"p": "f32[4, 6]", "k": "i64[]"}, ["f32[4, 6]"])
 
     def body(p: Any, k: Any) -> Any:
         def again() -> Any:
             there = ops.dyn.reshape(p, ops.flip(ops.shape_of(p)))
-            return control.call(turn, [ops.dyn.reshape(there, ops.shape_of(p)), ops.sub(k, 1)])
+            return control.call(iteration, [ops.dyn.reshape(there, ops.shape_of(p)), ops.sub(k, 1)])
 
         return control.if_(ops.greater(k, 0), again, lambda: ops.mul(p, 2.0))
 
-    turn = control.define(turn, body)
+    iteration = control.define(iteration, body)
     k = anyshape.input("k", "i64[]")
-    return anyshape.function([X, k], control.call(turn, [X, k]))
+    return anyshape.function([X, k], control.call(iteration, [X, k]))
 
 
 @pytest.mark.parametrize("one", [dyn_to_static, optimise])
 def test_dyn_becomes_static_in_a_function_that_calls_itself(one: Any) -> None:
-    f = turned()
+    f = transposed()
     g = one(f)
     assert "dyn.reshape" in str(f) and "dyn." not in str(g)
     (callee,) = callees_of([g])
@@ -57,7 +57,7 @@ def test_graph_refuses_what_is_dynamic_in_a_callee() -> None:
 
 def test_graph_refuses_recursion_and_lists() -> None:
     with pytest.raises(UnsupportedError, match="turn: how deep its calls are nested is known at run time"):
-        anyshape.compile(turned(), executor="graph")
+        anyshape.compile(transposed(), executor="graph")
     k = anyshape.input("k", "i64[]")
     (rows,) = control.loop(k, lambda i, kept: [lists.append(kept, X)], [lists.of([X])])
     with pytest.raises(UnsupportedError, match="list: how many elements it comes to have is known at run time"):

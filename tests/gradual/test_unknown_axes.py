@@ -74,13 +74,13 @@ def _axes(*axes: Any) -> Any:
     return ops.concat([np.array([a]) if isinstance(a, int) else ops.reshape(a, (1,)) for a in axes], axis=0)
 
 
-def _turns(body: Callable[[Any, Any], Any], dims: str = "n, m, 4", collects: int = 0) -> anyshape.Function:
+def _iterations(body: Callable[[Any, Any], Any], dims: str = "n, m, 4", collects: int = 0) -> anyshape.Function:
     x, k = anyshape.input("x", f"f32[{dims}]"), anyshape.input("k", "i64[]")
     results = control.loop(k, lambda i, v: [body(i, v)] if not collects else [v, body(i, v)], [x], collects=collects)
     return anyshape.function([x, k], results[-1])
 
 
-TURNS: dict[str, tuple[Callable[[Any, Any], Any], int, Callable[[], Any]]] = {
+ITERATIONS: dict[str, tuple[Callable[[Any, Any], Any], int, Callable[[], Any]]] = {
     "one axis": (lambda i, v: ops.dyn.cumsum(v, ops.mod(i, 3)), 3, lambda: X.cumsum(0).cumsum(1).cumsum(2)),
     "from the end": (lambda i, v: ops.dyn.cumsum(v, ops.sub(i, 3)), 2, lambda: X.cumsum(0).cumsum(1)),
     "beside a number": (lambda i, v: ops.dyn.flip(v, _axes(i, -1)), 2, lambda: np.flip(np.flip(X, (0, 2)), (1, 2))),
@@ -93,35 +93,37 @@ TURNS: dict[str, tuple[Callable[[Any, Any], Any], int, Callable[[], Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TURNS)
-def test_axes_that_each_turn_decides(name: str) -> None:
-    body, turns, expected = TURNS[name]
+@pytest.mark.parametrize("name", ITERATIONS)
+def test_axes_that_each_iteration_decides(name: str) -> None:
+    body, iterations, expected = ITERATIONS[name]
     for options in (*LOOPS, {"kernels": "interpret"}):
-        exe = anyshape.compile(_turns(body), **options)
-        np.testing.assert_allclose(exe(X, np.array(turns)), expected(), rtol=1e-6)
+        exe = anyshape.compile(_iterations(body), **options)
+        np.testing.assert_allclose(exe(X, np.array(iterations)), expected(), rtol=1e-6)
         np.testing.assert_array_equal(exe(X, np.array(0)), X)
 
 
-def test_each_turn_transposes_in_its_own_order() -> None:
+def test_each_iteration_transposes_in_its_own_order() -> None:
     exe = anyshape.compile(
-        _turns(lambda i, v: ops.dyn.transpose(v, _axes(*(ops.mod(ops.add(i, j), 3) for j in range(3)))), "3, 3, 3", 1)
+        _iterations(
+            lambda i, v: ops.dyn.transpose(v, _axes(*(ops.mod(ops.add(i, j), 3) for j in range(3)))), "3, 3, 3", 1
+        )
     )
     cube = np.arange(27, dtype=np.float32).reshape(3, 3, 3)
-    expected = [cube.transpose([(turn + j) % 3 for j in range(3)]) for turn in range(4)]
+    expected = [cube.transpose([(iteration + j) % 3 for j in range(3)]) for iteration in range(4)]
     np.testing.assert_array_equal(exe(cube, np.array(4)), expected)
 
 
-def test_an_axis_that_a_turn_cannot_have_is_refused() -> None:
-    past = anyshape.compile(_turns(lambda i, v: ops.dyn.cumsum(v, i)))
+def test_an_axis_that_a_iteration_cannot_have_is_refused() -> None:
+    past = anyshape.compile(_iterations(lambda i, v: ops.dyn.cumsum(v, i)))
     with pytest.raises(ShapeError, match=r"dyn.cumsum.*axes \[3\] are out of range for rank 3"):
         past(X, np.array(4))
-    twice = anyshape.compile(_turns(lambda i, v: ops.dyn.flip(v, _axes(i, ops.sub(2, i)))))
+    twice = anyshape.compile(_iterations(lambda i, v: ops.dyn.flip(v, _axes(i, ops.sub(2, i)))))
     with pytest.raises(ShapeError, match=r"dyn.flip.*axes \[1, 1\] of rank 3 are not distinct"):
         twice(X, np.array(2))
 
 
 def test_more_ways_than_are_worth_kernels_are_refused() -> None:
-    f = _turns(
+    f = _iterations(
         lambda i, v: ops.dyn.transpose(v, _axes(*(ops.mod(ops.add(i, j), 5) for j in range(5)))), "2, 2, 2, 2, 2"
     )
     with pytest.raises(
@@ -131,10 +133,10 @@ def test_more_ways_than_are_worth_kernels_are_refused() -> None:
 
 
 def test_axes_that_each_call_decides() -> None:
-    turned = control.function("turned", {"x": "f32[n, m]", "a": "i64[1]"}, ["f32[n, m]"])
-    turned = control.define(turned, lambda x, a: ops.dyn.flip(x, a))
+    transposed = control.function("turned", {"x": "f32[n, m]", "a": "i64[1]"}, ["f32[n, m]"])
+    transposed = control.define(transposed, lambda x, a: ops.dyn.flip(x, a))
     x, a = anyshape.input("x", "f32[p, q]"), anyshape.input("a", "i64[1]")
-    exe = anyshape.compile(anyshape.function([x, a], control.call(turned, [x, a])))
+    exe = anyshape.compile(anyshape.function([x, a], control.call(transposed, [x, a])))
     for axis in (0, 1, -1):
         np.testing.assert_array_equal(exe(X[0], np.array([axis])), np.flip(X[0], axis))
     with pytest.raises(ShapeError, match=r"dyn.flip.*axes \[2\] are out of range for rank 2"):

@@ -14,7 +14,7 @@ from anyshape import control, ops
 from anyshape.errors import ShapeError
 
 
-def test_what_dims_decide_of_a_check_is_told_before_what_follows_from_it() -> None:
+def test_what_dims_decide_of_a_check_is_reported_before_what_follows_from_it() -> None:
     """The bias's assert reads `total`, which a kernel computes; that its second dim fits is what an inner concat would say first."""
     types = {
         "q": "f32[1, 1, 1, 1]",

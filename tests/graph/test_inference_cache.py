@@ -35,12 +35,12 @@ PARTS = 16
 def held_against_inference() -> Iterator[Counter[str]]:
     """Infers anew and compares whatever is remembered while this is open, which was learned here; counts both."""
     counted: Counter[str] = Counter()
-    remembered = infer._inferred
+    cached = infer._inferred
 
     def compared(node: Node, facts: Facts | None) -> infer.Inference:
         question = question_of(node, facts)
         known = question is not None and memory.get(question) is not None
-        inference = remembered(node, facts)
+        inference = cached(node, facts)
         counted["remembered" if known else "inferred"] += 1
         if known:
             assert described(inference) == described(infer.infer(node, facts)), f"{node}: {question}"

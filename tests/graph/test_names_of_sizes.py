@@ -151,7 +151,7 @@ def test_one_function_has_one_name_for_each_size() -> None:
     assert not re.search(r"\w_\d+_\.\d|\b[a-z]+\.\d+\b(?! ms)", answer.text), answer.text
 
 
-def test_what_is_required_is_told_in_the_words_of_the_types() -> None:
+def test_what_is_required_is_reported_in_the_words_of_the_types() -> None:
     x, m, lengths = anyshape.input("x", "f32[n]"), anyshape.input("m", "bool[n]"), anyshape.input("l", "i64[b]")
     kept, total, first = x[m], ops.sum(lengths), anyshape.input("s", "i64[2]")
     ops.require(kept.shape[0] <= 3, "few")

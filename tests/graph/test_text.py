@@ -66,11 +66,11 @@ def test_large_constants_are_given_beside_the_text():
         ("%0: f32[n] = softmax(%x, axis=4)", ShapeError, "axis 4 is out of range for x of rank 1"),
     ],
 )
-def test_a_broken_text_is_told_its_line(line, error, message):
+def test_a_broken_text_is_reported_by_its_line(line, error, message):
     with pytest.raises(error, match=message):
         anyshape.parse(f"function main(%x: f32[n]) {{\n  {line}\n  return y=%0\n}}")
 
 
-def test_an_unknown_op_is_told_near_names():
+def test_of_an_unknown_op_near_names_are_reported():
     with pytest.raises(anyshape.errors.UnsupportedError, match=r"there is no op softmx; did you mean softmax"):
         anyshape.parse("function main(%x: f32[n]) {\n  %0: f32[n] = softmx(%x)\n  return y=%0\n}")

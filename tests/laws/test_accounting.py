@@ -183,7 +183,7 @@ def test_patience_is_for_ten_calls() -> None:
     assert tried(lambda c: True)["accepted"] == LEAST
 
 
-def test_a_weak_law_is_told_as_such() -> None:
+def test_a_weak_law_is_reported_as_such() -> None:
     verdict, line = run(Check("law", (("", lambda record: on_random_calls("add", LAW, record, lambda c: False)),)))
     assert verdict is Verdict.FAILS and line.split()[0] == "WEAK"
     verdict, line = run(Check("law", (("", lambda record: on_random_calls("add", LAW, record, lambda c: True)),)))
@@ -222,14 +222,14 @@ def test_who_has_one_kernel_and_who_has_a_gradient() -> None:
         assert why in str(smooth(PROPERTIES[op]))
 
 
-def test_what_is_refused_is_told_by_the_rule() -> None:
+def test_what_is_refused_is_reported_by_the_rule() -> None:
     never = {n for n, p in PROPERTIES.items() if not p.refuses}
     assert {"abs", "exp", "shape_of"} <= never and not {"add", "stack", "softmax", "reshape"} & never
     for n in never:
         assert not PROPERTIES[n].asserts and not any(e.error for e in PROPERTIES[n].examples)
 
 
-def test_silences_are_told_with_their_reason() -> None:
+def test_silences_are_reported_with_their_reason() -> None:
     assert silences(PROPERTIES["abs"])["6a"] == "no call is refused for its shapes or parameters"
     assert "1a" not in silences(PROPERTIES["abs"])
 

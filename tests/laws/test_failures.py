@@ -107,7 +107,7 @@ def test_a_reference_that_raises_is_named_with_its_line() -> None:
         laws.test_interpreter_is_reference("raising", ignored)
 
 
-def test_a_call_that_breaks_two_asserts_may_be_told_either() -> None:
+def test_a_call_that_breaks_two_asserts_may_report_either() -> None:
     """What is known of sizes when the call begins is told before what an operand holds, whichever assert comes first in the spec."""
     with under_test(make(TWO_ASSERTS, "two_asserts")):
         refusals.test_asserts("two_asserts", ignored)

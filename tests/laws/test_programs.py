@@ -79,13 +79,13 @@ def collecting(body: str, trip: int) -> tuple[Program, dict[str, Any]]:
     return p, {"x": np.ones(3), "y": np.ones(2), "k": np.array(trip)}
 
 
-def test_what_a_refused_loop_may_say_is_what_its_first_refused_turn_says() -> None:
+def test_what_a_refused_loop_may_say_is_what_its_first_refused_iteration_says() -> None:
     results, refused = refusals(*collecting("add", 2), 100)
     assert results is None and refused.has("add: [3] and [2] do not broadcast: 3 against 2 (n == m does not hold)")
     assert not refused.has("mul: [3] and [2] do not broadcast: 3 against 2") and not refused.has("add: anything else")
 
 
-def test_what_turns_collect_is_told_with_the_sizes() -> None:
+def test_what_iterations_collect_is_reported_with_the_sizes() -> None:
     results, refused = refusals(*collecting("concat", 3), 100)
     assert results is None and refused.said == ["loop: dim 0 of what iteration 1 collects is 7, and was 5 before"]
     assert refusals(*collecting("concat", 1), 100)[0] is not None

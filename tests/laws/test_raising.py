@@ -14,12 +14,12 @@ def test_what_is_said_is_taken() -> None:
 
 
 @pytest.mark.parametrize("words", ["smaller", "^larger"])
-def test_other_words_are_told(words: str) -> None:
+def test_other_words_are_reported(words: str) -> None:
     with pytest.raises(AssertionError, match="a window larger"), raises(ShapeError, match=words):
         raise ShapeError("a window larger than its input")
 
 
-def test_nothing_raised_is_told() -> None:
+def test_nothing_raised_is_reported() -> None:
     with pytest.raises(AssertionError, match="no ShapeError was raised"), raises(ShapeError):
         pass
 

@@ -140,7 +140,7 @@ def test_parts_of_a_round_add_up_to_it() -> None:
     assert left == pytest.approx(0)
 
 
-def test_an_op_of_many_programs_is_told_in_time(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_op_of_many_programs_is_reported_in_time(capfd: pytest.CaptureFixture[str]) -> None:
     start = time.monotonic()
     assert all_hold("anyshape_ops", "linear_attention", (1000,), 2, seconds=0.5)
     assert "up to 1000 calls each" in capfd.readouterr().out

@@ -335,11 +335,11 @@ def test_rows_done_sees_every_row_complete(m: int, n: int, k: int, nparts: int) 
     """Each finished row is replaced by its running sum, which is wrong if any column is still missing."""
 
     def build(f: FunctionBuilder) -> None:
-        a, b, c, turns = (f.load(f.arg("buffers"), PTR, at) for at in range(4))
+        a, b, c, iterations = (f.load(f.arg("buffers"), PTR, at) for at in range(4))
 
         def accumulate(g: FunctionBuilder, tile: gemm.Tile, row: Val, count: Val) -> None:
             with g.for_range(row, g.add(row, count)) as rows:
-                g.store(g.add(g.load(turns, I64, rows.index), 1), turns, rows.index)
+                g.store(g.add(g.load(iterations, I64, rows.index), 1), iterations, rows.index)
                 with g.for_range(0, n, carried=[const(F32, 0)]) as loop:
                     place = g.add(g.mul(rows.index, n), loop.index)
                     total = g.add(loop.carried[0], g.load(c, F32, place))
@@ -359,9 +359,9 @@ def test_rows_done_sees_every_row_complete(m: int, n: int, k: int, nparts: int) 
         gemm.emit_contraction(f, spec, f.arg("scratch"), f.arg("part"), f.arg("nparts"))
 
     a, b = random_of("float32", m, k), random_of("float32", n, k)
-    c, turns = np.zeros((m, n), np.float32), np.zeros(m, np.int64)
-    run_plain(build, a, b, c, turns, nparts=nparts)
-    assert (turns == 1).all()
+    c, iterations = np.zeros((m, n), np.float32), np.zeros(m, np.int64)
+    run_plain(build, a, b, c, iterations, nparts=nparts)
+    assert (iterations == 1).all()
     np.testing.assert_allclose(c, np.cumsum(a.astype(np.float64) @ b.T, axis=1), atol=1e-3 * k**0.5)
 
 

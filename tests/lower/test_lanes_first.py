@@ -59,7 +59,7 @@ def test_taps_are_summed(taps: int) -> None:
     check(stretched(taps=taps).group(), SIZES)
 
 
-def test_turns_that_only_the_run_knows() -> None:
+def test_iterations_that_only_the_run_knows() -> None:
     """The iterations are the usual ones in some calls, and not in others."""
     group = stretched(taps=dims.minimum(T, 2)).group()
     assert describe(group).startswith("if min(t, 2) == 2:\n")
@@ -130,7 +130,7 @@ def test_a_comparison_of_known_axes_is_decided() -> None:
     check(b.group(), SIZES)
 
 
-def test_what_a_sum_compares_with_is_the_same_in_every_turn() -> None:
+def test_what_a_sum_compares_with_is_the_same_in_every_iteration() -> None:
     """The largest element is found in a loop over the positions of the sum, none of which is the position of a turn."""
     b = Builder("softmax")
     x, index = b.input([N, M]), b.input([5], "i64")

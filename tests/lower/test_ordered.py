@@ -67,21 +67,25 @@ def test_compaction_in_one_pass() -> None:
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "i8", "bool"])
-@pytest.mark.parametrize("turned", [False, True])
-def test_kept_rows_are_copied_by_vectors(turned: bool, dtype: str, level: str) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_kept_rows_are_copied_by_vectors(transposed: bool, dtype: str, level: str) -> None:
     """Rows that lie side by side where they are read and stored; columns of a matrix element by element."""
-    x, kept, y = tensor("x", dtype, *(M, N) if turned else (N, M)), tensor("kept", "bool", N), tensor("y", dtype, K, M)
+    x, kept, y = (
+        tensor("x", dtype, *(M, N) if transposed else (N, M)),
+        tensor("kept", "bool", N),
+        tensor("y", dtype, K, M),
+    )
     eqs = Equations("rows", {}, {})
     b = eqs.index("b", M)
-    eqs.compact(y[:, b], [N], lambda i: x[b, i] if turned else x[i, b], where=lambda i: kept[i])
+    eqs.compact(y[:, b], [N], lambda i: x[b, i] if transposed else x[i, b], where=lambda i: kept[i])
     native = Native(Group("rows", tuple(eqs.equations), (x, kept), outputs=(y,)), host_target().limited(level))
-    assert ("load <" in native.kernel.text or "masked.load" in native.kernel.text) != turned
+    assert ("load <" in native.kernel.text or "masked.load" in native.kernel.text) != transposed
     for n, m in ((0, 3), (4, 0), (7, 1), (9, 16), (20, 67), (3, 300)):
-        values = RNG.integers(0, 2, (m, n) if turned else (n, m)).astype(x.dtype.numpy)
+        values = RNG.integers(0, 2, (m, n) if transposed else (n, m)).astype(x.dtype.numpy)
         which = RNG.integers(0, 2, n).astype(bool)
         status, (got,) = native.run({x: values, kept: which}, {N: n, M: m, K: int(which.sum())}, 2)
         assert status == 0
-        np.testing.assert_array_equal(got, (values.T if turned else values)[which])
+        np.testing.assert_array_equal(got, (values.T if transposed else values)[which])
 
 
 def test_a_wrong_size_never_writes_outside() -> None:

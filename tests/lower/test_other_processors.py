@@ -18,18 +18,18 @@ VECTORS = {"neon": ("fmla", "q0"), "rvv": ("vfmacc", "vle32.v")}
 
 
 def groups() -> dict[str, Group]:
-    rows, product, turned = Builder("rows"), Builder("product"), Builder("turned")
+    rows, product, transposed = Builder("rows"), Builder("product"), Builder("turned")
     rows.output(rows.softmax(rows.input([N, M])))
     product.output(product.gelu(product.matmul(product.input([N, K]), product.input([K, M]))))
-    x = turned.input([N, M])
-    y = turned.tensor([M, N])
-    i, j = turned.eqs.indices("i", y.shape)
-    turned.eqs.define(y[i, j], x[j, i])
-    turned.output(y)
+    x = transposed.input([N, M])
+    y = transposed.tensor([M, N])
+    i, j = transposed.eqs.indices("i", y.shape)
+    transposed.eqs.define(y[i, j], x[j, i])
+    transposed.output(y)
     return {
         "rows": rows.group(),
         "product": product.group(),
-        "turned": turned.group(),
+        "turned": transposed.group(),
         "windows": windows("max", 2, 1),
         "product of windows": windows("sum", 1, 1, channels=3),
     }

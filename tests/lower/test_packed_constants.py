@@ -61,8 +61,8 @@ def test_large_constants_are_packed_beside(dtype: str, threads: int) -> None:
     """Constants are packed of rows and of columns, whole panels and not, batches; what is small or would be written past its end is packed
     at once."""
     large = np.random.default_rng(3).normal(size=(2, 20 * TILES.lanes, 9 * TILES.columns + 3)).astype(dtype)
-    turned = np.ascontiguousarray(large.swapaxes(1, 2)).swapaxes(1, 2)
-    several = [large, turned, turned[:, 1:], large[:, :2], large[:, ::-1]]
+    transposed = np.ascontiguousarray(large.swapaxes(1, 2)).swapaxes(1, 2)
+    several = [large, transposed, transposed[:, 1:], large[:, :2], large[:, ::-1]]
     with gemm.collected(threads) as later:
         got = [packed_later(b) for b in several]
     later.wait()

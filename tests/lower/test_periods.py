@@ -27,7 +27,7 @@ def repeated(extent: dims.Size, n: dims.Size) -> Group:
 @pytest.mark.parametrize(
     ("extent", "n", "split"), [(96, 24, True), (4 * B, B, True), (12, 3, False), (100, 24, False), (B, 24, False)]
 )
-def test_whole_turns_are_loops(extent: dims.Size, n: dims.Size, split: bool) -> None:
+def test_whole_iterations_are_loops(extent: dims.Size, n: dims.Size, split: bool) -> None:
     group = repeated(extent, n)
     assert ("%" not in describe(group)) == split
     check(group, [{B: 1}, {B: 3}, {B: 37}])

@@ -348,7 +348,7 @@ def test_whole_attention() -> None:
     assert native.kernel.schedule == ("blocked", "product", "rows", "product")
 
 
-def test_products_side_by_side_are_shared_out_and_take_scratch_in_turns() -> None:
+def test_products_side_by_side_are_shared_out_and_take_scratch_in_iterations() -> None:
     """One of them stores its heads elsewhere."""
     b = Builder("side by side")
     x = b.input([N, 40])

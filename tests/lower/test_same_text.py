@@ -45,7 +45,7 @@ def test_kernels_have_one_text_in_every_process(ops: list[str]) -> None:
     assert texts(ops, 2) == first
 
 
-def test_a_kernel_that_is_another_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kernel_that_is_another_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     before = lines_of("relu", texts_of("relu"))
     assert before and differences(before, before) == 0
     assert differences(before, [*before[1:], "relu other"]) == 1

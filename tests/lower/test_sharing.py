@@ -14,7 +14,7 @@ from anyshape import ops
 from anyshape.dims import Size, symbol
 from anyshape.equations.functions import wrap
 from anyshape.lower import Group, Kernel, Lowering, Origin, Packed, host_target, lower_group
-from anyshape.lower.sharing import Forms
+from anyshape.lower.sharing import SharedKernels
 from tests.lower.groups import Builder, K, N
 
 
@@ -29,7 +29,7 @@ def layer(seed: int, width: int = 24, axis: int = -1, scale: float = 2.0, dtype:
 
 
 def test_one_kernel_for_equal_layers() -> None:
-    forms = Forms()
+    forms = SharedKernels()
     lowering = Lowering(host_target(), forms)
     for seed in range(3):
         group = layer(seed)
@@ -53,7 +53,7 @@ def test_one_kernel_for_equal_layers() -> None:
     ],
 )  # fmt: skip
 def test_other_forms_are_lowered(other: Callable[[], Group]) -> None:
-    forms = Forms()
+    forms = SharedKernels()
     lowering = Lowering(host_target(), forms)
     lowering.lower(layer(0))
     group = other()
@@ -110,7 +110,7 @@ A, B, C = (symbol(name, 1) for name in ("a", "b", "c"))
     ],
 )  # fmt: skip
 def test_dims_are_alike_but_for_names_and_bounds_count(one: Group, other: Group, forms: int) -> None:
-    known = Forms()
+    known = SharedKernels()
     lowering = Lowering(host_target(), known)
     lowering.lower(one)
     assert_equal_kernels(lowering.lower(other), lower_group(other, host_target()))
@@ -131,8 +131,8 @@ def picked(name: str, n: Size, source: str = "", table: str = "x") -> Group:
 @pytest.mark.parametrize(
     "other", [picked("first", B), picked("other", A), picked("first", A, "node7"), picked("first", A, table="data")]
 )
-def test_what_is_told_is_of_the_own_group(other: Group) -> None:
-    forms = Forms()
+def test_what_is_reported_is_of_the_own_group(other: Group) -> None:
+    forms = SharedKernels()
     lowering = Lowering(host_target(), forms)
     assert lowering.lower(picked("first", A)).errors
     assert_equal_kernels(lowering.lower(other), lower_group(other, host_target()))
@@ -140,7 +140,7 @@ def test_what_is_told_is_of_the_own_group(other: Group) -> None:
 
 def test_memory_of_forms_is_bounded_and_keeps_what_was_used_last() -> None:
     size = len(lower_group(doubled(A, 3), host_target()).text)
-    forms = Forms(limit=5 * size // 2)
+    forms = SharedKernels(limit=5 * size // 2)
     lowering = Lowering(host_target(), forms)
     first = lowering.lower(doubled(A, 3))
     for k in (5, 3, 7, 3):
@@ -150,7 +150,7 @@ def test_memory_of_forms_is_bounded_and_keeps_what_was_used_last() -> None:
 
 
 def test_no_weights_are_kept() -> None:
-    forms = Forms()
+    forms = SharedKernels()
     group = layer(0)
     Lowering(host_target(), forms).lower(group)
     (known,) = (forms.find(form) for form in list(forms._known))
@@ -162,7 +162,7 @@ def test_a_constant_of_several_groups_is_packed_once() -> None:
     group, alike, other = layer(0), layer(0), layer(0)
     (weight,), (of_alike,) = group.constants.values(), alike.constants
     alike = replace(alike, constants={of_alike: weight})
-    lowering = Lowering(host_target(), Forms())
+    lowering = Lowering(host_target(), SharedKernels())
     packed = [
         next(i.array for i in lowering.lower(g).inputs if isinstance(i, Packed)) for g in (group, alike, other, alike)
     ]
@@ -183,7 +183,7 @@ def test_layers_that_differ_in_numbers_of_channels_share_a_long_kernel() -> None
 
 
 def test_what_becomes_a_literal_is_part_of_the_form() -> None:
-    forms = Forms()
+    forms = SharedKernels()
     lowering = Lowering(host_target(), forms)
     for value in (2.0, 3.0, 2.0):
         b = Builder("scaled")

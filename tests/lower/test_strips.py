@@ -41,7 +41,7 @@ def library(level: str) -> Loaded:
     return compile_module(module, resolve(module.imports, module.target))
 
 
-def turn(level: str) -> Callable[..., Any]:
+def iteration(level: str) -> Callable[..., Any]:
     return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(TRANSPOSE_ARGUMENTS))(
         library(level).address(transpose_name(F32))
     )
@@ -54,7 +54,7 @@ def strip(level: str, row_step: int, to_step: int, moved: int) -> int:
     rows, columns = to_step + lanes, COLUMNS * lanes
     x = np.arange((rows - 1) * row_step + columns, dtype=np.int32)
     y = np.full((columns - 1) * to_step + rows, -1, np.int32)
-    turn(level)(x.ctypes.data, row_step, rows, 0, columns, columns, y.ctypes.data, to_step, moved)
+    iteration(level)(x.ctypes.data, row_step, rows, 0, columns, columns, y.ctypes.data, to_step, moved)
     assert (y >= 0).all()
     ends = (k for k in range(1, COLUMNS) if y[k * lanes * to_step] == k * lanes)
     return next(ends, COLUMNS)

@@ -28,8 +28,8 @@ AVX512 = "+avx2,+fma,+f16c,+avx512f,+avx512vl,+avx512bw,+avx512dq"
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Empties every cache of answers."""
     monkeypatch.setattr(target_probe, "disk_cache", lambda: DiskCache(tmp_path))
-    for remembered in (target_probe.gathers, target_probe.measured_multiply_adds, reload_probe.measured_reloads):
-        remembered.cache_clear()
+    for cached in (target_probe.gathers, target_probe.measured_multiply_adds, reload_probe.measured_reloads):
+        cached.cache_clear()
 
 
 def x86(cpu: str, features: str) -> Target:

@@ -36,7 +36,7 @@ PAST = [
 SIZES = [(16, 16), (17, 33), (100, 70), (3, 90), (90, 3), (1, 1), (15, 16), (0, 20), (20, 0), (65, 129)]
 
 
-def turned(bare: bool, dtype: str = "f32") -> Group:
+def transposed(bare: bool, dtype: str = "f32") -> Group:
     b = Builder("turned")
     x = b.input([B, N, M], dtype)
     y = b.tensor([B, M, N], dtype)
@@ -50,13 +50,13 @@ def turned(bare: bool, dtype: str = "f32") -> Group:
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i64", "i8", "i16", "bool"])
 def test_copies(dtype: str, level: str) -> None:
     target = host_target().limited(level)
-    assert lower_group(turned(True, dtype), target).schedule == ("transposed",)
-    check(turned(True, dtype), [{B: 2, N: n, M: m} for n, m in SIZES], target=target)
+    assert lower_group(transposed(True, dtype), target).schedule == ("transposed",)
+    check(transposed(True, dtype), [{B: 2, N: n, M: m} for n, m in SIZES], target=target)
 
 
 def test_maps_of_short_elements_are_rows() -> None:
     """The library copies them, and has no packers that would put a block into scratch."""
-    assert lower_group(turned(False, "f16"), host_target()).schedule == ("rows",)
+    assert lower_group(transposed(False, "f16"), host_target()).schedule == ("rows",)
 
 
 @pytest.mark.parametrize("bare", [False, True])
@@ -80,7 +80,7 @@ def test_few_planes(few: int, level: str) -> None:
         {B: 2, N: m, M: few} for m in (16, 17, 40, 129, 200)
     ]
     for dtype in ("f32", "i64", "u8", "i16"):
-        check(turned(True, dtype), sizes, target=host_target().limited(level))
+        check(transposed(True, dtype), sizes, target=host_target().limited(level))
 
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
@@ -89,7 +89,7 @@ def test_copies_past_the_caches(level: str) -> None:
     of one part and of three, and so do their rows if these are as long; otherwise lines are put together."""
     target = replace(host_target().limited(level), l3_bytes=8 << 10)
     for dtype in ("f32", "f64", "i32", "u8", "i16"):
-        check(turned(True, dtype), [{B: 2, N: n, M: m} for n, m in PAST], target=target)
+        check(transposed(True, dtype), [{B: 2, N: n, M: m} for n, m in PAST], target=target)
 
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
@@ -97,12 +97,14 @@ def test_part_of_a_line_is_stored_otherwise(level: str) -> None:
     """Rows that end within a line of a result, whose own rows go on behind them."""
     module = library_module(host_target().limited(level), F32)
     loaded = compile_module(module, resolve(module.imports, module.target))
-    turn = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(TRANSPOSE_ARGUMENTS))(loaded.address(transpose_name(F32)))
+    iteration = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(TRANSPOSE_ARGUMENTS))(
+        loaded.address(transpose_name(F32))
+    )
     rows, columns, step = 40, 33, 64
     x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
     y = aligned(columns * step)
     y[:] = -1.0
-    turn(x.ctypes.data, columns, rows, 0, columns, columns, y.ctypes.data, step, 1 << 40)
+    iteration(x.ctypes.data, columns, rows, 0, columns, columns, y.ctypes.data, step, 1 << 40)
     y = y.reshape(columns, step)
     assert np.array_equal(y[:, :rows], x.T)
     assert (y[:, rows:] == -1.0).all()
@@ -115,6 +117,6 @@ def test_what_the_last_cache_holds_stays_there() -> None:
 
 
 def test_maps() -> None:
-    group = turned(False)
+    group = transposed(False)
     assert lower_group(group, host_target()).schedule == ("transposed",)
     check(group, [{B: 2, N: n, M: m} for n, m in SIZES])

@@ -70,7 +70,9 @@ def _pairs() -> tuple[Native, Tensor, Tensor]:
 
 @pytest.mark.parametrize("count", [1, 15, 16, 31, 65, 200])
 @pytest.mark.parametrize("parts", [1, 3])
-def test_rows_that_turn_out_to_have_one_element_are_picked_and_refused_in_their_order(count: int, parts: int) -> None:
+def test_rows_that_iteration_out_to_have_one_element_are_picked_and_refused_in_their_order(
+    count: int, parts: int
+) -> None:
     native, x, index = _pairs()
     sizes = {K: 3, B: 5, M: 1, N: count}
     array = before_forbidden_memory(np.arange(15, dtype=np.float32).reshape(3, 5, 1))

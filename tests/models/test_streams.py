@@ -27,10 +27,10 @@ class Drifting:
         slow = self._speed.choice([1.0, 1.7, 2.3])
         return [[k * slow * b * n * 1e-6 for b, n in order[1:]] for k in (SURPLUS, AGAIN, *[1.0] * streams.LATER)]
 
-    def turn(self, shape: Shape) -> list[float]:
+    def iteration(self, shape: Shape) -> list[float]:
         raise AssertionError("not asked for")
 
-    stream = turn
+    stream = iteration
 
 
 def test_first_calls_are_compared_with_those_of_the_same_engine() -> None:

@@ -70,13 +70,13 @@ def test_it_is_the_other_checkouts_code_that_runs_there(tmp_path: Path) -> None:
         (("docs", "mlp"), "docs is no checkout of this repository: there is no runtime and no generated"),
     ],
 )
-def test_what_is_not_there_is_told(words: tuple[str, ...], message: str) -> None:
+def test_what_is_not_there_is_reported(words: tuple[str, ...], message: str) -> None:
     done = turns(*words)
     assert done.returncode == 2
     assert message in done.stderr
 
 
-def test_a_word_that_names_nothing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_word_that_names_nothing_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("benchmarks.turns.cases", list)
     with pytest.raises(ValueError, match=r"'transposed' is no model \(bert_mini, "):
         chosen(["transposed"], tmp_path)

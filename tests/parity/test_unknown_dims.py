@@ -346,19 +346,19 @@ def test_concat_of_unknown_dims_has_the_type_that_is_known() -> None:
 
 @pytest.mark.parametrize("batches", [(1, 1), (5, 5), (5, 1)])
 @pytest.mark.parametrize("unknown", ["none, batch", "none, all", "batch, none", "batch, batch", "batch, all"])
-@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
-def test_batch_matmul(unknown: str, turned: tuple[bool, bool], batches: tuple[int, int]) -> None:
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
+def test_batch_matmul(unknown: str, transposed: tuple[bool, bool], batches: tuple[int, int]) -> None:
     shapes = [(batches[0], 16, 32), (batches[1], 32, 20)]
-    shapes = [(s[0], s[2], s[1]) if t else s for s, t in zip(shapes, turned)]
+    shapes = [(s[0], s[2], s[1]) if t else s for s, t in zip(shapes, transposed)]
     known = {"none": lambda s: s, "batch": lambda s: ("?", *s[1:]), "all": lambda s: ("?",) * 3}
     types = [f"f32[{', '.join(map(str, known[u](s)))}]" for u, s in zip(unknown.split(", "), shapes)]
     back = (0, 2, 1)
 
     def built(x: Value, y: Value) -> Value:
-        return ops.matmul(*(ops.transpose(v, axes=back) if t else v for v, t in zip((x, y), turned)))
+        return ops.matmul(*(ops.transpose(v, axes=back) if t else v for v, t in zip((x, y), transposed)))
 
     def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.matmul(*(v.transpose(back) if t else v for v, t in zip((x, y), turned)))
+        return np.matmul(*(v.transpose(back) if t else v for v, t in zip((x, y), transposed)))
 
     Case(types, built, shapes, reference).check()
 
@@ -367,11 +367,11 @@ def test_a_loop_that_concatenates() -> None:
     """A carried value grows a row with each turn: its type is what all turns have in common."""
     start = anyshape.input("start", "i64[]")
 
-    def turn(_: Value, i: Value, rows: Value) -> list[Value]:
+    def iteration(_: Value, i: Value, rows: Value) -> list[Value]:
         more = ops.concat([rows, ops.reshape(i, (1, 1))], axis=0)
         return [ops.less(ops.add(i, 1), 10), ops.add(i, 1), more]
 
-    joined = control.loop(None, turn, [start, np.zeros((1, 1), np.int64)], cond=ops.less(start, 10))[1]
+    joined = control.loop(None, iteration, [start, np.zeros((1, 1), np.int64)], cond=ops.less(start, 10))[1]
     f = anyshape.function([start], joined)
     for loop in LOOPS:
         agrees(anyshape.compile(f, loop=loop)(np.int64(0)), np.array([0, *range(10)]).reshape(11, 1))
@@ -381,12 +381,12 @@ def test_a_loop_with_a_wrong_annotation() -> None:
     """What is said to stay (1, 1) and does not is refused, with both sizes."""
     start = anyshape.input("start", "i64[]")
 
-    def turn(_: Value, i: Value, rows: Value) -> list[Value]:
+    def iteration(_: Value, i: Value, rows: Value) -> list[Value]:
         grown = ops.concat([rows, ops.reshape(i, (1, 1))], axis=0)
         return [ops.less(i, 10), ops.add(i, 1), ops.match_shape(grown, "i64[1, 1]")]
 
     with pytest.raises(ShapeError, match=r"expected \[1, 1\], got \[2, 1\]"):
-        joined = control.loop(None, turn, [start, np.zeros((1, 1), np.int64)], cond=ops.less(start, 10))[1]
+        joined = control.loop(None, iteration, [start, np.zeros((1, 1), np.int64)], cond=ops.less(start, 10))[1]
         anyshape.compile(anyshape.function([start], joined))(np.int64(0))
 
 

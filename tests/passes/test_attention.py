@@ -27,27 +27,27 @@ def inputs() -> list[Any]:
     return [q, anyshape.input("k", "f32[b, 2, t, 8]"), anyshape.input("v", "f32[b, 2, t, 8]"), mask]
 
 
-def turned(x: Any) -> Any:
+def transposed(x: Any) -> Any:
     return ops.transpose(x, axes=[0, 1, 3, 2])
 
 
 def plain(q: Any, k: Any, v: Any, mask: Any) -> Any:
-    return ops.matmul(ops.softmax(ops.add(ops.matmul(q, turned(k)), mask), axis=-1), v)
+    return ops.matmul(ops.softmax(ops.add(ops.matmul(q, transposed(k)), mask), axis=-1), v)
 
 
 def scaled(q: Any, k: Any, v: Any, mask: Any) -> Any:
-    scores = ops.div(ops.matmul(q, turned(k)), np.float32(3))
+    scores = ops.div(ops.matmul(q, transposed(k)), np.float32(3))
     return ops.matmul(ops.softmax(ops.add(scores, mask), axis=-1), v)
 
 
 def split_scale(q: Any, k: Any, v: Any, mask: Any) -> Any:
     """Attends as torch exports scaled_dot_product_attention: each factor takes the root of the scale."""
-    scores = ops.matmul(ops.mul(q, np.float32(0.5)), ops.mul(turned(k), np.float32(0.5)))
+    scores = ops.matmul(ops.mul(q, np.float32(0.5)), ops.mul(transposed(k), np.float32(0.5)))
     return ops.transpose(ops.matmul(ops.softmax(ops.add(scores, mask), axis=-1), v), axes=[0, 2, 1, 3])
 
 
 def capped(q: Any, k: Any, v: Any, mask: Any) -> Any:
-    scores = ops.tanh(ops.matmul(q, turned(k)))
+    scores = ops.tanh(ops.matmul(q, transposed(k)))
     hidden = ops.less(mask, np.float32(0))
     return ops.matmul(ops.softmax(ops.where(hidden, np.float32(-1e9), scores), axis=-1), v)
 
@@ -90,7 +90,7 @@ def test_keys_repeated_for_the_heads_of_a_group_are_read_where_they_are() -> Non
 def test_scores_that_are_results_stay() -> None:
     params = inputs()
     q, k, v, mask = params
-    soft = ops.softmax(ops.matmul(q, turned(k)), axis=-1)
+    soft = ops.softmax(ops.matmul(q, transposed(k)), axis=-1)
     f = anyshape.function(params, {"y": ops.matmul(soft, v), "scores": ops.add(soft, mask)})
     assert all(names.count("matmul") < 2 for names in kernels(f))
 
@@ -99,14 +99,14 @@ def test_a_softmax_over_queries_stays() -> None:
     """A softmax over queries needs all rows at once."""
     params = inputs()
     q, k, v, mask = params
-    soft = ops.softmax(ops.add(ops.matmul(q, turned(k)), mask), axis=-2)
+    soft = ops.softmax(ops.add(ops.matmul(q, transposed(k)), mask), axis=-2)
     assert all(names.count("matmul") < 2 for names in kernels(anyshape.function(params, ops.matmul(soft, v))))
 
 
 def test_a_product_of_scores_with_themselves_stays() -> None:
     """The second factor has rows of all blocks."""
     q = anyshape.input("q", "f32[b, 2, s, 8]")
-    soft = ops.softmax(ops.matmul(q, turned(q)), axis=-1)
+    soft = ops.softmax(ops.matmul(q, transposed(q)), axis=-1)
     assert all(names.count("matmul") < 2 for names in kernels(anyshape.function([q], ops.matmul(soft, soft))))
 
 
@@ -128,7 +128,7 @@ def test_the_operator_takes_its_heads_where_they_lie(groups: int) -> None:
 def test_a_conversion_to_the_dtype_that_is_there_separates_nothing() -> None:
     params = inputs()
     q, k, v, mask = params
-    soft = ops.cast(ops.softmax(ops.add(ops.matmul(q, turned(k)), mask), axis=-1), to="f32")
+    soft = ops.cast(ops.softmax(ops.add(ops.matmul(q, transposed(k)), mask), axis=-1), to="f32")
     f = passes.optimise(anyshape.function(params, ops.matmul(ops.transpose(soft, axes=[0, 1, 2, 3]), v)))
     assert [n.op.name for n in f.nodes] == ["transpose", "matmul", "add", "softmax", "matmul"]
     assert len(kernels(f)) == 1

@@ -10,7 +10,7 @@ from anyshape import control, ops
 from anyshape.errors import ShapeError
 
 
-def test_a_check_in_a_branch_is_told_without_what_the_branch_excludes(tmp_path: object) -> None:
+def test_a_check_in_a_branch_is_reported_without_what_the_branch_excludes(tmp_path: object) -> None:
     """A saved copy infers the branch under its condition; what was compiled at once moves the check there."""
     x, y = anyshape.input("x", "f32[n]"), anyshape.input("y", "f32[m]")
     length = ops.gather(ops.shape_of(x), 0)

@@ -68,7 +68,7 @@ def test_kernels_give_what_the_interpreter_does(monkeypatch: pytest.MonkeyPatch)
     value = ops.cumsum(RNG.integers(0, 9, (6, 5)).astype(np.float32), axis=1)
     quick, slow = Spy(), Spy()
     want = folded(value, quick)
-    monkeypatch.setattr(limits, "QUICK_TURNS", 0)
+    monkeypatch.setattr(limits, "QUICK_ITERATIONS", 0)
     np.testing.assert_array_equal(folded(value, slow), want)
     assert (quick.asked, slow.asked) == ([], ["cumsum"])
 
@@ -84,7 +84,7 @@ def test_a_long_loop_over_few_elements_is_noticed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_calls_of_one_kind_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "QUICK_TURNS", 0)
+    monkeypatch.setattr(limits, "QUICK_ITERATIONS", 0)
     spy = Spy()
     total = ops.add(*(ops.max(ops.cumsum(RNG.normal(size=n).astype(np.float32), axis=0)) for n in (5, 9)))
     assert folded(total, spy) is not None
@@ -108,7 +108,7 @@ def test_a_large_result_of_numbers_that_are_no_data_is_folded(n: int) -> None:
 
 
 def test_a_call_that_fails_is_left_to_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "QUICK_TURNS", 0)
+    monkeypatch.setattr(limits, "QUICK_ITERATIONS", 0)
     x = anyshape.input("x", "f32[n]")
     f = anyshape.function([x], ops.add(x, ops.gather(np.arange(3, dtype=np.float32), np.array([7]))))
     with pytest.raises(AnyshapeError, match="index 7 is out of range"):

@@ -54,7 +54,7 @@ def scores() -> Any:
     return ops.matmul(x("s, 8", "q"), x("8, s", "k"))
 
 
-def turned(v: Any) -> Any:
+def transposed(v: Any) -> Any:
     return ops.transpose(v, axes=[1, 0])
 
 
@@ -109,16 +109,16 @@ CASES: dict[str, tuple[Build, Build]] = {
         lambda: [y := ops.exp(x("n, 1")), ops.add(y, x("n, 8", "z"))],
     ),
     "move before a contraction": (
-        lambda: [ops.matmul(turned(x("8, n")), weights(8, 5))],
-        lambda: [y := turned(x("8, n")), ops.matmul(y, weights(8, 5))],
+        lambda: [ops.matmul(transposed(x("8, n")), weights(8, 5))],
+        lambda: [y := transposed(x("8, n")), ops.matmul(y, weights(8, 5))],
     ),
     "prologue of rows": (
         lambda: [ops.sum(ops.exp(x()), axes=[1])],
         lambda: [y := ops.exp(x()), ops.sum(y, axes=[1])],
     ),
     "computed where it is read": (
-        lambda: [ops.add(turned(x("8, n")), x("n, 8", "z"))],
-        lambda: [y := turned(x("8, n")), ops.add(ops.softmax(y), x("n, 8", "z"))],
+        lambda: [ops.add(transposed(x("8, n")), x("n, 8", "z"))],
+        lambda: [y := transposed(x("8, n")), ops.add(ops.softmax(y), x("n, 8", "z"))],
     ),
     "maps across views": (
         lambda: [ops.exp(reshaped(ops.neg(x())))],
@@ -167,7 +167,7 @@ def test_the_page_lists_the_rules() -> None:
 
 def test_a_kernel_says_by_which_rules_it_came_together() -> None:
     q = x("s, 8", "q")
-    y = ops.add(ops.matmul(ops.softmax(ops.div(ops.matmul(q, turned(x("s, 8", "k"))), 3.0)), x("s, 8", "v")), q)
+    y = ops.add(ops.matmul(ops.softmax(ops.div(ops.matmul(q, transposed(x("s, 8", "k"))), 3.0)), x("s, 8", "v")), q)
     (step,) = kernels(function(y))
     assert step.joined_by == (
         "move before a contraction", "epilogue of a contraction", "rows between contractions", "epilogue of a contraction"

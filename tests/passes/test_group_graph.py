@@ -56,15 +56,15 @@ def levels_hold(graph: GroupGraph) -> bool:
 def test_groups_become_one_where_that_makes_no_cycle(seed: int) -> None:
     graph, groups = drawn(seed)
     r = random.Random(seed)
-    for turn in range(20):
+    for iteration in range(20):
         left = [g for g in groups if g.nodes]
         if len(left) < 3:
             break
         chosen = sorted(r.sample(left, r.choice((2, 2, 3))), key=lambda g: g.level)
         assert graph.may_become_one(chosen) == (not path_around(graph, chosen))
         if graph.may_become_one(chosen):
-            graph.merge(chosen, f"turn {turn}")
-            assert levels_hold(graph) and chosen[-1].joined_by[-1] == f"turn {turn}"
+            graph.merge(chosen, f"turn {iteration}")
+            assert levels_hold(graph) and chosen[-1].joined_by[-1] == f"turn {iteration}"
             assert not any(g.nodes or g.operands or g.readers for g in chosen[:-1])
     order = list(graph.in_order())
     assert len(order) == sum(bool(g.nodes) for g in groups)

@@ -265,7 +265,7 @@ def test_results_do_not_depend_on_threads() -> None:
     np.testing.assert_array_equal(anyshape.compile(f, threads=1)(x), anyshape.compile(f, threads=2)(x))
 
 
-def test_factors_of_each_channel_are_told_from_a_transform(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_factors_of_each_channel_are_distinguished_from_a_transform(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bias of each channel beside the sum is no factor."""
     asked, original = dict[str, bool](), layouts._Layouts.has_weights
 

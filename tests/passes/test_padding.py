@@ -43,7 +43,7 @@ def run(f: Function, arrays: list[Array], kernels: str = "interpret") -> list[Ar
 
 
 def garbage(a: Array, shape: tuple[int, ...]) -> Array:
-    """The array in one of a larger shape, behind whose ends is what no kernel likes to see."""
+    """The array in one of a larger shape, in whose padded tails is what no kernel likes to see."""
     out = np.full(shape, np.nan if a.dtype.kind in "fV" else 77, a.dtype)
     out[tuple(map(slice, a.shape))] = a
     return out
@@ -169,7 +169,7 @@ REFUSED: list[tuple[Callable[[Value], Any], str]] = [
     (lambda x: ops.sort(x), "sort: the places of elements of order depend on other elements"),
     (lambda x: ops.flip(x, axes=[-1]), "static.flip: its elements depend on n - 1"),
     (lambda x: ops.reshape(x, [-1]), r"static.reshape: f32\[b, n\] as f32\[b\*n\] has no axis for each padded dim"),
-    (lambda x: ops.log_sum_exp(x, axes=[-1]), "no constant behind the end leaves its sum over n as it is"),
+    (lambda x: ops.log_sum_exp(x, axes=[-1]), "no constant in the padded tail leaves its sum over n as it is"),
     (lambda x: ops.shape_of(x), "a result tells a size"),
     (lambda x: ops.mul(x, ops.cast(ops.size(x), to="f32")), "computes with a size|depend on"),
     (lambda x: ops.concat([x, x], axis=1), "concat: its elements depend on n"),

@@ -40,7 +40,7 @@ def merged(v: Any, r: random.Random) -> Any:
     return ops.reshape(v, [*[0] * k, -1, *shape[k + 2 :]]) if known and len(shape) > 1 else v
 
 
-def turned(v: Any, r: random.Random) -> Any:
+def transposed(v: Any, r: random.Random) -> Any:
     axes = list(range(len(v.type.shape)))
     r.shuffle(axes)
     return ops.transpose(v, axes=axes)
@@ -65,7 +65,7 @@ STEPS: tuple[Callable[[Any, random.Random], Any], ...] = (
     split,
     merged,
     merged,
-    turned,
+    transposed,
     beside,
     beside,
     part,

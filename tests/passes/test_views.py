@@ -137,8 +137,8 @@ def test_what_is_made_of_a_concat_is_made_of_its_pieces() -> None:
 
 def test_a_move_read_twice_joins_both_readers() -> None:
     x = anyshape.input("x", "f32[b, n, 32]")
-    turned = ops.transpose(x, axes=[1, 0, 2])
-    f = anyshape.function([x], {"y": ops.concat([ops.relu(turned), ops.neg(turned)], axis=2)})
+    transposed = ops.transpose(x, axes=[1, 0, 2])
+    f = anyshape.function([x], {"y": ops.concat([ops.relu(transposed), ops.neg(transposed)], axis=2)})
     assert len(kernels(f)) == 1
     agree(f, (1, 1, 32), (2, 3, 32), (3, 70, 32), kernels=1)
 

@@ -20,7 +20,7 @@ def test_attributes_that_differ_in_the_sign_of_zero_are_two_calls() -> None:
     assert np.signbit(minus).tolist() == [False, False]
 
 
-def test_attributes_are_told_apart_at_any_depth() -> None:
+def test_attributes_are_distinguished_at_any_depth() -> None:
     assert alike({"a": (0.0, 1)}) != alike({"a": (-0.0, 1)})
     assert alike({"a": True}) != alike({"a": 1})
     assert alike({"b": 2, "a": (1.5, float("nan"))}) == alike({"a": [1.5, float("nan")], "b": 2})

@@ -104,7 +104,7 @@ class Llama(nn.Module):
         self.norms = nn.ModuleList([nn.RMSNorm(32, eps=1e-6) for _ in range(3)])
         self.register_buffer("rates", 1.0 / 10000 ** (torch.arange(0, 8, 2) / 8), persistent=False)
 
-    def turned(self, x: Tensor, at: Tensor) -> Tensor:
+    def transposed(self, x: Tensor, at: Tensor) -> Tensor:
         angles = torch.cat([at[:, None] * self.rates] * 2, -1)
         half = torch.cat([-x[..., 4:], x[..., :4]], -1)
         return x * angles.cos() + half * angles.sin()
@@ -115,9 +115,9 @@ class Llama(nn.Module):
         at = torch.arange(past, past + t)
         x = self.words(ids)
         n = self.norms[0](x)
-        q = self.turned(self.q(n).view(b, t, 4, 8).transpose(1, 2), at)
+        q = self.transposed(self.q(n).view(b, t, 4, 8).transpose(1, 2), at)
         kv = self.kv(n).view(b, t, 4, 8).transpose(1, 2)
-        keys = torch.cat([keys, self.turned(kv[:, :2], at)], 2)
+        keys = torch.cat([keys, self.transposed(kv[:, :2], at)], 2)
         values = torch.cat([values, kv[:, 2:]], 2)
         spread = [v.repeat_interleave(2, dim=1) for v in (keys, values)]
         mask = torch.arange(past + t)[None, :] <= at[:, None]

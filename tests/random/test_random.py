@@ -89,7 +89,7 @@ def test_dropout():
     assert stats.binomtest(int(kept.sum()), kept.size, 0.75).pvalue > 0.01
 
 
-def test_every_run_draws_anew_unless_told_where_to_begin():
+def test_every_run_draws_anew_unless_it_says_where_to_begin():
     normal = anyshape.compile(Function([], [ops.random_normal(ops.fresh_seed(), ZERO, ONE, to=[5]) for _ in range(2)]))
     first, second = normal(), normal()
     assert len({v.tobytes() for v in (*first, *second)}) == 4
@@ -100,9 +100,9 @@ def test_every_run_draws_anew_unless_told_where_to_begin():
     assert np.array_equal(runs[0], runs[2]) and not np.any(np.equal(runs[0], runs[1]))
 
 
-def test_every_turn_of_a_loop_draws_anew():
-    turns = loop(3, lambda k, total: [ops.add(total, ops.fresh_seed())], [constant(np.int64(0))])
-    f = anyshape.compile(Function([], [turns[0] if isinstance(turns, (list, tuple)) else turns]))
+def test_every_iteration_of_a_loop_draws_anew():
+    iterations = loop(3, lambda k, total: [ops.add(total, ops.fresh_seed())], [constant(np.int64(0))])
+    f = anyshape.compile(Function([], [iterations[0] if isinstance(iterations, (list, tuple)) else iterations]))
     anyshape.seed(5)
     total = int(f())
     anyshape.seed(5)

@@ -216,7 +216,7 @@ def test_options_of_wrong_kinds(option: str) -> None:
     {1: 2}), lambda: anyshape.compile(FUNCTION, dump="llvm"), lambda: anyshape.compile(FUNCTION, threads="2"), lambda: EXE.run(FEED, 5),
     lambda: anyshape.compile(), lambda: anyshape.seed("x"), lambda: lists.of(5), lambda: control.loop(3, 4), lambda: EXE.save(None),
 ])  # fmt: skip
-def test_what_they_are_told(call: Callable[[], object]) -> None:
+def test_their_messages(call: Callable[[], object]) -> None:
     with pytest.raises(ArgumentError):
         call()
 

@@ -17,7 +17,7 @@ def test_targets_run_and_kept_seeds_hold(name: str) -> None:
     assert [(seed, why) for seed, why in target.run(seeds) if why] == []
 
 
-def test_what_is_found_is_told_kept_and_repeated(
+def test_what_is_found_is_reported_kept_and_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = {"now": True}

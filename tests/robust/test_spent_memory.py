@@ -75,7 +75,7 @@ def test_a_process_outlives_spent_memory(what: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("raised", [MemoryError, SystemError("error return without exception set"), StopIteration])
-def test_what_python_says_of_spent_memory_is_told_as_such(raised: BaseException) -> None:
+def test_what_python_says_of_spent_memory_is_reported_as_such(raised: BaseException) -> None:
     @edge
     def call() -> None:
         raise raised
@@ -111,7 +111,7 @@ print(said)
 
 
 @pytest.mark.parametrize("what", ["load", "compile"])
-def test_what_cannot_be_imported_is_told_and_imported_later(what: str, tmp_path: Path) -> None:
+def test_what_cannot_be_imported_is_reported_and_imported_later(what: str, tmp_path: Path) -> None:
     """Memory is spent before anything of the library is imported: LLVM, numbers of short floats and the system's own modules are machine
     code, which is mapped."""
     import anyshape
@@ -142,7 +142,7 @@ def test_an_import_error_that_is_no_matter_of_memory_stays() -> None:
         call("/lib/m.py")
 
 
-def test_a_folder_that_cannot_be_listed_for_want_of_memory_is_told() -> None:
+def test_a_folder_that_cannot_be_listed_for_want_of_memory_is_reported() -> None:
     said = library_error(OSError(ENOMEM, "Cannot allocate memory", "packages"))
     assert isinstance(said, AnyshapeError) and "packages" in str(said) and "not enough memory" in str(said)
     assert "not enough memory" in str(library_error(SystemError("error return without exception set")))

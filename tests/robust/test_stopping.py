@@ -28,7 +28,7 @@ PATIENCE = 5.0
 printed by `python -m benchmarks.stopping`."""
 
 
-def turns(loop: str = "native") -> anyshape.Executable:
+def iterations(loop: str = "native") -> anyshape.Executable:
     """A loop of `trip` turns around one addition."""
     trip, x = anyshape.input("trip", "i64[]"), anyshape.input("x", "f32[]")
     (y,) = control.loop(trip, lambda _, s: [ops.add(s, 1.0)], [x])
@@ -46,7 +46,7 @@ Case = tuple[anyshape.Executable, list[Any], list[Any]]
 
 
 def looping() -> Case:
-    return turns(), [np.array(LONG), np.float32(0)], [np.array(7), np.float32(0)]
+    return iterations(), [np.array(LONG), np.float32(0)], [np.array(7), np.float32(0)]
 
 
 def in_registers() -> Case:
@@ -209,10 +209,10 @@ def test_a_call_in_another_thread_leaves_signals_to_the_main_one() -> None:
     assert [type(e) for e in raised] == [Cancelled]
 
 
-def test_only_the_executable_that_is_told_stops() -> None:
+def test_only_the_executable_that_is_asked_to_stops() -> None:
     """The two calls of it in two threads both end; another executable goes on."""
     exe, large, _ = looping()
-    other = turns()
+    other = iterations()
     ended: list[type[BaseException]] = []
 
     def call(of: anyshape.Executable) -> None:
@@ -236,7 +236,7 @@ def test_only_the_executable_that_is_told_stops() -> None:
 
 @pytest.mark.parametrize("loop", ["python", "native"])
 def test_every_executor_keeps_deadlines(loop: str) -> None:
-    exe = turns(loop)
+    exe = iterations(loop)
     stopped(lambda: exe.run({"trip": np.array(LONG), "x": np.float32(0)}, deadline=SOON), DeadlineExceeded)
     with cancelling(exe):
         stopped(lambda: exe.run({"trip": np.array(LONG), "x": np.float32(0)}), Cancelled)
@@ -255,7 +255,7 @@ def test_a_function_of_unknown_rank_is_stopped_in_its_tail() -> None:
 
 @pytest.mark.parametrize("deadline", [-1, float("nan"), "1", True, None, 0, 1e300, np.float64(3)])
 def test_what_a_deadline_may_be(deadline: Any) -> None:
-    exe = turns()
+    exe = iterations()
     feed = {"trip": np.array(1), "x": np.float32(1)}
     if deadline is None or (deadline is not True and isinstance(deadline, float) and deadline >= 1):
         assert exe.run(feed, deadline=deadline) == [2]

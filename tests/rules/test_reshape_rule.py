@@ -97,8 +97,8 @@ def test_symbols_with_numbers_put_in_agree_with_integers(known: str, allowzero: 
         open_entries = {"integer": 0.0, "partly": 0.5, "symbolic": 1.0}[known]
         sn: list[Any] = [symbol(f"n{k}", None) if rng.random() < open_entries else n for k, n in enumerate(newshape)]
         symbolic = Symbolic("reshape", lambda r: reshape(r, Vec(sd), Vec(sn), allowzero))
-        for turn in range(12):
-            d2, n2 = draw(rng, rank, length, empty) if turn else (d, newshape)
+        for iteration in range(12):
+            d2, n2 = draw(rng, rank, length, empty) if iteration else (d, newshape)
             d3 = [n if isinstance(s, int) else m for s, n, m in zip(sd, d, d2)]
             n3 = [n if isinstance(s, int) else m for s, n, m in zip(sn, newshape, n2)]
             values: dict[Dim, int] = {s: v for s, v in zip(sd + sn, d3 + n3) if isinstance(s, Dim)}

@@ -139,11 +139,11 @@ def test_what_needs_a_value_is_undetermined(call: Callable[[Rule], Any]) -> None
         call(Rule("op"))
 
 
-def test_born_sizes_carry_their_bounds() -> None:
+def test_unbacked_sizes_carry_their_bounds() -> None:
     r = Rule("nonzero")
-    k = r.born("k", 0, n * m)
+    k = r.unbacked("k", 0, n * m)
     assert r.decide(dims.le(k, n * m)) is True and r.decide(dims.ge(k, 0)) is True
-    assert dims.bounds(r.born("k", 0, 9)) == (0, 9)
+    assert dims.bounds(r.unbacked("k", 0, 9)) == (0, 9)
 
 
 def test_vectors() -> None:

@@ -123,8 +123,8 @@ def test_symbols_with_numbers_put_in_agree_with_integers(name: str, data: st.Dat
 
     p, q = vector("p", 0), vector("q", -3)
     symbolic = Symbolic(name, lambda r: r.bind({"y": call(r, p, q)}))
-    for turn in range(4):
-        values = {x: v if not turn else data.draw(st.integers(_low(x), 5)) for x, v in symbols.items()}
+    for iteration in range(4):
+        values = {x: v if not iteration else data.draw(st.integers(_low(x), 5)) for x, v in symbols.items()}
         a = Vec(values.get(x, x) for x in p)
         b = Vec(values.get(x, x) for x in q)
         expected = on_numbers(name, lambda r: r.bind({"y": call(r, a, b)}))  # noqa: B023, called at once

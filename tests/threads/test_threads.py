@@ -80,7 +80,7 @@ def test_a_saved_model_is_loaded_for_any_number_of_threads(tmp_path: Path) -> No
     assert bits(anyshape.load(tmp_path / "m", threads=3), (64, 96)) == bits(f, (64, 96))
 
 
-def test_the_lowest_part_that_fails_is_the_one_that_is_told() -> None:
+def test_the_lowest_part_that_fails_is_the_one_that_is_reported() -> None:
     """An index that is out of bounds in several parts, and in one alone: as many threads tell what one does."""
     x, i = anyshape.input("x", "f32[n]"), anyshape.input("i", "i64[m]")
     f = anyshape.function([x, i], ops.gather(x, i))
@@ -240,7 +240,7 @@ def test_threads_that_are_first_together_make_one() -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("parts", [-(2**63), -1, 0, 1, 2, 3, 64, 2**62])
-def test_a_kernel_is_never_told_of_no_parts(parts: int, workers: int) -> None:
+def test_a_kernel_never_runs_no_parts(parts: int, workers: int) -> None:
     """A kernel divides by the number of parts. Nobody comes to help here, so the caller runs all of them."""
     parts_run: list[tuple[int, int]] = []
 

@@ -114,7 +114,7 @@ def test_of_no_results_and_of_several() -> None:
 
 
 @LINUX
-def test_a_model_that_is_compiled_is_told_of(store: ResultAllocator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiling_model_is_announced(store: ResultAllocator, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     ahead = executor._ahead()
     assert ahead is not None

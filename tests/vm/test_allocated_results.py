@@ -115,14 +115,16 @@ def test_results_that_are_kept_and_dropped_in_any_order(store: ResultAllocator, 
     exe, rng = doubling(), random.Random(kept)
     keep(store, kept)
     held: list[tuple[int, np.ndarray[Any, Any]]] = []
-    for turn in range(300):
+    for iteration in range(300):
         if held and rng.random() < 0.55:
             held.pop(rng.randrange(len(held)))
         else:
-            held.append((turn, exe(np.full(rng.choice([N, N + 1, 2 * N, 3 * N + 17, 5 * N]), turn, np.float32))))
-        if turn % 20 == 0:
+            held.append(
+                (iteration, exe(np.full(rng.choice([N, N + 1, 2 * N, 3 * N + 17, 5 * N]), iteration, np.float32)))
+            )
+        if iteration % 20 == 0:
             store.blocks()
-            assert all((a == 2 * turn).all() for turn, a in held)
+            assert all((a == 2 * iteration).all() for iteration, a in held)
     assert store.out() == sum(size for size, is_taken in store.blocks() if is_taken)
     held.clear()
     assert store.is_whole() and store.out() == 0

@@ -51,7 +51,7 @@ def test_results_are_made_before_the_first_kernel_unless_data_size_them() -> Non
     assert listed.count(Op.OUTPUT) == 3
 
 
-def test_one_place_serves_all_sizes_in_turn(allocator: ResultAllocator) -> None:
+def test_one_place_serves_all_sizes_in_iteration(allocator: ResultAllocator) -> None:
     exe = doubling()
     places = {exe(ones(n)).ctypes.data for n in (1, 2, 16, 17, 1000, LARGE // 4 - 1, 3)}
     assert places == {allocator.start + 2 * HEAD}
@@ -112,15 +112,15 @@ def test_resized_in_place_a_result_leaves(allocator: ResultAllocator, n: int) ->
 def test_results_that_are_kept_and_dropped_in_any_order(allocator: ResultAllocator) -> None:
     exe, rng = doubling(), random.Random(1)
     kept: list[tuple[int, np.ndarray[Any, Any]]] = []
-    for turn in range(600):
+    for iteration in range(600):
         if kept and rng.random() < 0.45:
             kept.pop(rng.randrange(len(kept)))
         else:
             n = rng.choice([1, 3, 16, 17, 100, 5000, 60000])
-            kept.append((turn, exe(np.full(n, turn, np.float32))))
-        if turn % 50 == 0:
+            kept.append((iteration, exe(np.full(n, iteration, np.float32))))
+        if iteration % 50 == 0:
             allocator.blocks()
-    assert all((a == 2 * turn).all() for turn, a in kept)
+    assert all((a == 2 * iteration).all() for iteration, a in kept)
     allocated = sum(allocator.has(a) for _, a in kept)
     assert 0 < allocated < len(kept)
     assert sum(is_taken for _, is_taken in allocator.blocks()) == allocated

@@ -234,7 +234,7 @@ def test_a_system_without_huge_pages_has_small_ones(monkeypatch: pytest.MonkeyPa
     region.release()
 
 
-def test_sizes_that_data_decide_have_a_region_that_is_used_in_turns() -> None:
+def test_sizes_that_data_decide_have_a_region_that_is_used_in_iterations() -> None:
     x = anyshape.input("x", "f32[n]")
     a = ops.tanh(ops.broadcast_to(ops.sum(x, axes=[0], keepdims=True), counted(x)))
     y = ops.sub(x, ops.sum(ops.neg(a), axes=[0], keepdims=True))

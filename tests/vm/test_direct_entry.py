@@ -270,20 +270,20 @@ def test_kernels_run_without_the_lock() -> None:
     exe = compile(anyshape.function([x], h))
     big = np.zeros((20000, 64), np.float32)
     exe(big)
-    turns, stop = [0], threading.Event()
+    iterations, stop = [0], threading.Event()
 
     def count() -> None:
         while not stop.is_set():
-            turns[0] += 1
+            iterations[0] += 1
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(0.3)
     try:
         thread = threading.Thread(target=count)
         thread.start()
-        before = turns[0]
+        before = iterations[0]
         exe(big)
-        after = turns[0]
+        after = iterations[0]
     finally:
         stop.set()
         sys.setswitchinterval(interval)
@@ -312,7 +312,7 @@ def test_memory_grows_without_leaving_the_entry() -> None:
     assert exe.memory == 4 << 21
 
 
-def test_memory_that_is_not_to_be_had_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_is_not_to_be_had_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     exe = growing_squares()
     assert exe(ones(1 << 20)) == 1 << 20
     monkeypatch.setattr(arena, "available_memory", lambda: 0)

@@ -34,7 +34,7 @@ from anyshape_testing.profile import LONG
 from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]
-WAYS = ("static", "symbolic", "operands", "lengths", "ranks")
+VARIANTS = ("static", "symbolic", "operands", "lengths", "ranks")
 SAVED = ("symbolic", "operands")
 LOADED = all_specs().ops
 Array = Any
@@ -53,11 +53,11 @@ def variant(op: OpAnalysis, way: str) -> OpDef | None:
     return ops.get(name) or ops.get(f"static.{name}")
 
 
-def sampled(ways: Sequence[str], example: int) -> Sequence[str]:
-    """The ways in which `make test` calls one example of an op: the first example in all ways, each other one in the next of those but
-    `static`, in which tests/laws/test_spec_examples.py calls every example."""
-    symbolic = [w for w in ways if w != "static"]
-    return ways if example == 0 else symbolic[example % len(symbolic) :][:1]
+def sampled(variants: Sequence[str], example: int) -> Sequence[str]:
+    """The variants that `make test` calls with one example of an op: all with the first example, and with each other one the next of those
+    but `static`, in which tests/laws/test_spec_examples.py calls every example."""
+    symbolic = [w for w in variants if w != "static"]
+    return variants if example == 0 else symbolic[example % len(symbolic) :][:1]
 
 
 def cases(every: bool) -> list[tuple[OpAnalysis, int, str]]:
@@ -66,9 +66,9 @@ def cases(every: bool) -> list[tuple[OpAnalysis, int, str]]:
         (op, k, way)
         for op in LOADED
         if variant(op, "static") is not None
-        for ways in [[w for w in WAYS if variant(op, w) is not None]]
+        for variants in [[w for w in VARIANTS if variant(op, w) is not None]]
         for k in range(len(op.spec.examples))
-        for way in (ways if every else sampled(ways, k))
+        for way in (variants if every else sampled(variants, k))
     ]
 
 

@@ -213,10 +213,12 @@ def test_loads_and_stores_of_every_type(name: str) -> None:
 @given(st.integers(-30, 30), st.integers(-3, 9), st.booleans())
 @example(5, 0, True)
 @settings(max_examples=60, deadline=None)
-def test_a_loop_with_a_kernel_and_a_region_in_it(start: int, turns: int, wild: bool) -> None:
+def test_a_loop_with_a_kernel_and_a_region_in_it(start: int, iterations: int, wild: bool) -> None:
     """r0 counts down; every turn a region of another size takes a kernel's result, which is added up."""
     start = start * 100 if wild else start
-    words = encode(Op.CONST, 0, turns) + encode(Op.CONST, 1, start) + encode(Op.CONST, 2, 0) + encode(Op.CONST, 3, 1)
+    words = (
+        encode(Op.CONST, 0, iterations) + encode(Op.CONST, 1, start) + encode(Op.CONST, 2, 0) + encode(Op.CONST, 3, 1)
+    )
     words += encode(Op.CONST, 4, 64)
     top = len(words)
     body = encode(Op.MUL, 6, 4, 0) + encode(Op.ADD, 6, 6, 4) + encode(Op.REGION, 7, 0, 6)
@@ -229,7 +231,7 @@ def test_a_loop_with_a_kernel_and_a_region_in_it(start: int, turns: int, wild: b
     p = program(encode(Op.CONST, 9, 0) + shifted(words, 4), 11)
     first, *rest = all_outcomes(p, [np.zeros(1)])
     assert all(o == first for o in rest)
-    if turns > 0 and start < 0 and turns + start < 0:
+    if iterations > 0 and start < 0 and iterations + start < 0:
         assert first == (ShapeError, "the sum is negative")
 
 

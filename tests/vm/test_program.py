@@ -161,7 +161,7 @@ def test_disassembly() -> None:
     assert disassemble(program) == GOLDEN
 
 
-def test_lists_of_registers_are_told_one_by_one() -> None:
+def test_registers_of_a_list_are_printed_one_by_one() -> None:
     code = np.array(encode(Op.CALL, 0, (1, 2)) + encode(Op.GIVE, 3, ()), np.int64)
     text = disassemble(Program("p", code, 3, 0))
     assert [line.strip() for line in text.splitlines()[1:]] == ["call r0, r1, r2", "give 3,"]

@@ -42,18 +42,18 @@ def test_every_way_of_running_agrees(seed: int, tmp_path: Path) -> None:
         with pytest.raises(AnyshapeError):
             compile(f, kernels="native")
         return
-    ways = {
+    executables = {
         "fused": compile(f, kernels="native"),
         "one kernel per node": compile(f, kernels="native", fuse=False),
         "walked": compile(f, kernels="native", loop="python"),
     }
-    ways["fused"].save(tmp_path / "f")
-    ways["loaded"] = load(tmp_path / "f", verify=True)
-    assert str(ways["loaded"].function) == str(f), "the function in the file is the one that was compiled"
+    executables["fused"].save(tmp_path / "f")
+    executables["loaded"] = load(tmp_path / "f", verify=True)
+    assert str(executables["loaded"].function) == str(f), "the function in the file is the one that was compiled"
     for shape in SHAPES:
         arrays = arguments(*shape)
         expected = outcome(slow, arrays)
-        for way, exe in ways.items():
+        for way, exe in executables.items():
             compare(outcome(exe, arrays), expected, f"{way} at {shape}")
 
 
@@ -67,10 +67,10 @@ def test_both_loops_agree_to_the_bit(seed: int, monkeypatch: pytest.MonkeyPatch)
         return
     python = compile(f, kernels="native", loop="python")
     monkeypatch.setattr(executor, "_methods", lambda: None)
-    turns = compile(f, kernels="native")
+    iterations = compile(f, kernels="native")
     for shape in SHAPES:
         arrays = arguments(*shape)
-        first, *rest = (said(exe, arrays) for exe in (native, native, turns, python))
+        first, *rest = (said(exe, arrays) for exe in (native, native, iterations, python))
         assert all(o == first for o in rest), shape
 
 

@@ -8,7 +8,7 @@ import anyshape
 from anyshape import ops
 
 
-def test_a_turned_tensor_is_not_read_where_its_place_is_far_before_it() -> None:
+def test_a_transposed_tensor_is_not_read_where_its_place_is_far_before_it() -> None:
     past, new = anyshape.input("past", "f32[b, g, p, e]"), anyshape.input("new", "f32[b, s, g, e]")
     filled, size = anyshape.input("filled", "i64[b]"), anyshape.input("size", "i64[]")
     y = ops.append_at(past, ops.transpose(new, axes=[0, 2, 1, 3]), filled, size=size)

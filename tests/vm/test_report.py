@@ -16,10 +16,10 @@ from anyshape.vm.compiling.options import from_environment
 def test_variants_and_causes() -> None:
     x, s = anyshape.input("x", "f32[n, m]"), anyshape.input("s", "i64[2]")
     static = call(DYN_SUM, x, anyshape.constant(np.array([1])), source="node 1")
-    turned = anyshape.input("turned", "f32[m, n]")
-    symbolic = call(RESHAPE, x, call(SHAPE_OF, turned), source="node 2")
+    transposed = anyshape.input("turned", "f32[m, n]")
+    symbolic = call(RESHAPE, x, call(SHAPE_OF, transposed), source="node 2")
     dynamic = call(RESHAPE, x, call(MUL, s, s, source="node 3"), source="node 4")
-    report = compile(anyshape.function([x, turned, s], [static, symbolic, call(ADD, dynamic, dynamic)])).report
+    report = compile(anyshape.function([x, transposed, s], [static, symbolic, call(ADD, dynamic, dynamic)])).report
     assert (report.imported_dyn, report.became_static, report.dyn_symbolic) == (3, 1, 1)
     assert report.still_dynamic == [
         "dyn.reshape (node 4) stays dyn: newshape comes from the input s, through mul (node 3)"

@@ -55,8 +55,8 @@ def captured(name: str, path: Path) -> None:
 def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
     for name in names or MODELS:
-        ways = {name: traced, **({f"{name}_dynamo": captured} if name in BY_THE_NEWER_EXPORTER else {})}
-        for target, export in ways.items():
+        exporters = {name: traced, **({f"{name}_dynamo": captured} if name in BY_THE_NEWER_EXPORTER else {})}
+        for target, export in exporters.items():
             torch.manual_seed(0)
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "model.onnx"

@@ -314,7 +314,7 @@ def linear_attention_body(c: Composing) -> list[Any]:
         if c.present("state") else api.zeros(shape=c.size("[b, groups, e, f]"), dtype=c.dtype("U"), source=c.source)
     )
 
-    def turn1(t: Any, last: Any) -> list[Any]:
+    def iteration1(t: Any, last: Any) -> list[Any]:
         if c.present("decay"):
             last = api.mul(last, api.gather(kept, t, source=c.source), source=c.source)
         made = (
@@ -337,7 +337,7 @@ def linear_attention_body(c: Composing) -> list[Any]:
         read = api.matmul(api.gather(asked, t, source=c.source), last, source=c.source)
         return [last, read]
 
-    last, read = c.loop(c.size("n"), turn1, [last], ["last"], collects=1)
+    last, read = c.loop(c.size("n"), iteration1, [last], ["last"], collects=1)
     scaled = (
         api.mul(read, bound.scale, source=c.source)
         if rules.ne(bound.scale, 0) else api.div(

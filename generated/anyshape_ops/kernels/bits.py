@@ -88,7 +88,7 @@ def murmur_hash_kernel(eqs: Equations, bound: Bound) -> None:
     def folded(v: Any, k: Any) -> Any:
         return bit_xor(v, shift_right(v, cast(k, eqs.dtypes["W"])))
 
-    def turned(v: Any, k: Any) -> Any:
+    def rotated(v: Any, k: Any) -> Any:
         return bit_or(shift_left(v, cast(k, eqs.dtypes["W"])), shift_right(v, cast(32 - k, eqs.dtypes["W"])))
 
     spread = eqs.scratch("spread", eqs.dtypes["W"], rules.Vec((n, *d)))
@@ -96,14 +96,14 @@ def murmur_hash_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(spread[s, *i], words[*i, s] * cast(3432918353, eqs.dtypes["W"]), "specs/bits.yaml:157")
     mixed = eqs.scratch("mixed", eqs.dtypes["W"], rules.Vec((n, *d)))
     s, i = eqs.index("s", n), eqs.indices("i", d)
-    eqs.define(mixed[s, *i], turned(spread[s, *i], 15) * cast(461845907, eqs.dtypes["W"]), "specs/bits.yaml:158")
+    eqs.define(mixed[s, *i], rotated(spread[s, *i], 15) * cast(461845907, eqs.dtypes["W"]), "specs/bits.yaml:158")
     hash = eqs.scratch("hash", eqs.dtypes["W"], rules.Vec((n + 1, *d)))
     i = eqs.indices("i", d)
     eqs.define(hash[0, *i], cast(seed, eqs.dtypes["W"]), "specs/bits.yaml:159")
     s, i = eqs.index("s", n), eqs.indices("i", d)
     eqs.step(
         hash[s + 1, *i],
-        turned(bit_xor(hash[s, *i], mixed[s, *i]), 13) * cast(5, eqs.dtypes["W"]) + cast(3864292196, eqs.dtypes["W"]),
+        rotated(bit_xor(hash[s, *i], mixed[s, *i]), 13) * cast(5, eqs.dtypes["W"]) + cast(3864292196, eqs.dtypes["W"]),
         s,
         source="specs/bits.yaml:160",
     )
@@ -146,7 +146,7 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
     def folded(v: Any, k: Any) -> Any:
         return bit_xor(v, shift_right(v, cast(k, eqs.dtypes["W"])))
 
-    def turned(v: Any, k: Any) -> Any:
+    def rotated(v: Any, k: Any) -> Any:
         return bit_or(
             cast(shift_left(v, cast(k, eqs.dtypes["W"])), eqs.dtypes["W"]),
             shift_right(v, cast(32 - k, eqs.dtypes["W"])),
@@ -154,7 +154,8 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
 
     def mixed(v: Any) -> Any:
         return cast(
-            turned(cast(v * cast(3432918353, eqs.dtypes["W"]), eqs.dtypes["W"]), 15) * cast(461845907, eqs.dtypes["W"]),
+            rotated(cast(v * cast(3432918353, eqs.dtypes["W"]), eqs.dtypes["W"]), 15)
+            * cast(461845907, eqs.dtypes["W"]),
             eqs.dtypes["W"],
         )
 
@@ -226,7 +227,7 @@ def murmur_hash_of_text_kernel(eqs: Equations, bound: Bound) -> None:
         hash[s + 1, *i],
         where(
             and_(used[s, *i], eq(bit_and(count[s + 1, *i], 3), 0)),
-            lambda: turned(bit_xor(hash[s, *i], mixed(word[s + 1, *i])), 13) * cast(5, eqs.dtypes["W"])
+            lambda: rotated(bit_xor(hash[s, *i], mixed(word[s + 1, *i])), 13) * cast(5, eqs.dtypes["W"])
             + cast(3864292196, eqs.dtypes["W"]),
             lambda: hash[s, *i],
         ),

@@ -182,7 +182,7 @@ def align_planes_kernel(eqs: Equations, bound: Bound) -> None:
     at_ = procedure.variable("at", eqs.dtypes["U"])
     ahead = procedure.variable("ahead", parse_dtype("i64"))
     m = procedure.variable("m", parse_dtype("i64"))
-    turns = procedure.variable("turns", parse_dtype("i64"))
+    near = procedure.variable("near", parse_dtype("i64"))
     v = procedure.variable("v", eqs.dtypes["U"])
     tall = procedure.variable("tall", parse_dtype("i64"))
     wide = procedure.variable("wide", parse_dtype("i64"))
@@ -214,8 +214,8 @@ def align_planes_kernel(eqs: Equations, bound: Bound) -> None:
                 with procedure.when(rules.eq(ratio, 0)):
                     procedure.set(ahead[()], maximum(cast(ceil(-at_[()]) - 2, parse_dtype("i64")), 0))
                 procedure.set(m[()], 0)
-                procedure.set(turns[()], minimum(checked(grid)[e] - ahead[()], room))
-                with procedure.loop("q", turns[()]) as q:
+                procedure.set(near[()], minimum(checked(grid)[e] - ahead[()], room))
+                with procedure.loop("q", near[()]) as q:
                     procedure.set(
                         v[()],
                         at_[()]

@@ -119,7 +119,7 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(counts[u], 0, "specs/sorting.yaml:117")
     j = eqs.index("j", n)
     eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:118: counts[place[group[j]]] += 1")
-    eqs.born(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:105")
+    eqs.unbacked(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:105")
 
 
 # specs/sorting.yaml:140

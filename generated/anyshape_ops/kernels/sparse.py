@@ -16,7 +16,7 @@ def nonzero_kernel(eqs: Equations, bound: Bound) -> None:
     x, y = eqs.tensor("x"), eqs.tensor("y")
     r = eqs.index("r", len(d))
     eqs.compact(y[r, :], d, lambda *i: item(i, r), where=lambda *i: ne(x[*i], 0), source="specs/sparse.yaml:22")
-    eqs.born(k, reduce_("count", d, lambda *i: ne(x[*i], 0)), "specs/sparse.yaml:21")
+    eqs.unbacked(k, reduce_("count", d, lambda *i: ne(x[*i], 0)), "specs/sparse.yaml:21")
 
 
 # specs/sparse.yaml:28
@@ -25,7 +25,7 @@ def argwhere_kernel(eqs: Equations, bound: Bound) -> None:
     x, y = eqs.tensor("x"), eqs.tensor("y")
     r = eqs.index("r", len(d))
     eqs.compact(y[:, r], d, lambda *i: item(i, r), where=lambda *i: ne(x[*i], 0), source="specs/sparse.yaml:34")
-    eqs.born(k, reduce_("count", d, lambda *i: ne(x[*i], 0)), "specs/sparse.yaml:33")
+    eqs.unbacked(k, reduce_("count", d, lambda *i: ne(x[*i], 0)), "specs/sparse.yaml:33")
 
 
 # specs/sparse.yaml:40
@@ -34,7 +34,7 @@ def compress_kernel(eqs: Equations, bound: Bound) -> None:
     x, condition, y = eqs.tensor("x"), eqs.tensor("condition"), eqs.tensor("y")
     a, b = eqs.indices("a", o), eqs.indices("b", i)
     eqs.compact(y[*a, :, *b], [m], lambda j: x[*a, j, *b], where=lambda j: condition[j], source="specs/sparse.yaml:51")
-    eqs.born(k, reduce_("count", [m], lambda j: condition[j]), "specs/sparse.yaml:50")
+    eqs.unbacked(k, reduce_("count", [m], lambda j: condition[j]), "specs/sparse.yaml:50")
 
 
 # specs/sparse.yaml:63
@@ -42,7 +42,7 @@ def select_kernel(eqs: Equations, bound: Bound) -> None:
     d, k = bound.d, bound.k
     x, mask, y = eqs.tensor("x"), eqs.tensor("mask"), eqs.tensor("y")
     eqs.compact(y[:], d, lambda *i: x[*i], where=lambda *i: mask[*i], source="specs/sparse.yaml:69")
-    eqs.born(k, reduce_("count", d, lambda *i: mask[*i]), "specs/sparse.yaml:68")
+    eqs.unbacked(k, reduce_("count", d, lambda *i: mask[*i]), "specs/sparse.yaml:68")
 
 
 # specs/sparse.yaml:74
@@ -87,4 +87,4 @@ def sparse_fill_empty_rows_kernel(eqs: Equations, bound: Bound) -> None:
         where(lt(order[t], n), lambda: values[order[t]], lambda: value[()]),
         "specs/sparse.yaml:92: filled[t] = values[order[t]] if order[t] < n else value[()]",
     )
-    eqs.born(k, reduce_("count", [rules.prod(shape[:1])], lambda r: empty[r]), "specs/sparse.yaml:87")
+    eqs.unbacked(k, reduce_("count", [rules.prod(shape[:1])], lambda r: empty[r]), "specs/sparse.yaml:87")

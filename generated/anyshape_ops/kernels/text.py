@@ -426,7 +426,7 @@ def string_normalizer_kernel(eqs: Equations, bound: Bound) -> None:
     if action == "UPPER":
         z, p, c = eqs.indices("z", b), eqs.index("p", k), eqs.index("c", w)
         eqs.define(y[*z, p, c], cast(upper(code[*z, p, c]), parse_dtype("char")), "specs/text.yaml:222")
-    eqs.born(k, reduce_("count", [n + 1], lambda i: wanted[i]), "specs/text.yaml:217")
+    eqs.unbacked(k, reduce_("count", [n + 1], lambda i: wanted[i]), "specs/text.yaml:217")
 
 
 # specs/text.yaml:256

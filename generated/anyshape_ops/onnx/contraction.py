@@ -13,7 +13,7 @@ from anyshape_ops import api
 
 
 # specs/contraction.yaml:23
-def _turned(n: OnnxNode, x_: Any, flag_: Any) -> Any:
+def _transposed(n: OnnxNode, x_: Any, flag_: Any) -> Any:
     return (api.transpose(x_, source=n.source) if flag_ == 1 else x_)
 
 
@@ -81,7 +81,9 @@ def gemm_1(n: OnnxNode) -> Sequence[Value]:
         )
     else:
         y_ = api.matmul(
-            _turned(n, n.input(0), n.attr("transA", 0)), _turned(n, n.input(1), n.attr("transB", 0)), source=n.source
+            _transposed(n, n.input(0), n.attr("transA", 0)),
+            _transposed(n, n.input(1), n.attr("transB", 0)),
+            source=n.source,
         )
         if n.input(2) is not None:
             y_ = api.add(y_, n.input(2), source=n.source)

@@ -35,7 +35,7 @@ def _quantized(n: OnnxNode, y_: Any, scale_: Any, zero_: Any, x_: Any) -> Any:
 
 
 # specs/contrib.yaml:14
-def _turned(n: OnnxNode, x_: Any, flag_: Any) -> Any:
+def _transposed(n: OnnxNode, x_: Any, flag_: Any) -> Any:
     return (api.transpose(x_, source=n.source) if flag_ == 1 else x_)
 
 
@@ -537,8 +537,8 @@ def com_microsoft_qlinear_conv_1(n: OnnxNode) -> Sequence[Value]:
 def com_microsoft_qgemm_1(n: OnnxNode) -> Sequence[Value]:
     n.only(9)
     dots_ = api.matmul_integer(
-        _turned(n, n.input(0), n.attr("transA", 0)),
-        _turned(n, n.input(3), n.attr("transB", 0)),
+        _transposed(n, n.input(0), n.attr("transA", 0)),
+        _transposed(n, n.input(3), n.attr("transB", 0)),
         api.item(n.input(2), source=n.source),
         n.input(5),
         source=n.source,
@@ -729,8 +729,8 @@ def com_microsoft_sparse_to_dense_mat_mul_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mul(
             api.matmul(
-                _turned(n, n.input(0), n.attr("transA", 0)),
-                _turned(n, n.input(1), n.attr("transB", 0)),
+                _transposed(n, n.input(0), n.attr("transA", 0)),
+                _transposed(n, n.input(1), n.attr("transB", 0)),
                 source=n.source,
             ),
             _number(n, n.attr("alpha", 1.0), n.input(1)),

@@ -28,7 +28,7 @@ STATIC_DFT_ALONG = OpDef(
     relation=relations.dft_along_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.dft_along_kernel,
-    summary="What dft gives, from one turn of each wave.",
+    summary="What dft gives, from one period of each wave.",
     source="specs/signal.yaml:69",
 )
 DYN_DFT_ALONG = OpDef(
@@ -46,7 +46,7 @@ DYN_DFT_ALONG = OpDef(
     relation=relations.dft_along_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.dft_along_kernel,
-    summary="What dft gives, from one turn of each wave.",
+    summary="What dft gives, from one period of each wave.",
     source="specs/signal.yaml:69",
 )
 
@@ -403,7 +403,7 @@ STATIC_STFT_OF_LONG_PARTS = OpDef(
     relation=relations.stft_of_long_parts_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
-    summary="What stft gives, from one turn of each wave.",
+    summary="What stft gives, from one period of each wave.",
     source="specs/signal.yaml:432",
 )
 DYN_STFT_OF_LONG_PARTS = OpDef(
@@ -423,7 +423,7 @@ DYN_STFT_OF_LONG_PARTS = OpDef(
     relation=relations.stft_of_long_parts_relation,
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
-    summary="What stft gives, from one turn of each wave.",
+    summary="What stft gives, from one period of each wave.",
     source="specs/signal.yaml:432",
 )
 

@@ -38,7 +38,7 @@ def non_max_suppression_relation(
     rule.require(eq(prod(s), 1), lambda: f"iou_threshold {s} is not one number")
     rule.require(eq(prod(t), 1), lambda: f"score_threshold {t} is not one number")
     most = clamp(limit, 0, n)
-    k = rule.born("k", 0, b * c * most)
+    k = rule.unbacked("k", 0, b * c * most)
     return rule.bind(outputs={"kept": Vec((k, 3))}, s=s, b=b, c=c, most=most, n=n, t=t, center=center, k=k, limit=limit)
 
 

@@ -50,7 +50,7 @@ def tree_links_relation(
     m = rule.equal(m, leaf[0], "m of leaf")
     e = target_tree[0]
     e = rule.equal(e, target_node[0], "e of target_node")
-    t = rule.born("t", 0, m)
+    t = rule.unbacked("t", 0, m)
     return rule.bind(
         outputs={"yes": tree, "no": tree, "roots": Vec((t,)), "order": target_tree, "start": Vec((m + 1,))},
         m=m,

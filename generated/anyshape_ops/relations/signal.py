@@ -106,7 +106,7 @@ def twiddle_factors_relation(rule: Rule, *, like: Vec, rows: Any, columns: Any, 
     rule.require(eq(len(like), 0), lambda: f"like must have rank 0, got rank {len(like)}")
     rule.require(
         rule.and_(ge(rows, 0), lambda: rule.and_(ge(columns, 0), lambda: gt(size, 0))),
-        lambda: f"turns of {rows} rows and {columns} columns in {size} parts",
+        lambda: f"rotations of {rows} rows and {columns} columns in {size} parts",
     )
     return rule.bind(outputs={"y": Vec((rows, 2, columns))}, size=size, inverse=inverse, rows=rows, columns=columns)
 

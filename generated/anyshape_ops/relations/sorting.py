@@ -51,7 +51,7 @@ def topk_relation(rule: Rule, *, x: Vec, k: Any, axis: Any, largest: bool) -> Bo
 def unique_relation(rule: Rule, *, x: Vec, sorted: bool) -> Bound:
     rule.require(eq(len(x), 1), lambda: f"x must have rank 1, got rank {len(x)}")
     n = x[0]
-    k = rule.born("k", 0, n)
+    k = rule.unbacked("k", 0, n)
     return rule.bind(
         outputs={"y": Vec((k,)), "first": Vec((k,)), "inverse": x, "counts": Vec((k,))}, n=n, sorted=sorted, k=k
     )
@@ -64,7 +64,7 @@ def unique_slices_relation(rule: Rule, *, x: Vec, axis: Any, sorted: bool) -> Bo
     o = x[:axis]
     n = x[axis]
     i = x[axis + 1:]
-    k = rule.born("k", rule.min(n, 1), n)
+    k = rule.unbacked("k", rule.min(n, 1), n)
     return rule.bind(
         outputs={"y": Vec((*o, k, *i)), "first": Vec((k,)), "inverse": Vec((n,)), "counts": Vec((k,))},
         n=n,

@@ -11,14 +11,14 @@ from anyshape.rules import Bound, Rule, Vec, eq, ge, gt, le, prod
 # specs/sparse.yaml:16
 def nonzero_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
-    k = rule.born("k", 0, prod(d))
+    k = rule.unbacked("k", 0, prod(d))
     return rule.bind(outputs={"y": Vec((len(d), k))}, d=d, k=k)
 
 
 # specs/sparse.yaml:28
 def argwhere_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
-    k = rule.born("k", 0, prod(d))
+    k = rule.unbacked("k", 0, prod(d))
     return rule.bind(outputs={"y": Vec((k, len(d)))}, d=d, k=k)
 
 
@@ -32,7 +32,7 @@ def compress_relation(rule: Rule, *, x: Vec, condition: Vec, axis: Any) -> Bound
     i = x[axis + 1:]
     m = condition[0]
     rule.require(le(m, n), lambda: f"the condition has {m} entries for {n} along axis {axis}")
-    k = rule.born("k", 0, m)
+    k = rule.unbacked("k", 0, m)
     return rule.bind(outputs={"y": Vec((*o, k, *i))}, o=o, i=i, m=m, k=k, axis=axis)
 
 
@@ -40,7 +40,7 @@ def compress_relation(rule: Rule, *, x: Vec, condition: Vec, axis: Any) -> Bound
 def select_relation(rule: Rule, *, x: Vec, mask: Vec) -> Bound:
     d = x
     d = rule.equal(d, mask, "d of mask")
-    k = rule.born("k", 0, prod(d))
+    k = rule.unbacked("k", 0, prod(d))
     return rule.bind(outputs={"y": Vec((k,))}, d=d, k=k)
 
 
@@ -56,7 +56,7 @@ def sparse_fill_empty_rows_relation(rule: Rule, *, index: Vec, values: Vec, valu
         rule.require(eq(len(value), 0), lambda: f"value must have rank 0, got rank {len(value)}")
     rule.require(gt(q, 0), lambda: f"a sparse tensor has rows: its shape is {shape}")
     rule.require(ge(shape, 0), lambda: f"a shape has no negative dims, got {shape}")
-    k = rule.born("k", 0, prod(shape[:1]))
+    k = rule.unbacked("k", 0, prod(shape[:1]))
     return rule.bind(
         outputs={"places": Vec((n + k, q)), "filled": Vec((n + k,)), "empty": Vec((prod(shape[:1]),))},
         shape=shape,

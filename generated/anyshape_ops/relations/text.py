@@ -60,8 +60,8 @@ def string_split_relation(rule: Rule, *, x: Vec, delimiter: Vec, maxsplit: Any) 
     d = x[:-1]
     w = x[-1]
     m = delimiter[0]
-    k = rule.born("k", 0, w + 1)
-    l = rule.born("l", 1, rule.max(w, 1))
+    k = rule.unbacked("k", 0, w + 1)
+    l = rule.unbacked("l", 1, rule.max(w, 1))
     l_most = rule.max(w, 1)
     return rule.bind(
         outputs={"parts": Vec((*d, k, l)), "count": d}, w=w, l_most=l_most, d=d, m=m, maxsplit=maxsplit, k=k, l=l
@@ -80,7 +80,7 @@ def string_normalizer_relation(rule: Rule, *, x: Vec, stopwords: Vec, action: st
     rule.require(
         rule.and_(le(len(b), 1), lambda: eq(prod(b), 1)), lambda: f"the strings are one row, got {b} beside {n}"
     )
-    k = rule.born("k", 0, n + 1)
+    k = rule.unbacked("k", 0, n + 1)
     return rule.bind(
         outputs={"y": Vec((*b, k, w))}, case_sensitive=case_sensitive, n=n, s=s, v=v, w=w, b=b, action=action, k=k
     )

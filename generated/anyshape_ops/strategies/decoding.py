@@ -60,7 +60,7 @@ def unpaired(v: Any) -> Any:
 
 
 # specs/decoding.yaml:47
-def turned(x: Any, cos: Any, sin: Any, at: Any, interleaved: Any) -> Any:
+def rotated(x: Any, cos: Any, sin: Any, at: Any, interleaved: Any) -> Any:
     m = cos.shape[1]
     c, s = (cos[at][:, :, None], sin[at][:, :, None])
     a, b = (x[..., 0:2 * m:2], x[..., 1:2 * m:2]) if interleaved else (x[..., :m], x[..., m:2 * m])
@@ -100,7 +100,7 @@ def decoded(
     rows = filled[:, None] + np.arange(s)
     if cos.ndim:
         at = rows if position is None else position
-        q, k = (turned(q, cos, sin, at, interleaved), turned(k, cos, sin, at[:, :k.shape[1]], interleaved))
+        q, k = (rotated(q, cos, sin, at, interleaved), rotated(k, cos, sin, at[:, :k.shape[1]], interleaved))
     if k.shape[1] != s:
         held = held + s
     pairs = [(o, np.swapaxes(n, 1, 2).astype(n.dtype)) for o, n in ((old_k, k), (old_v, v))]

@@ -482,12 +482,16 @@ TWIDDLE_FACTORS = Property(
             None,
             "specs/signal.yaml:239",
         ),
-        Example({"like": Given(())}, {"rows": 2, "columns": 2, "size": 0}, {}, "turns of", "specs/signal.yaml:240"),
-        Example({"like": Given(())}, {"rows": -1, "columns": 2, "size": 4}, {}, "turns of", "specs/signal.yaml:241"),
-        Example({"like": Given(())}, {"rows": 2, "columns": -1, "size": 4}, {}, "turns of", "specs/signal.yaml:242"),
+        Example({"like": Given(())}, {"rows": 2, "columns": 2, "size": 0}, {}, "rotations of", "specs/signal.yaml:240"),
+        Example(
+            {"like": Given(())}, {"rows": -1, "columns": 2, "size": 4}, {}, "rotations of", "specs/signal.yaml:241"
+        ),
+        Example(
+            {"like": Given(())}, {"rows": 2, "columns": -1, "size": 4}, {}, "rotations of", "specs/signal.yaml:242"
+        ),
     ),
     "specs/signal.yaml:213",
-    asserts=(Refusal(r"turns of .* rows and .* columns in .* parts", "specs/signal.yaml:223"),),
+    asserts=(Refusal(r"rotations of .* rows and .* columns in .* parts", "specs/signal.yaml:223"),),
     reference_source="specs/signal.yaml:230",
 )
 

@@ -13,7 +13,7 @@ from anyshape_gen.traverse import walk
 def accesses(kernel: ResolvedKernel) -> list[Node]:
     """Lists all stores and reads of a kernel, in the order written: the left side of an equation before its reads."""
     nodes: list[Node] = []
-    for node in (*kernel.born, *kernel.equations, *kernel.asserts):
+    for node in (*kernel.unbacked, *kernel.equations, *kernel.asserts):
         if isinstance(node, ResolvedEquation):
             nodes.append(node.target)
         nodes += [n for n in walk(node) if isinstance(n, TensorRead)]

@@ -152,7 +152,7 @@ class Elements:
     def _is_as_long(self, q: ResolvedEquation, filtered: Comprehension) -> bool:
         """Whether a tensor is as long as a vector that is filtered: its size counts the items by the same condition."""
         kernel, room = self.names.analysis.kernel, self._room(q)
-        counts = [b.value for b in kernel.born if Name(b.name) == room] if kernel is not None else []
+        counts = [b.value for b in kernel.unbacked if Name(b.name) == room] if kernel is not None else []
         for count in counts:
             match count:
                 case Reduction(kind="count", element=condition, generators=generators, conditions=more):
@@ -172,7 +172,7 @@ class Elements:
             if g.over is Over.EXTENTS:
                 env[target.name] = variable_run(self.context, target.name, vector(self.state, g.domain, env))
             elif g.over is Over.EXTENT:
-                v = self.context.unknown("turn", node.tensor, target.name, *index, low=0)
+                v = self.context.unknown("iteration", node.tensor, target.name, *index, low=0)
                 self.context.own(v, dims.lt(v, integer(self.state, g.domain, env)))
                 env[target.name] = v
                 symbols.append(v)

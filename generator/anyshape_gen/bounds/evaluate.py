@@ -242,7 +242,7 @@ def _comprehension(s: State, e: Comprehension, env: Env) -> Any:
     if len(e.generators) != 1 or any(t.run for t in e.generators[0].targets):
         return s.context.vector("comprehension", e, *env.values())
     (generator,) = e.generators
-    taken = turns(s, generator.domain, env)
+    taken = iterations(s, generator.domain, env)
     if taken is None:
         return s.context.vector("comprehension", e, *env.values())
     length, items_at = taken
@@ -263,12 +263,12 @@ def _comprehension(s: State, e: Comprehension, env: Env) -> Any:
 
 def _chosen(s: State, e: Comprehension, p: Size, length: Size, kept: Size) -> Size:
     """Returns the iteration that gives the item at p of a filtered vector with `kept` items."""
-    turn = s.context.unknown("of", e, p, length, low=0)
-    s.context.own(turn, dims.or_(dims.not_(within(p, kept)), dims.lt(turn, length)))
-    return turn
+    iteration = s.context.unknown("of", e, p, length, low=0)
+    s.context.own(iteration, dims.or_(dims.not_(within(p, kept)), dims.lt(iteration, length)))
+    return iteration
 
 
-def turns(s: State, domain: Expr, env: Env) -> tuple[Size, Callable[[Size], list[Any]]] | None:
+def iterations(s: State, domain: Expr, env: Env) -> tuple[Size, Callable[[Size], list[Any]]] | None:
     """Returns the number of iterations of a generator, and a function from an iteration to the values of its targets."""
     match domain:
         case Call(func="zip", args=args):

@@ -11,7 +11,7 @@ from typing import Any
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape_gen.bounds.broadcasting import learn_broadcasts
-from anyshape_gen.bounds.evaluate import compare, term, truth, turns
+from anyshape_gen.bounds.evaluate import compare, iterations, term, truth
 from anyshape_gen.bounds.state import Env, State
 from anyshape_gen.bounds.terms import Run, Truth, is_truth
 from anyshape_gen.nodes import BoolOp, Call, Compare, Comprehension, Expr, Over, Reduction, Unary
@@ -98,7 +98,7 @@ def _all(s: State, e: Comprehension | Reduction, env: Env, hypotheses: tuple[Tru
     if len(e.generators) != 1 or any(t.run for t in e.generators[0].targets):
         return
     (generator,) = e.generators
-    taken = turns(s, generator.domain, env)
+    taken = iterations(s, generator.domain, env)
     if taken is None or generator.over is Over.EXTENTS:
         return
     length, items_at = taken

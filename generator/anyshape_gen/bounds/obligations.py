@@ -18,7 +18,7 @@ from anyshape_gen.body_nodes import Store
 from anyshape_gen.bounds import axes as at_axes
 from anyshape_gen.bounds.accesses import accesses
 from anyshape_gen.bounds.elements import Elements, variable, variable_run
-from anyshape_gen.bounds.evaluate import integer, listed, term, truth, turns, vector
+from anyshape_gen.bounds.evaluate import integer, iterations, listed, term, truth, vector
 from anyshape_gen.bounds.learn import about_vectors, learn
 from anyshape_gen.bounds.signature import OpNames
 from anyshape_gen.bounds.terms import NO_TERMS, Literal, NotModelled, Run, Truth, concat, is_int
@@ -119,8 +119,8 @@ class Obligations:
         kernel = self.analysis.kernel
         if kernel is None:
             return []
-        for born in kernel.born:
-            self._visit(born.value, Scope())
+        for unbacked in kernel.unbacked:
+            self._visit(unbacked.value, Scope())
         for q in kernel.equations:
             before = len(self.obligations)
             try:
@@ -222,12 +222,12 @@ class Obligations:
 
     def _items(self, g: Generator, names: list[str], scope: Scope) -> Scope:
         """Adds the targets of `for k in range(a, b)` or `for n in v`, in a generic iteration."""
-        taken = turns(self.state, g.domain, scope.env)
+        taken = iterations(self.state, g.domain, scope.env)
         if taken is None:
-            unknown = {n: self.context.opaque_value("turn", n, g) for n in names}
+            unknown = {n: self.context.opaque_value("iteration", n, g) for n in names}
             return replace(scope, env={**scope.env, **unknown})
         length, items_at = taken
-        v = variable(self.context, "turn", length)
+        v = variable(self.context, "iteration", length)
         items = items_at(v)
         bound = dict(zip(names, items)) if len(names) > 1 or len(items) == 1 else {names[0]: concat(items)}
         return replace(scope, env={**scope.env, **bound}, variables=(*scope.variables, v))

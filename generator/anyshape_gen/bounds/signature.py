@@ -20,7 +20,7 @@ from anyshape_gen.bounds.state import State
 from anyshape_gen.bounds.terms import Member, Run, Truth, choose, concat
 from anyshape_gen.model import AtAxes, AtAxis, Dim, DimExpr, Operand, OpSpec, ParamSpec, Piece, Product, Ragged, RunExpr
 from anyshape_gen.model import Run as RunPiece
-from anyshape_gen.nodes import Assert, Assign, Born, Expr, If, Index, Name, Statement, VecLit
+from anyshape_gen.nodes import Assert, Assign, Expr, If, Index, Name, Statement, Unbacked, VecLit
 
 CONSTANTS = ("inf", "pi")
 
@@ -87,8 +87,8 @@ class OpNames:
             return self.context.run(name, self.context.fresh(f"len({name})", 0))
         if kind is ValueKind.INT or kind is None:
             size = self.context.fresh(name, 0)
-            born = self.analysis.kernel.born if self.analysis.kernel is not None else ()
-            for b in born:
+            unbacked = self.analysis.kernel.unbacked if self.analysis.kernel is not None else ()
+            for b in unbacked:
                 if b.name == name:
                     self.context.fact(dims.le(size, integer(self.state, b.high, {})))
             return size
@@ -273,7 +273,7 @@ class OpNames:
                     c = truth(self.state, cond, {})
                     self._statements(then, (*hypotheses, c))
                     self._statements(other, (*hypotheses, dims.not_(c)))
-                case Born(name=name, low=low, high=high):
+                case Unbacked(name=name, low=low, high=high):
                     size = self.context.fresh(name)
                     self.values[name] = size
                     self.context.fact(dims.ge(size, integer(self.state, low, {})))

@@ -226,7 +226,7 @@ class _Emitter:
                     raise NotExecuted(step, "this step of a composition")
 
     def _for(self, step: For, scope: dict[str, ValueKind]) -> None:
-        domain, (turn,) = step.domain, step.targets
+        domain, (variable,) = step.domain, step.targets
         begin: Item | None = None
         if isinstance(domain, Call) and domain.func == "range":
             begin, domain = _ends(domain)
@@ -235,8 +235,8 @@ class _Emitter:
             plus = self.of.signed("+", 2)
             if plus is None:
                 raise NotExecuted(step, "a loop that does not begin with 0, where no op is `+`")
-            first = [f"{local(turn.name)} = {self.apply(plus, [local(turn.name), self.operand(begin, scope)])}"]
-        self._loop(step, scope, variable=local(turn.name), trip=self.operand(domain, scope), first=first)
+            first = [f"{local(variable.name)} = {self.apply(plus, [local(variable.name), self.operand(begin, scope)])}"]
+        self._loop(step, scope, variable=local(variable.name), trip=self.operand(domain, scope), first=first)
 
     def _while(self, step: While, scope: dict[str, ValueKind]) -> None:
         self._loop(step, scope, variable="_", trip=self.operand(step.limit, scope))
@@ -249,7 +249,7 @@ class _Emitter:
         targets = step.targets if isinstance(step, For) else ()
         carried = [n for n in assigned(step.body, scope) if n in scope]
         stacked = collected(step.body)
-        name = self._region("turn")
+        name = self._region("iteration")
         parameters = "".join(f", {local(n)}: {use('Any')}" for n in carried)
         self._gap()
         self.code.add(f"def {name}({variable}: {use('Any')}{parameters}) -> list[{use('Any')}]:")

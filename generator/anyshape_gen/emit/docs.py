@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyshape_gen.analysis_model import Analysis, Need, OpAnalysis
-from anyshape_gen.check_procedure import born_sizes
+from anyshape_gen.analysis_model import Analysis, Dependence, OpAnalysis
+from anyshape_gen.check_procedure import unbacked_sizes
 from anyshape_gen.emit.module import quoted, render
 from anyshape_gen.emit.ops import variants
 from anyshape_gen.emit.reports import Reports
@@ -18,7 +18,12 @@ from anyshape_gen.model import Example, ExampleValue, OnnxMapping, OpSpec, Param
 from anyshape_gen.parse_values import CLASSES
 from anyshape_gen.printer import function_text, kernel_text, procedure_text, statements_text, to_text
 
-_NEEDS = {Need.NOTHING: "nothing", Need.RANK: "its rank", Need.SHAPE: "its shape", Need.VALUES: "its values"}
+_DEPENDENCE = {
+    Dependence.NOTHING: "nothing",
+    Dependence.RANK: "its rank",
+    Dependence.SHAPE: "its shape",
+    Dependence.VALUES: "its values",
+}
 
 
 def pages(
@@ -68,7 +73,7 @@ def page(a: OpAnalysis) -> str:
         onnx=[_onnx(m) for m in spec.onnx],
         aten=[_onnx(m) for m in spec.aten],
         examples=[_example(e) for e in spec.examples],
-        needs=[f"{name}: {_NEEDS[need]}" for name, need in a.needs.items()],
+        dependence=[f"{name}: {_DEPENDENCE[level]}" for name, level in a.dependence.items()],
     )
 
 
@@ -99,10 +104,15 @@ def _body(spec: OpSpec) -> str:
 def _sizes(a: OpAnalysis) -> str:
     """Words what the sizes of the outputs depend on: the strongest need of any operand."""
     has_count = a.spec.kernel is not None and any(q.target.items is None for q in a.spec.kernel.equations)
-    if has_count or born_sizes(a.spec.shape):
+    if has_count or unbacked_sizes(a.spec.shape):
         return "data"
-    most = max(a.needs.values(), default=Need.NOTHING, key=list(Need).index)
-    return {Need.NOTHING: "attributes", Need.RANK: "ranks", Need.SHAPE: "shapes", Need.VALUES: "operands"}[most]
+    most = max(a.dependence.values(), default=Dependence.NOTHING, key=list(Dependence).index)
+    return {
+        Dependence.NOTHING: "attributes",
+        Dependence.RANK: "ranks",
+        Dependence.SHAPE: "shapes",
+        Dependence.VALUES: "operands",
+    }[most]
 
 
 def _opsets(spec: OpSpec) -> str:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from anyshape.dtypes import parse_dtype
 from anyshape_gen.analysis_model import (
-    BornSize,
     IndexVar,
     OpAnalysis,
     ResolvedEquation,
     ResolvedKernel,
     Role,
+    UnbackedSize,
 )
 from anyshape_gen.body_nodes import Equation
 from anyshape_gen.bounds.accesses import accesses
@@ -105,8 +105,8 @@ class KernelEmitter:
     def emit(self) -> KernelCode:
         self._begin()
         self._equations(self.kernel.equations, ())
-        for born in self.kernel.born:
-            self._born(born)
+        for unbacked in self.kernel.unbacked:
+            self._unbacked(unbacked)
         return self._finish()
 
     def _begin(self) -> None:
@@ -116,15 +116,15 @@ class KernelEmitter:
         for check in self.kernel.asserts:
             self._demand(check)
 
-    def _finish(self, born: Iterable[str] = ()) -> KernelCode:
-        """Puts the head of the builder before its body; `born` are sizes that the body sets."""
+    def _finish(self, unbacked: Iterable[str] = ()) -> KernelCode:
+        """Puts the head of the builder before its body; `unbacked` are sizes that the body sets."""
         head = Code()
         head.comment(source_of(self.a.spec))
         head.add(f"def {self.a.spec.name}_kernel(eqs: {use('Equations')}, bound: {use('Bound')}) -> None:")
         head.indent()
         self._locals(head)
         body = joined("\n", (head.text(), self.code.text()))
-        return KernelCode(body, (*self.text.used, *born), dict(self.text.hoisted))
+        return KernelCode(body, (*self.text.used, *unbacked), dict(self.text.hoisted))
 
     def _locals(self, head: Code) -> None:
         """Emits locals for the names of the rule and the tensors that the equations read."""
@@ -260,11 +260,11 @@ class KernelEmitter:
         source = _literal(f"{source_of(check)}: {to_text(check.cond)} does not hold")
         self.code.add(f"eqs.demand({self.text.text(check.cond)}, {message}, {source})")
 
-    def _born(self, born: BornSize) -> None:
+    def _unbacked(self, unbacked: UnbackedSize) -> None:
         self.text.variables = {}
-        self.text.used[born.name] = None
-        value = self.text.text(born.value)
-        self.code.add(f"eqs.born({kernel_name(born.name)}, {value}, {quoted(source_of(born))})")
+        self.text.used[unbacked.name] = None
+        value = self.text.text(unbacked.value)
+        self.code.add(f"eqs.unbacked({kernel_name(unbacked.name)}, {value}, {quoted(source_of(unbacked))})")
 
     def _variables(self, loops: list[IndexVar]) -> None:
         if not loops:

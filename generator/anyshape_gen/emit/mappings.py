@@ -15,7 +15,7 @@ from anyshape_gen.emit.module import Code, Emitted, quoted, use
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import source_of
 from anyshape_gen.model import OnnxMapping, OpSpec, TermFunction
-from anyshape_gen.nodes import Assert, Assign, Born, If, Return, Statement
+from anyshape_gen.nodes import Assert, Assign, If, Return, Statement, Unbacked
 from anyshape_gen.traverse import walk_all
 
 
@@ -107,7 +107,7 @@ class _Function:
                         self.code.dedent()
                 case Return(value=value):
                     self.code.add(f"return {self.terms.let(value)}")
-                case Born():
+                case Unbacked():
                     raise NotExecuted(statement, "a size that a procedure finds, in an ONNX mapping")
 
     def _nested(self, head: str) -> None:

@@ -79,7 +79,7 @@ def onnx_functions(analysis: Analysis, domain: str) -> Emitted:
 
 def function(op: OpAnalysis, domain: str) -> FunctionProto:
     """Emits the function of an op. Raises NotComposed."""
-    if op.kernel is None or op.kernel.scratch or op.kernel.born or op.kernel.asserts:
+    if op.kernel is None or op.kernel.scratch or op.kernel.unbacked or op.kernel.asserts:
         raise NotComposed("it is defined by other means than equations of its outputs")
     for operand in (*op.spec.inputs, *op.spec.outputs):
         _demand_tensor(operand, op)

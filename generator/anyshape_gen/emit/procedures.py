@@ -50,7 +50,7 @@ class ProcedureText(KernelText):
 
     loops: frozenset[str] = frozenset()
 
-    def turns(self, e: Item) -> str:
+    def trip_count(self, e: Item) -> str:
         return self.text(e) if self.is_size(e) else f"procedure.size({self.text(e)})"
 
     def is_steady(self, e: Item) -> bool:
@@ -65,7 +65,7 @@ class ProcedureText(KernelText):
             raise NotExecuted(g, "a range with a step")
         self.variables[name] = False
         if len(ends) == 1:
-            return self.turns(ends[0]), kernel_name(name)
+            return self.trip_count(ends[0]), kernel_name(name)
         low, high = (self.at_least(x, MUL) for x in ends)
         self.shifted[name] = f"({kernel_name(name)} + {low})"
         return f"procedure.size({use('as_expr')}({high}) - {low})", kernel_name(name)
@@ -100,16 +100,16 @@ class ProcedureEmitter(KernelEmitter):
         self._steps(self.resolved.steps)
         self._end()
         self.text.used_tensors = {n: None for n in self.text.used_tensors if n not in self.outputs}
-        return self._finish(self.resolved.born)
+        return self._finish(self.resolved.unbacked)
 
     def _start(self) -> None:
         text = self.text
-        born = [
+        unbacked = [
             f"bound.{attribute_name(name)}: {text.hoist(f'{name}_most', high)}"
-            for name, high in self.resolved.born.items()
+            for name, high in self.resolved.unbacked.items()
         ]
         counted = ", counted=True" if self._multiplies() else ""
-        self.code.add(f"procedure = eqs.procedure({'{' + ', '.join(born) + '}' if born else ''}{counted})")
+        self.code.add(f"procedure = eqs.procedure({'{' + ', '.join(unbacked) + '}' if unbacked else ''}{counted})")
         unpack(self.code, [(kernel_name(n), f'procedure.output("{n}")') for n in self.outputs_in_order()])
         definitions = [
             (kernel_name(n), f'procedure.variable("{n}", {text.dtype_named(d)})')
@@ -131,10 +131,10 @@ class ProcedureEmitter(KernelEmitter):
 
     def _multiplies_in(self, o: OutputShape) -> bool:
         mentioned = [n.id for n in walk(o.shape) if isinstance(n, Name)]
-        born = [name for name in mentioned if name in self.resolved.born]
-        names = [n.id for name in born for n in walk(self.resolved.born[name]) if isinstance(n, Name)]
-        names += [name for name in mentioned if name not in born]
-        if not born or len(set(names)) == len(names):
+        unbacked = [name for name in mentioned if name in self.resolved.unbacked]
+        names = [n.id for name in unbacked for n in walk(self.resolved.unbacked[name]) if isinstance(n, Name)]
+        names += [name for name in mentioned if name not in unbacked]
+        if not unbacked or len(set(names)) == len(names):
             return False
         reads = [n for n in walk_all(self.resolved.steps) if isinstance(n, TensorRead) and n.tensor == o.name]
         if reads:
@@ -147,7 +147,7 @@ class ProcedureEmitter(KernelEmitter):
         return [o.name for o in self.a.spec.outputs]
 
     def _end(self) -> None:
-        sizes = ", ".join(f"bound.{attribute_name(n)}: {kernel_name(n)}" for n in self.resolved.born)
+        sizes = ", ".join(f"bound.{attribute_name(n)}: {kernel_name(n)}" for n in self.resolved.unbacked)
         sizes_argument = f"{{{sizes}}}, " if sizes else ""
         assert self.a.spec.procedure is not None
         self.code.add(f"procedure.end({sizes_argument}source={quoted(source_of(self.a.spec.procedure))})")

@@ -29,7 +29,6 @@ from anyshape_gen.model import ParamSpec
 from anyshape_gen.nodes import (
     Assert,
     Assign,
-    Born,
     Call,
     Comprehension,
     Expr,
@@ -40,6 +39,7 @@ from anyshape_gen.nodes import (
     NoneLit,
     Star,
     Statement,
+    Unbacked,
     VecLit,
 )
 from anyshape_gen.traverse import free_names
@@ -109,13 +109,13 @@ class RelationEmitter:
             self._step(step)
         for statement in self.a.rule:
             self._statement(statement)
-        counted = self.a.kernel.born if self.a.kernel is not None else ()
+        counted = self.a.kernel.unbacked if self.a.kernel is not None else ()
         late = {name for name, e in self.hoisted.items() if not free_names(e).isdisjoint(b.name for b in counted)}
         for name in (name for name in self.hoisted if name not in late):
             self._hoisted(name)
-        for born in counted:
-            low, high = self.rule_text.text(born.low), self.rule_text.text(born.high)
-            self.code.add(f"{self.name(born.name)} = rule.born({quoted(born.name)}, {low}, {high})")
+        for unbacked in counted:
+            low, high = self.rule_text.text(unbacked.low), self.rule_text.text(unbacked.high)
+            self.code.add(f"{self.name(unbacked.name)} = rule.unbacked({quoted(unbacked.name)}, {low}, {high})")
         for name in (name for name in self.hoisted if name in late):
             self._hoisted(name)
         self._bind(bound)
@@ -277,9 +277,9 @@ class RelationEmitter:
                 if other:
                     self.code.add("else:")
                     self._block(other)
-            case Born(name, low, high):
+            case Unbacked(name, low, high):
                 ends = f"{self.rule_text.text(low)}, {self.rule_text.text(high)}"
-                self.code.add(f"{self.name(name)} = rule.born({quoted(name)}, {ends})")
+                self.code.add(f"{self.name(name)} = rule.unbacked({quoted(name)}, {ends})")
 
     def _block(self, statements: tuple[Statement, ...]) -> None:
         self.code.indent()

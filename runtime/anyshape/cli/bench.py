@@ -27,7 +27,7 @@ from anyshape.processors import usable_processors
 from anyshape.wording import counted
 
 SHOWN = 25
-TURNS = 4
+ROUNDS = 4
 """Turns of each engine; in each it is called often enough to have the processors to itself."""
 WARM = 0.005
 """Seconds of calls before those that count: threads of the other engine look for work for a while after its last call."""
@@ -87,7 +87,7 @@ def bench(args: argparse.Namespace) -> Answer:
         calls.pop(THEY, None)
         differing = []
     with progress("measuring calls"):
-        seconds = in_turns(calls, args.repeat)
+        seconds = alternating(calls, args.repeat)
     with progress("profiling"):
         measured = profile(args.model, feed, args.repeat, dims=dims, threads=1)
     places = {spell_node(node): k for k, node in reversed(list(enumerate(model.graph.node)))}
@@ -152,16 +152,16 @@ def differences(names: Sequence[str], ours: Sequence[Any], theirs: Sequence[Any]
     return [f"output {n} differs; see anyshape diff" for n, share in shares.items() if share > CLOSE]
 
 
-def in_turns(calls: Mapping[str, Callable[[], object]], repeat: int) -> dict[str, float]:
+def alternating(calls: Mapping[str, Callable[[], object]], repeat: int) -> dict[str, float]:
     """Measures the median seconds of calls, in turns there and back."""
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(TURNS):
-        for name in list(calls)[:: 1 if turn % 2 == 0 else -1]:
+    for k in range(ROUNDS):
+        for name in list(calls)[:: 1 if k % 2 == 0 else -1]:
             end = time.perf_counter() + WARM
             calls[name]()
             while time.perf_counter() < end:
                 calls[name]()
-            for _ in range(-(-repeat // TURNS)):
+            for _ in range(-(-repeat // ROUNDS)):
                 start = time.perf_counter()
                 calls[name]()
                 times[name].append(time.perf_counter() - start)

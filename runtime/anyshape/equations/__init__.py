@@ -11,7 +11,7 @@ oracle; the same interpreter on symbolic contents, which is type inference; and 
     eqs.define(read, value)             t[i, *j] = value
     fit(vars, extents)                  an implicit broadcast: trailing dims aligned, 0 where the dim is 1
     at(rest, picked, axes)              the index of a `*i, *j@axes` read
-    eqs.born(k, count)                  a size is what the count gives
+    eqs.unbacked(k, count)                  a size is what the count gives
     eqs.compact(t[i, :], extents, body, where=)  eqs.argsort(t[i, :], [n], key, descending=)
     eqs.update(t[e], op, value)         set add sub mul max min at any index, one after the other: a kernel of its own
     eqs.step(t[s + 1, i], value, along=s, backward=, cycle=)   one equation of a recurrence; a cycle is computed position by position

@@ -27,17 +27,17 @@ def depth_of(e: Expr) -> int:
     return depth(e)
 
 
-def turns_of(q: Equation) -> int:
+def iterations_of(q: Equation) -> int:
     """The number of elements of the largest array that the interpreter makes for an equation, as far as bounds of sizes decide it."""
     known: dict[int, int] = {}
 
     def extents(variables: Iterable[Var]) -> int:
         return math.prod(most for v in variables if (most := dims.bounds(v.extent)[1]) is not None)
 
-    def turns(node: Expr) -> int:
+    def iterations(node: Expr) -> int:
         if node.serial not in known:
-            below = max(map(turns, children(node)), default=1)
+            below = max(map(iterations, children(node)), default=1)
             known[node.serial] = below * (extents(node.vars) if isinstance(node, Reduce) else 1)
         return known[node.serial]
 
-    return extents((*q.variables, *q.over)) * max(map(turns, q.expressions), default=1)
+    return extents((*q.variables, *q.over)) * max(map(iterations, q.expressions), default=1)

@@ -84,7 +84,7 @@ Form = Compaction | Sorting | Update | Step | Demand | Run
 class Equation:
     """target[index] = value, for every value of the free variables of index; `source` is where the spec says it.
 
-    With a `form` the elements are not independent, and what the value means is said there. `born` is the size that the
+    With a `form` the elements are not independent, and what the value means is said there. `unbacked` is the size that the
     (only) element of target is: nothing that mentions the size can be computed before. `maker` is whoever stated it.
     """
 
@@ -94,7 +94,7 @@ class Equation:
     source: str = ""
     form: Form | None = None
     _: KW_ONLY
-    born: Dim | None = None
+    unbacked: Dim | None = None
     maker: object = None
 
     def __post_init__(self) -> None:
@@ -232,12 +232,12 @@ class Equations:
         if held is not tensor:
             self.define(target, held[index], source)
 
-    def born(self, size: Size, value: ExprLike, source: str = "") -> None:
+    def unbacked(self, size: Size, value: ExprLike, source: str = "") -> None:
         """Defines a data-dependent size by the value: `k = count(...)`."""
         if not isinstance(size, Dim) or not size.is_symbol:
             raise SpecError(f"{self.op}: a data-dependent size must be a symbol, not {size}")
         tensor = self.scratch(size.name, I64, ())
-        self.equations.append(Equation(tensor, (), _adapted(value, I64), source, born=size))
+        self.equations.append(Equation(tensor, (), _adapted(value, I64), source, unbacked=size))
 
     def compact(
         self,
@@ -292,10 +292,10 @@ class Equations:
         tensor = self.scratch(f"demand{len(self.equations)}", BOOL, ())
         self.equations.append(Equation(tensor, (), _adapted(condition, BOOL), source, Demand(message)))
 
-    def procedure(self, born: Mapping[Size, Size] | None = None, counted: bool = False) -> Procedure:
-        """A procedure of steps; its `end` states the equations. `born`: {data-dependent size: its upper bound}; `counted`: the
+    def procedure(self, unbacked: Mapping[Size, Size] | None = None, counted: bool = False) -> Procedure:
+        """A procedure of steps; its `end` states the equations. `unbacked`: {data-dependent size: its upper bound}; `counted`: the
         sizes are found by a run of their own, ahead of the one that has memory for the results."""
-        return Procedure(self, born, counted)
+        return Procedure(self, unbacked, counted)
 
     def update(
         self,

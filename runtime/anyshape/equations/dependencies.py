@@ -78,7 +78,7 @@ def _needs(q: Equation, other: Equation, earlier: bool) -> bool:
         if isinstance(q.form, (Compaction, Sorting, Step)):
             return other.form is None
         return isinstance(q.form, Update) and (earlier or not isinstance(other.form, Update))
-    return other.target in reads(q) or (other.born is not None and other.born in symbols(q))
+    return other.target in reads(q) or (other.unbacked is not None and other.unbacked in symbols(q))
 
 
 def needed(equations: Iterable[Equation], targets: Iterable[Tensor], stop: Iterable[Tensor] = ()) -> list[Equation]:

@@ -87,16 +87,16 @@ def _unit(
         from anyshape.equations.running import run_program
 
         run_program(q.form.program, known, numbers, arithmetic)
-        numbers |= {o.born: int(known[o.target][()]) for o in unit if o.born is not None}
+        numbers |= {o.unbacked: int(known[o.target][()]) for o in unit if o.unbacked is not None}
         return
     start.run(q)
     if isinstance(q.form, Demand):
         _demand(q.form, q.value, known[q.target][()], start)
-    if q.born is not None:
+    if q.unbacked is not None:
         size = known[q.target][()]
         if not isinstance(size, (int, np.integer)):
             raise Unknown(q.target.name)
-        numbers[q.born] = int(size)
+        numbers[q.unbacked] = int(size)
 
 
 def _computed(a: Array) -> Array:

@@ -54,15 +54,15 @@ if TYPE_CHECKING:
 
 
 class Procedure:
-    """The program of one call of an op while it is stated. `born`: {data-dependent size: its upper bound}.
+    """The program of one call of an op while it is stated. `unbacked`: {data-dependent size: its upper bound}.
 
     An output that such a size shapes has room for the upper bound, and is cut to the size in the end. With `counted` the program is run
     twice, first for the sizes alone, and the output has the room that it needs: where upper bounds multiply.
     """
 
-    def __init__(self, eqs: Equations, born: Mapping[Size, Size] | None = None, counted: bool = False) -> None:
+    def __init__(self, eqs: Equations, unbacked: Mapping[Size, Size] | None = None, counted: bool = False) -> None:
         self.eqs = eqs
-        self.born = dict(born or {})
+        self.unbacked = dict(unbacked or {})
         self.counted = counted
         self.makes: list[Tensor] = []
         self.arrays: list[Tensor] = []
@@ -76,7 +76,7 @@ class Procedure:
     def output(self, name: str) -> Tensor:
         """The output of that name, to be written at any place."""
         declared = self.eqs.tensor(name)
-        highest = {s: high for s, high in self.born.items() if isinstance(s, Dim)}
+        highest = {s: high for s, high in self.unbacked.items() if isinstance(s, Dim)}
         shape = tuple(dims.substitute(n, highest) if isinstance(n, Dim) else n for n in declared.shape)
         if shape == declared.shape or self.counted:
             self.makes.append(declared)
@@ -276,7 +276,7 @@ class Procedure:
         for program in programs:
             for t in program.makes:
                 nothing = const(False if t.dtype.is_bool else 0, t.dtype)
-                self.eqs.equations.append(Equation(t, (), nothing, source, Run(program), born=sizes.get(t)))
+                self.eqs.equations.append(Equation(t, (), nothing, source, Run(program), unbacked=sizes.get(t)))
         for declared, room in self.cut:
             index = self.eqs.indices("i", declared.shape)
             self.eqs.define(declared[index], room[index], source)

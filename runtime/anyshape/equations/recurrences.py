@@ -95,7 +95,7 @@ def _size(e: Expr) -> Size | None:
 
 def prefix_steps(q: Equation, cycle: int, kinds: Container[str] = tuple(_COMBINE)) -> list[Equation]:
     """The equation alone, or the steps of its first prefix reduction of one of the kinds, and itself as the last of them."""
-    if q.form is not None or q.born is not None:
+    if q.form is not None or q.unbacked is not None:
         return [q]
     for r, guard in outermost_reductions(q, lambda r: r.kind in kinds and _running(q, r) is not None).items():
         running = _running(q, r)

@@ -56,7 +56,7 @@ def define_the_rest(eqs: Equations) -> None:
     if any(isinstance(q.form, Run) for q in eqs.equations):
         return
     for t, stated in by_target.items():
-        if not any(isinstance(q.form, Demand) or q.born is not None for q in stated) and not _is_plain(stated):
+        if not any(isinstance(q.form, Demand) or q.unbacked is not None for q in stated) and not _is_plain(stated):
             _define_the_rest_of(t, stated, eqs)
 
 
@@ -182,7 +182,7 @@ def _fills(q: Equation, eqs: Equations) -> bool:
         for v in q.over:
             count = count * v.extent
         return dims.ge(count, extent) is True
-    return any(_counts(s.value, q) for s in eqs.equations if s.born is not None and s.born is extent)
+    return any(_counts(s.value, q) for s in eqs.equations if s.unbacked is not None and s.unbacked is extent)
 
 
 def _counts(value: Expr, q: Equation) -> bool:

@@ -220,7 +220,7 @@ def _apart(name: str, names: Sequence[str]) -> str:
 class _Stated(Equations):
     """Equations of a call whose sizes are known, those that its data decide, too."""
 
-    def born(self, size: Size, value: Any, source: str = "") -> None:
+    def unbacked(self, size: Size, value: Any, source: str = "") -> None:
         """Does nothing: the size is a dim of what was computed."""
 
 

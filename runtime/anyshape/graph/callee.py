@@ -122,7 +122,7 @@ class _Ref:
     def infer(self, node: Node) -> Inference:
         callee = node.attrs["callee"]
         assert isinstance(callee, Callee)
-        return Inference((callee.type,), (None,), (), Bound({}, {"born": {}}), dtypes={})
+        return Inference((callee.type,), (None,), (), Bound({}, {"unbacked": {}}), dtypes={})
 
     def simplify(self, node: Node) -> Sequence[Value] | None:
         return None
@@ -181,7 +181,7 @@ def _results(t: FunctionType, values: dict[Dim, Size]) -> Inference:
                 size = fresh("?", 0)
                 values[n], positions[size] = size, (k, axis)
         types.append(r.substitute(values))
-    return Inference(tuple(types), (None,) * len(types), (), Bound({}, {"born": positions}), dtypes={})
+    return Inference(tuple(types), (None,) * len(types), (), Bound({}, {"unbacked": positions}), dtypes={})
 
 
 REF = OpDef(

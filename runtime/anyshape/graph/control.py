@@ -60,7 +60,7 @@ class _If:
         contents = tuple(exported_contents(joined_contents(c), outside) for c in columns)
         positions = data_dependent_dims(types, outside)
         return Inference(
-            types, contents, (), Bound({}, {"born": positions}), dtypes={}, undetermined="", regions=regions
+            types, contents, (), Bound({}, {"unbacked": positions}), dtypes={}, undetermined="", regions=regions
         )
 
     def _typed(self, node: Node, k: int, facts: Facts | None) -> Function:

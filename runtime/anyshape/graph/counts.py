@@ -46,7 +46,7 @@ def known_sizes(
     values = {tensors[v]: v for v in node.inputs if v is not None and v in tensors}
     known: dict[str, Dim] = {}
     for name, size in rule.data_dependent.items():
-        counted = next((q for q in equations if q.born is size), None)
+        counted = next((q for q in equations if q.unbacked is size), None)
         key = _count(counted.value, values, rule.facts) if counted is not None and counted.form is None else None
         if key is None:
             key = (node.op, name, alike(node.attrs), tuple(None if v is None else identity(v) for v in node.inputs))

@@ -12,6 +12,7 @@ from anyshape.graph.tuples import Form
 from anyshape.graph.value import Node, Value
 from anyshape.public import public
 from anyshape.rules import Check
+from anyshape.types import ListType
 
 
 class Function:
@@ -57,6 +58,11 @@ class Function:
     def nodes(self) -> tuple[Node, ...]:
         """The nodes in topological order; the same graph always gives the same order. Nodes nothing needs are not among them."""
         return topological(self.results)
+
+    def place_of(self, s: Dim) -> tuple[int, int] | None:
+        """Returns the first parameter and axis that are the symbol itself; None if there is none."""
+        tensors = ((k, p.type) for k, p in enumerate(self.params) if not isinstance(p.type, ListType))
+        return next(((k, axis) for k, t in tensors for axis, n in enumerate(t.shape or ()) if n == s), None)
 
     def free_values(self) -> set[Value]:
         """Parameters that the results need."""

@@ -92,7 +92,7 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         raise ShapeError(f"{op.full_name}: it has {counted(len(types), 'output')}, but the call asks for {node.count}")
     if node.sequence is not None and op.sequence is not None:
         walk, checks = walk_of(node.sequence, shapes[op.inputs[op.sequence].name], rule.checks)
-        vars(bound).update(walk=walk, born=dict.fromkeys(walk.data_dependent, (0, 0)))
+        vars(bound).update(walk=walk, unbacked=dict.fromkeys(walk.data_dependent, (0, 0)))
         return Inference(tuple(types), (None,) * len(types), checks, bound, dtypes=dtypes)
     contents = _contents(node, bound, types, dtypes)
     return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes=dtypes)

@@ -87,7 +87,7 @@ def _check_position(node: Node) -> None:
 def _inference(
     t: TensorType, contents: Contents | None = None, data_dependent: Mapping[Dim, tuple[int, int]] | None = None
 ) -> Inference:
-    return Inference((t,), (contents,), (), Bound({}, {"born": dict(data_dependent or {})}), dtypes={})
+    return Inference((t,), (contents,), (), Bound({}, {"unbacked": dict(data_dependent or {})}), dtypes={})
 
 
 def _sized(t: TensorType, name: str = "?") -> tuple[TensorType, dict[Dim, tuple[int, int]]]:

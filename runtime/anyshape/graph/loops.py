@@ -163,7 +163,7 @@ class _Loop:
             types.append(TensorType(t.dtype, None if t.shape is None else (trip_count, *t.shape)))
             contents.append(None)
         firsts = _sizes_of_first_iteration(body, node, types, outside)
-        bound = Bound({}, {"born": data_dependent_dims(types, outside), "iteration": iteration, "firsts": firsts})
+        bound = Bound({}, {"unbacked": data_dependent_dims(types, outside), "iteration": iteration, "firsts": firsts})
         return Inference(tuple(types), tuple(contents), (), bound, dtypes={}, undetermined="", regions=(body,))
 
     def _typed(self, node: Node, facts: Facts | None) -> tuple[Function, set[Dim]]:

@@ -1,4 +1,4 @@
-"""A call's operands as its relation takes them, and the runs of the relation: one, or one for each way that the call may go.
+"""A call's operands as its relation takes them, and the runs of the relation: one, or one for each alternative of the call.
 
 In: a node of which nothing need be inferred. Out: what the op's rule finds (`Bound`). Where axes are known at run time only, every position
 is tried; what all agree in is known before.
@@ -30,7 +30,7 @@ def _operands(node: Node, shapes: Mapping[str, Any] | None = None) -> dict[str, 
 
 
 @dataclass(frozen=True)
-class Way:
+class Alternative:
     """What a call is where positions stand for axes that only the run tells; None where it is refused then."""
 
     chosen: Mapping[Any, Chosen]
@@ -38,7 +38,7 @@ class Way:
     refusal: str = ""
 
 
-def ways(node: Node, facts: Facts | None) -> list[Way] | None:
+def alternatives(node: Node, facts: Facts | None) -> list[Alternative] | None:
     """Lists all that a call may be; None if these are too many, or if more than axes is open."""
     if node.sequence is not None:
         return None
@@ -49,28 +49,28 @@ def ways(node: Node, facts: Facts | None) -> list[Way] | None:
         while choices.again():
             rule = Rule(node.op.full_name, node.source, facts.under(True) if facts is not None else None)
             rule.choices = choices
-            possible.append(_way(node, rule, operands))
+            possible.append(_alternative(node, rule, operands))
     except Undetermined:
         return None
     return possible if choices.exhausted else None
 
 
-def _way(node: Node, rule: Rule, operands: Mapping[str, Any]) -> Way:
-    """The way that the rule's choices make."""
+def _alternative(node: Node, rule: Rule, operands: Mapping[str, Any]) -> Alternative:
+    """The alternative that the rule's choices make."""
     assert rule.choices is not None
     try:
         bound = node.op.relation(rule, **operands)
     except ShapeError as e:
-        return Way(rule.choices.chosen, None, str(e))
-    return Way(rule.choices.chosen, bound)
+        return Alternative(rule.choices.chosen, None, str(e))
+    return Alternative(rule.choices.chosen, bound)
 
 
 def ranks_anyway(node: Node, facts: Facts | None) -> list[tuple[Size, ...] | None] | None:
     """The shapes of the outputs as far as they are the same wherever an axis that only the run tells may be; None where that is open."""
     shapes: list[list[Vec]] = []
-    for way in ways(node, facts) or ():
-        if way.bound is not None:  # refused at run time too
-            output_shapes = [way.bound.outputs[o.name] for o in node.op.outputs]
+    for alternative in alternatives(node, facts) or ():
+        if alternative.bound is not None:  # refused at run time too
+            output_shapes = [alternative.bound.outputs[o.name] for o in node.op.outputs]
             shapes.append([s for o, m in zip(node.op.outputs, output_shapes) for s in (m if o.variadic else [m])])
     if len({len(each) for each in shapes}) != 1:
         return None

@@ -59,7 +59,7 @@ class Value(Spelled):
     that specs say (`x + y`, `x[1:]`, `x.sum(axis=0)`).
 
     `contents` are the elements of a small integer or bool tensor in row-major order, as far as they are known: integers,
-    dims, conditions; an element nothing is known of is a symbol of its own, born with the value.
+    dims, conditions; an element nothing is known of is a new symbol.
     """
 
     __slots__ = ("__weakref__", "_contents", "constant", "folded", "index", "name", "node", "required", "type")

@@ -36,7 +36,7 @@ def left_operand(equations: Sequence[Equation]) -> LeftOperand | None:
     """The left operand of a group's only reduction, a contraction; None where the lowering might need memory between it and the rest: one
     thread would have to run all of the kernel then."""
     sums = [(q, e) for q in equations for e in walk(q.value) if isinstance(e, Reduce)]
-    if len(sums) != 1 or any(q.form is not None or q.born is not None for q in equations):
+    if len(sums) != 1 or any(q.form is not None or q.unbacked is not None for q in equations):
         return None
     (q, e), own = sums[0], {q.target for q in equations}
     product = contraction_of(EXPRESSIONS, e)

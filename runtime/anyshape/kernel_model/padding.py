@@ -1,12 +1,12 @@
-"""What equations need of the elements behind the ends of operands that are padded, so that results up to their own ends stay the same.
+"""What equations need of the padded tails of operands, so that results up to their own ends stay the same.
 
-In: the equations of a call at its true sizes, and the dims that padding makes larger. Out: the constant that must stand behind the end of
-an operand, by operand and axis. Raises UnsupportedError where no constant does it.
+In: the equations of a call at its true sizes, and the dims that padding makes larger. Out: the constant that must stand in the padded tail
+of an operand, by operand and axis. Raises UnsupportedError where no constant does it.
 
 What is proved: at every index within the true sizes, each tensor has the same element with and without padding. Indices that mention no
 padded dim are the same in both. What differs is a variable that runs further, a read past the true end that is still within the padded one
 (`Read.outside`), and the size where it is a number of the equation. The first is harmless on the left side; in a reduction, the elements
-behind the end must add nothing to it. The second needs the value of reads outside. The third is refused.
+in the padded tail must add nothing to it. The second needs the value of reads outside. The third is refused.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from anyshape.errors import UnsupportedError
 
 Number = int | float | bool
 Fills = dict[tuple[Tensor, int], Number]
-"""The constant behind the end of an operand along an axis."""
+"""The constant in the padded tail of an operand along an axis."""
 
 
 def fills_of(equations: Iterable[Equation], operands: Collection[Tensor], padded: Set[Dim]) -> Fills:
-    """The constants that must stand behind the ends of operands of a call. `padded`: the dims that become larger."""
+    """The constants that must stand in the padded tails of operands of a call. `padded`: the dims that become larger."""
     stated = list(equations)
     analysis = _Analysis(stated, operands, padded)
     for q in stated:
@@ -92,13 +92,13 @@ class _Analysis:
             self._position(i, n)
 
     def _position(self, i: Expr, n: Size) -> None:
-        """An index that is read off a padded operand: behind the end it is 0, which has to be within the axis."""
+        """An index that is read off a padded operand: in the padded tail it is 0, which has to be within the axis."""
         reads = [r for r in walk(i) if isinstance(r, Read) and any(map(self._grows, r.tensor.shape))]
         if not reads:
             return
         position = self._known(i, dict.fromkeys(reads, 0))
         if not isinstance(position, int) or position < 0 or dims.gt(n, position) is not True:
-            _refuse(f"the position {i} behind the end is unknown")
+            _refuse(f"the position {i} in the padded tail is unknown")
         for r in reads:
             self._fill(r, 0, self._axes(r))
 
@@ -106,7 +106,7 @@ class _Analysis:
         return [axis for axis, n in enumerate(r.tensor.shape) if self._grows(n)]
 
     def _reduction(self, e: Reduce, v: Var) -> None:
-        """Finds the constant that makes what a reduction takes behind the end of `v` its identity."""
+        """Finds the constant that makes what a reduction takes in the padded tail of `v` its identity."""
         behind: dict[Read, list[int]] = {}
         for node in (*walk(e.body), *(walk(e.where) if e.where is not None else ())):
             if isinstance(node, Read):
@@ -121,7 +121,7 @@ class _Analysis:
                 for r, axes in behind.items():
                     self._fill(r, known[r], axes)
                 return
-        _refuse(f"no constant behind the end leaves its {e.kind} over {v.extent} as it is")
+        _refuse(f"no constant in the padded tail leaves its {e.kind} over {v.extent} as it is")
 
     def _fill(self, r: Read, value: Number, axes: Iterable[int]) -> None:
         for axis in axes:

@@ -50,7 +50,9 @@ def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
     operands, panels, marks = _operands(group, schedule, target)
     module = Module(target)
     lanes = target.lanes(_element_bytes(schedule))
-    reported = ReportedElements(schedule.unnamed, frozenset(q.born for q in group.equations if q.born is not None))
+    reported = ReportedElements(
+        schedule.unnamed, frozenset(q.unbacked for q in group.equations if q.unbacked is not None)
+    )
     with module.kernel(_NAME) as f:
         polls = Polls(f, deep=schedule.is_unbounded) if schedule.polls else None
         numbers = enumerate((*operands, *group.outputs))

@@ -38,7 +38,7 @@ class _Known:
     messages: Form
 
 
-class Forms:
+class SharedKernels:
     """Kernels by form and target, those that were used last, up to KEPT_BYTES of text; for all threads."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
@@ -64,13 +64,13 @@ class Forms:
                     self._bytes -= len(self._known.popitem(last=False)[1].kernel.text)
 
 
-FORMS = Forms()
+SHARED = SharedKernels()
 
 
 class Lowering:
     """Lowers groups for one target, and keeps their kernels, and for as long as it lives constants as those have them."""
 
-    def __init__(self, target: Target, forms: Forms = FORMS) -> None:
+    def __init__(self, target: Target, forms: SharedKernels = SHARED) -> None:
         self.target, self._forms = target, forms
         self._packed: dict[tuple[int, str, int], tuple[NDArray[Any], NDArray[Any]]] = {}
         """Packed constants and the constants themselves, by constant, text and place of the operand."""

@@ -41,8 +41,8 @@ CYCLES_PER_VECTOR_OF_GROUPS = 27.0
 
 
 @dataclass(frozen=True, eq=False)
-class _Way:
-    """A way to compute the results of a call: by an algorithm, of which the nodes are, or as it is."""
+class _Candidate:
+    """A way to compute the results of a call: by an algorithm, whose nodes these are, or as it is."""
 
     algorithm: AlgorithmDef | None
     works: Sequence[_Work]
@@ -50,9 +50,9 @@ class _Way:
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """The way that was chosen for a call, and the symbols of the call that stand for batches."""
+    """The candidate that was chosen for a call, and the symbols of the call that stand for batches."""
 
-    way: _Way
+    candidate: _Candidate
     symbols: frozenset[Dim]
     batches: frozenset[Dim]
 
@@ -67,7 +67,7 @@ class Algorithms:
     side: int = LARGE
     _: KW_ONLY
     choices: list[_Choice] = field(default_factory=list)
-    known: dict[Any, list[_Way]] = field(default_factory=dict)
+    known: dict[Any, list[_Candidate]] = field(default_factory=dict)
     """Ways of calls that differ in nothing but their operands."""
     facts: Facts = field(default_factory=Facts)
     """What the checks at the entry of the function say."""
@@ -81,27 +81,27 @@ class Algorithms:
             return None
         key = (node.op, alike(node.attrs), tuple(None if v is None else (v.type, v.is_constant) for v in node.inputs))
         if key not in self.known:
-            self.known[key] = self.ways(node)
+            self.known[key] = self.candidates(node)
         if len(self.known[key]) == 1:
             return None
         symbols = frozenset(s for v in node.inputs if v is not None for s in v.type.symbols())
-        choices = [_Choice(way, symbols, _first_symbols(node)) for way in self.known[key]]
+        choices = [_Choice(candidate, symbols, _first_symbols(node)) for candidate in self.known[key]]
         best = min(choices, key=lambda choice: self.cost(choice, self.side))
         self.choices.append(best)
-        return None if best.way.algorithm is None else _called(node, best.way.algorithm, self.facts)
+        return None if best.candidate.algorithm is None else _called(node, best.candidate.algorithm, self.facts)
 
-    def ways(self, node: Node) -> list[_Way]:
+    def candidates(self, node: Node) -> list[_Candidate]:
         """All ways to compute the results of a call."""
-        ways = [_Way(None, _works([node]))]
+        candidates = [_Candidate(None, _works([node]))]
         for each in node.op.algorithms:
             values = _called(node, each, self.facts) if each.growth <= self.growth and _applies(node, each) else None
-            ways += [_Way(each, _works(_new(node, values)))] if values is not None else []
-        return ways
+            candidates += [_Candidate(each, _works(_new(node, values)))] if values is not None else []
+        return candidates
 
     def cost(self, choice: _Choice, side: int) -> float:
-        """Rough cycles of a way for pictures of that side; not of what is computed of constants alone."""
+        """Rough cycles of a candidate for pictures of that side; not of what is computed of constants alone."""
         sizes = {s: 1 if s in choice.batches else side for s in choice.symbols}
-        return sum(work.cycles(sizes, self.lanes) for work in choice.way.works)
+        return sum(work.cycles(sizes, self.lanes) for work in choice.candidate.works)
 
     def total(self, side: int) -> float:
         """Rough cycles of all calls as they were chosen, for other sizes."""
@@ -169,7 +169,7 @@ def by_size(f: Function, optimised: Callable[[Function, Algorithms], Function], 
     if not any(choice.symbols - choice.batches for choice in large.choices):
         return of_large
     of_small = optimised(f, small)
-    names = [[c.way.algorithm and c.way.algorithm.op for c in each.choices] for each in (large, small)]
+    names = [[c.candidate.algorithm and c.candidate.algorithm.op for c in each.choices] for each in (large, small)]
     if names[0] == names[1]:
         return of_large
     low, high = SMALL, LARGE

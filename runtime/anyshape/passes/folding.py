@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from anyshape import dims
 from anyshape.dtypes import CHAR
 from anyshape.equations import Tensor
-from anyshape.equations.array_sizes import turns_of
+from anyshape.equations.array_sizes import iterations_of
 from anyshape.equations.expr import Apply, Reduce
 from anyshape.equations.interpret import interpret
 from anyshape.equations.numeric import apply_numeric, reduce_numeric
@@ -32,9 +32,9 @@ Compute = Callable[[Node], Sequence[Array] | None]
 
 FOLD_ELEMENTS = 1 << 24
 """Constants are folded into others of at most this many elements; a larger one stays an op of the program."""
-FOLD_TURNS = 1 << 25
+FOLD_ITERATIONS = 1 << 25
 """The most elements, those summed over included, of the arrays of an equation that only the interpreter can compute."""
-QUICK_TURNS = 1 << 14
+QUICK_ITERATIONS = 1 << 14
 QUICK_OPERATIONS = 300
 """The limits of interpreting a call that kernels can compute: elements of its arrays, operations on arrays. Some 5 ms."""
 
@@ -96,18 +96,18 @@ class FoldConstants:
     def _computed(self, node: Node) -> Sequence[Array] | None:
         ins, outs = tensors_of(node)
         equations = equations_of(node, ins, outs).equations
-        if not {s for v in node.outputs for s in v.type.symbols()} <= {q.born for q in equations}:
+        if not {s for v in node.outputs for s in v.type.symbols()} <= {q.unbacked for q in equations}:
             return None
         data = node.data_inputs
         arrays = {
             t: v.constant for t, v in zip(flat(ins), data, strict=True) if v is not None and v.constant is not None
         }
-        turns = max(map(turns_of, equations), default=0)
+        iterations = max(map(iterations_of, equations), default=0)
         compute = None if any(t.dtype is CHAR for t in (*flat(ins), *flat(outs))) else self._compute
         try:
             if compute is None:
-                return _results(interpret(equations, arrays), outs) if turns <= FOLD_TURNS else None
-            if turns <= QUICK_TURNS:
+                return _results(interpret(equations, arrays), outs) if iterations <= FOLD_ITERATIONS else None
+            if iterations <= QUICK_ITERATIONS:
                 return _results(interpret(equations, arrays, arithmetic=_Counted(QUICK_OPERATIONS)), outs)
         except AnyshapeError:
             return None  # an index out of range and the like: the error belongs to the run, where its source is named

@@ -93,7 +93,7 @@ class _Layouts:
             return None
         tensors = self.stated.tensors
         equations = [q for q in stated if q.target is tensors[result]]
-        if any(q.form is not None or q.born is not None for q in equations):
+        if any(q.form is not None or q.unbacked is not None for q in equations):
             return None
         return equations, {tensors[v]: v for v in (*node.inputs, result) if v is not None and v in tensors}
 
@@ -333,7 +333,7 @@ class _Storage:
 
 
 def _is_plain(step: Step) -> bool:
-    return isinstance(step, KernelStep) and all(q.form is None and q.born is None for q in step.equations)
+    return isinstance(step, KernelStep) and all(q.form is None and q.unbacked is None for q in step.equations)
 
 
 def _is_of(step: Step, nodes: Mapping[Node, Value]) -> bool:

@@ -1,8 +1,8 @@
 """A function for one size of some dims, to which smaller operands are padded: masks where padding would be seen, results to be cut.
 
 In: an optimised function and a size for each dim that is padded. Out: the function of operands of that size, with a mask (`fill_after`)
-behind the end of what a call must not see (`kernel_model.padding` says what). Raises UnsupportedError, with the call, where padding would
-be seen all the same.
+over the padded tail of what a call must not see (`kernel_model.padding` says what). Raises UnsupportedError, with the call, where padding
+would be seen all the same.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class _Padding:
             self._values[old] = new
 
     def _masked(self, node: Node) -> list[Value | None]:
-        """The operands, with masks behind the ends that the call must not see."""
+        """The operands, with masks over padded tails that the call must not see."""
         if node.op.kernel is None:
             if node.op.view:
                 self._keeps_axes(node)

@@ -20,7 +20,7 @@ from anyshape.types import TensorType
 
 def takes_parts(equations: Sequence[Equation]) -> bool:
     """Whether a node with these equations is more than one kernel, or one whose elements come in an order."""
-    return any(q.form is not None or q.born is not None for q in equations)
+    return any(q.form is not None or q.unbacked is not None for q in equations)
 
 
 def steps_of(
@@ -32,7 +32,7 @@ def steps_of(
     """
     data = [v for v in node.data_inputs if v is not None]
     values = {tensors[v]: v for v in (*data, *node.outputs)}
-    sizes = {q.target: q.born for q in equations if q.born is not None}
+    sizes = {q.target: q.unbacked for q in equations if q.unbacked is not None}
     units = _units(equations, values)
     apart = dict.fromkeys(t for one in units for t in one)
     for t in apart:
@@ -48,7 +48,7 @@ def steps_of(
 def _units(equations: Sequence[Equation], values: Mapping[Tensor, Value]) -> list[list[Tensor]]:
     by_key: dict[object, list[Tensor]] = {}
     for q in equations:
-        if q.form is not None or q.born is not None:
+        if q.form is not None or q.unbacked is not None:
             key = together(q) if isinstance(q.form, (Run, Step)) else q.target
             if q.target not in by_key.setdefault(key, []):
                 by_key[key].append(q.target)
@@ -75,7 +75,7 @@ def _step(
     inputs = {v: t for t, v in values.items() if t in read}
     results = {values[t]: t for t in unit}
     elsewhere = {t for q in equations if q not in own for t in reads(q)}
-    elsewhere |= {q.target for q in own if q.born is not None}
+    elsewhere |= {q.target for q in own if q.unbacked is not None}
     outputs = tuple(
         v for v, t in results.items() if v in live or (v not in node.outputs and (len(unit) == 1 or t in elsewhere))
     )

@@ -37,7 +37,7 @@ def static_shape(v: Value) -> tuple[int, ...]:
     return tuple(n for n in v.type.shape or () if isinstance(n, int))
 
 
-def idle_views(node: Node) -> Sequence[Value] | None:
+def redundant_views(node: Node) -> Sequence[Value] | None:
     """A view that changes nothing, and checks nothing, is what it views: a reshape to the same shape, a shape that was ensured and
     proved. A view would keep producer and consumer in different kernels."""
     if node.bound is None or not _only_views(node):
@@ -71,7 +71,7 @@ def viewed(node: Node) -> Value | None:
     return source if isinstance(source, Value) else None
 
 
-def idle_copies(node: Node) -> Sequence[Value] | None:
+def redundant_copies(node: Node) -> Sequence[Value] | None:
     """A call whose equation puts every element where it was is its operand: a conversion to the dtype that is there, a transposition of
     axes onto themselves."""
     data = [v for v in node.data_inputs if v is not None]

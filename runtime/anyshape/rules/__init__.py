@@ -13,7 +13,7 @@ Python and raises ShapeError at the first violation; on dims it returns expressi
       r.item(v, i)  r.floordiv  r.mod  r.exact_div  r.zip  r.wrap  r.min  r.max      partial operations, each carries its check
       r.broadcast(p, q, …) -> Vec       r.broadcasts(p, to) -> bool | Cond
       r.axis(name, a, rank) -> int      r.axes(name, v, rank, distinct=True) -> Vec      normalised
-      r.born(name, low, high) -> Dim    a data-dependent size
+      r.unbacked(name, low, high) -> Dim    a data-dependent size
       r.bind(outputs={"y": Vec}, **names) -> Bound     with every other name as an attribute
       r.checks                          Check(cond, message, op, where); a program keeps it as a `CheckRecord`
     total functions                     eq ne lt le gt ge not_ (on Vecs: holds for all)  prod sum_ count any_ all_  fill  put  range_

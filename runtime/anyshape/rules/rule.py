@@ -230,7 +230,7 @@ class Rule(Checking):
             raise Undetermined(name, f"{name} is {a}, which is not known")
         return position
 
-    def born(self, name: str, low: Size = 0, high: Size | None = None) -> Size:
+    def unbacked(self, name: str, low: Size = 0, high: Size | None = None) -> Size:
         """A size that data decides, between low and high. It is a symbol, also where both are one number, whether the operands or what is
         known of them say so."""
         low, high = self.facts.canonical(low), None if high is None else self.facts.canonical(high)

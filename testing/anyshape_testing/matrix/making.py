@@ -21,7 +21,7 @@ from anyshape.vm.compiling.options import Kernels
 from anyshape_gen.analysis import analyse, read_specs
 from anyshape_gen.memo import Memo
 from anyshape_testing import execution, executors, parts, sequences
-from anyshape_testing.execution import Remembered
+from anyshape_testing.execution import Cached
 from anyshape_testing.mutation.making import Workshop, in_place, load
 from anyshape_testing.running import PACKAGES, PROPERTIES
 
@@ -33,7 +33,7 @@ FILE = "matrix.yaml"
 
 CACHES: Sequence[tuple[Any, str]] = (
     (execution, "_compiled"),
-    (executors, "_ways"),
+    (executors, "_executables"),
     (sequences, "_compiled"),
     (parts, "_kernels"),
 )
@@ -42,7 +42,7 @@ CACHES: Sequence[tuple[Any, str]] = (
 
 def _memories() -> tuple[Any, ...]:
     """Makes empty CACHES."""
-    return Remembered(400), Remembered(200), Remembered(100), {}
+    return Cached(400), Cached(200), Cached(100), {}
 
 
 @dataclass(frozen=True)

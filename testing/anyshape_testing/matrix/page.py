@@ -17,7 +17,7 @@ WRONG = {
     "values": "what is computed: off by one, the last element only, operands or inputs swapped, another reduction",
     "reference": "the last element of the reference",
     "sizes": "a shape of the signature or the rule",
-    "bounds": "a bound of a size that is born",
+    "bounds": "a bound of a data-dependent size",
     "body": "shape or dtype of what a body makes",
     "rewrites": "a rewrite, or its condition",
     "defaults": "a default of a parameter or an input",

@@ -43,14 +43,14 @@ def one_way(module: Any, way: str) -> Side:
     """Makes one executor run the mutant's program."""
 
     def side(mutant: GeneratedOp) -> AbstractContextManager[Any]:
-        right: Callable[[Call], Any] = module.ways
+        right: Callable[[Call], Any] = module.executables
 
-        def ways(c: Call) -> Any:
+        def executables(c: Call) -> Any:
             programs, wrong = right(c), mutant.on(right)(c)
             both = isinstance(programs, dict) and isinstance(wrong, dict)
             return {**programs, way: wrong[way]} if both else programs
 
-        return patch.object(module, "ways", ways)
+        return patch.object(module, "executables", executables)
 
     return side
 
@@ -112,9 +112,11 @@ SYMBOLIC: Sides = (function(laws, "call_node"),)
 DYN: Sides = (function(laws, "dyn_node"),)
 EXECUTORS = (executors.PYTHON, "loaded")
 """Executors besides the native loop"""
-WAYS: Sides = tuple(one_way(executors, way) for way in EXECUTORS)
+EXECUTING: Sides = tuple(one_way(executors, way) for way in EXECUTORS)
 ANEW = function(executors, "run_anew")
-REFUSING: Sides = tuple(map(interpreted, (function(refusals, "ways"), *(one_way(refusals, way) for way in EXECUTORS))))
+REFUSING: Sides = tuple(
+    map(interpreted, (function(refusals, "executables"), *(one_way(refusals, way) for way in EXECUTORS)))
+)
 COMPILED: Sides = (interpreted(function(refusals, "compiled")),)
 IN_PARTS: Sides = (several_parts,)
 ELSEWHERE: Sides = (library_calls,)

@@ -109,7 +109,7 @@ LAWS: Mapping[str, Law] = {
         ),
         Law(
             "7a", "every executor gives the same bits", executors.test_every_executor_gives_the_same_bits,
-            each("values", sides.WAYS), once=(sides.ANEW,),
+            each("values", sides.EXECUTING), once=(sides.ANEW,),
         ),
         Law("7b", "one part is many", executors.test_parts, each("values", sides.IN_PARTS)),
         Law(

@@ -32,7 +32,7 @@ from anyshape_testing.programs.refusals import refusals
 from anyshape_testing.programs.statements import Program, live, settled
 
 Array = NDArray[Any]
-WAYS: Mapping[str, Mapping[str, Any]] = {
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "native loop": {"loop": "native"},
     "two threads": {"threads": 2},
     "Python": {"loop": "python"},
@@ -51,13 +51,13 @@ def holds(d: Drawn) -> int:
     f = function_of(d)
     refined(f)
     native = anyshape.compile(f)
-    ways = {way: native.by(**options) for way, options in WAYS.items()}
-    ways["one kernel per node"] = anyshape.compile(f, fuse=False)
+    executables = {way: native.by(**options) for way, options in OPTIONS.items()}
+    executables["one kernel per node"] = anyshape.compile(f, fuse=False)
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         native.save(Path(folder) / "program")
-        ways["loaded"] = anyshape.load(Path(folder) / "program")
-    executors(d, ways)
-    return sum(refused(d, ways, name) for name in changed_inputs(d))
+        executables["loaded"] = anyshape.load(Path(folder) / "program")
+    executors(d, executables)
+    return sum(refused(d, executables, name) for name in changed_inputs(d))
 
 
 # --- 3
@@ -118,8 +118,8 @@ def _is_known(v: Value | None) -> bool:
 # --- 7
 
 
-def executors(d: Drawn, ways: Mapping[str, Any]) -> None:
-    results = {way: f.run({n: d.arrays[n] for n in f.input_names}) for way, f in ways.items()}
+def executors(d: Drawn, executables: Mapping[str, Any]) -> None:
+    results = {way: f.run({n: d.arrays[n] for n in f.input_names}) for way, f in executables.items()}
     for way, got in results.items():
         for r, g in zip(d.program.results, got, strict=True):
             close(g, d.numbers[r], [near[r] for near in d.near], f"{way}, v{r}")
@@ -172,7 +172,7 @@ def changed_inputs(d: Drawn) -> list[str]:
     return [name for name, shape in shapes.items() if shape and isinstance(shape[0], Dim)][:3]
 
 
-def refused(d: Drawn, ways: Mapping[str, Any], name: str) -> int:
+def refused(d: Drawn, executables: Mapping[str, Any], name: str) -> int:
     """Changes one dim of one input by one; returns 1 if the evaluation on numbers and all executors refuse that, 0 if all run."""
     a = d.arrays[name]
     other = a[1:] if a.shape[0] else np.zeros((1, *a.shape[1:]), a.dtype)
@@ -183,7 +183,7 @@ def refused(d: Drawn, ways: Mapping[str, Any], name: str) -> int:
     except (TooLarge, Unsaid):
         return 0
     outcomes: dict[str, Any] = {}
-    for way, f in ways.items():
+    for way, f in executables.items():
         try:
             outcomes[way] = f.run({n: arrays[n] for n in f.input_names})
         except AnyshapeError as e:
@@ -212,4 +212,4 @@ def refused(d: Drawn, ways: Mapping[str, Any], name: str) -> int:
     return 0
 
 
-__all__ = ["WAYS", "Program", "close", "function_of", "holds"]
+__all__ = ["OPTIONS", "Program", "close", "function_of", "holds"]

@@ -75,7 +75,7 @@ class Numbers:
             env[s.output] = current
             if s.stacked is not None:
                 if len({t.shape for t in collected}) > 1:
-                    raise ShapeError("loop: what turns collect differs in shape")
+                    raise ShapeError("loop: what iterations collect differs in shape")
                 env[s.stacked] = np.stack(collected) if collected else self._stack_of_none(s, env)
 
     def block(self, b: Block, env: Env) -> Array:

@@ -22,11 +22,11 @@ from anyshape.lower.ir.padded import conjuncts, index_of
 LEAST = 256
 """Iterations that are run without a test of which are needed: the test would cost more."""
 
-Forms = frozenset[Affine]
-_NONE: Forms = frozenset()
+Guards = frozenset[Affine]
+_NONE: Guards = frozenset()
 
 
-def empty_loop_guards(r: Reduction) -> Forms:
+def empty_loop_guards(r: Reduction) -> Guards:
     """Affine forms of which one below zero says that the reduction's body is its neutral element."""
     outside = _Outside().of(r.body)
     return outside[1] if outside is not None and outside[0] == neutral(r.kind, r.body.dtype) else _NONE
@@ -59,14 +59,14 @@ class _Outside:
     """What is known of each node: a value, and the forms of which one below zero makes it the value of the node; None for nothing."""
 
     def __init__(self) -> None:
-        self.known: dict[DagNode, tuple[float, Forms] | None] = {}
+        self.known: dict[DagNode, tuple[float, Guards] | None] = {}
 
-    def of(self, n: DagNode) -> tuple[float, Forms] | None:
+    def of(self, n: DagNode) -> tuple[float, Guards] | None:
         if n not in self.known:
             self.known[n] = self._of(n)
         return self.known[n]
 
-    def _of(self, n: DagNode) -> tuple[float, Forms] | None:
+    def _of(self, n: DagNode) -> tuple[float, Guards] | None:
         match n:
             case Operation("select", (condition, chosen, Constant(value))):
                 inner = self.of(chosen)
@@ -76,7 +76,7 @@ class _Outside:
                 return self._op(n)
         return None
 
-    def _op(self, n: Operation) -> tuple[float, Forms] | None:
+    def _op(self, n: Operation) -> tuple[float, Guards] | None:
         varying = [self.of(a) for a in n.args if not isinstance(a, Constant)]
         known = [v for v in varying if v is not None]
         forms = frozenset.intersection(*(forms for _, forms in known)) if known else _NONE
@@ -95,7 +95,7 @@ def _form(n: DagNode) -> Affine | None:
     return Affine((), 0, ((n, 1),)) if read else form
 
 
-def conditions_of(n: DagNode) -> Forms:
+def conditions_of(n: DagNode) -> Guards:
     """Comparisons of positions in a condition, as forms: each holds where its form is not negative."""
     forms = set()
     for c in conjuncts(n):

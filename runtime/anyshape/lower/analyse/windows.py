@@ -202,12 +202,12 @@ def _folded(dag: Dag, staged: Staged, read: _Read, r: Reduction) -> Folded | Non
     if copy.value.domain & seen_from or (copy.outside is not None and copy.outside.domain):
         return None
     *outer, last = staged.moving
-    remainders = list(dict.fromkeys(last.spread * k % last.step for k in _turns(last)))
+    remainders = list(dict.fromkeys(last.spread * k % last.step for k in _steps_of(last)))
     columns = [
-        tuple(_address(staged, (*numbers, k), {}) for numbers in itertools.product(*map(_turns, outer)))
-        for k in (next(k for k in _turns(last) if last.spread * k == remainder) for remainder in remainders)
+        tuple(_address(staged, (*numbers, k), {}) for numbers in itertools.product(*map(_steps_of, outer)))
+        for k in (next(k for k in _steps_of(last) if last.spread * k == remainder) for remainder in remainders)
     ]
-    taps = [divmod(last.spread * k, last.step) for k in _turns(last)]
+    taps = [divmod(last.spread * k, last.step) for k in _steps_of(last)]
     return Folded(copy, r, tuple(columns), tuple((remainders.index(k), shift) for shift, k in taps))
 
 
@@ -447,10 +447,10 @@ def _taps(
 
 
 def _numbers(staged: Staged) -> Iterator[tuple[int, ...]]:
-    return itertools.product(*map(_turns, staged.moving))
+    return itertools.product(*map(_steps_of, staged.moving))
 
 
-def _turns(m: Moving) -> range:
+def _steps_of(m: Moving) -> range:
     assert isinstance(m.tap.extent, int)
     return range(m.tap.extent)
 

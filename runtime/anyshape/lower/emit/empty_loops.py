@@ -17,7 +17,7 @@ from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.equations.expr import LARGE
-from anyshape.lower.analyse.empty_iterations import Forms, conditions_of, empty_loop_guards, is_long
+from anyshape.lower.analyse.empty_iterations import Guards, conditions_of, empty_loop_guards, is_long
 from anyshape.lower.emit.context import KernelContext, Range
 from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopVar, Reduction
 from anyshape.lower.ir.stores import Store, below
@@ -66,7 +66,7 @@ class Spans:
                 count = self.ctx.levels.remember(key, count)
         return count
 
-    def _usable(self, forms: Forms, v: LoopVar) -> list[Affine]:
+    def _usable(self, forms: Guards, v: LoopVar) -> list[Affine]:
         """The forms that are monotonic in the variable, and whose other variables have values."""
         usable = []
         for form in forms:

@@ -166,8 +166,8 @@ class Row:
                     with branch.then():
                         f.store(vector, slots)
                         some = f.convert("zext", candidates, I64) if lanes < I64.bits else candidates
-                        turns = f.call_intrinsic("llvm.ctpop", I64, [some])
-                        with f.for_range(0, turns, carried=(some, *iteration.carried), at_least_once=True) as each:
+                        iterations = f.call_intrinsic("llvm.ctpop", I64, [some])
+                        with f.for_range(0, iterations, carried=(some, *iteration.carried), at_least_once=True) as each:
                             left, *held = each.carried
                             lane = f.call_intrinsic("llvm.cttz", I64, [left, const(I1, 1)])
                             key = f.load(slots, I64, lane)

@@ -27,7 +27,7 @@ SIGN = 0x80
 
 @dataclass(frozen=True)
 class Side:
-    """The bytes of an operand: as they are multiplied, with a sign or without, and whether their sign bit is turned over before that, which
+    """The bytes of an operand: as they are multiplied, with a sign or without, and whether their sign bit is flipped before that, which
     takes 128 from what had no sign and adds 128 to what had one."""
 
     unsigned: bool

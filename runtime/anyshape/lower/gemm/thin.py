@@ -59,10 +59,10 @@ def emit_thin(module: Module, element: Type) -> None:
 
 
 Move = Callable[[FunctionBuilder, Lanes, list[Val], Val], None]
-Turn = Callable[[FunctionBuilder, Lanes, Val, Val, Val, Val], None]
+EmitIteration = Callable[[FunctionBuilder, Lanes, Val, Val, Val, Val], None]
 
 
-def _emit(module: Module, vector: Lanes, name: str, move: Move, iteration: Turn) -> None:
+def _emit(module: Module, vector: Lanes, name: str, move: Move, iteration: EmitIteration) -> None:
     element, lanes = vector
     picked = min(PICKED, lanes - 1)
     with module.function(name, VOID, THIN_ARGUMENTS) as f:

@@ -3,7 +3,7 @@
     sum((x - zx) * (w - zw)) = sum(x * w) - zx * (sum(w) - k * zw) - zw * sum(x)
 
 in integers that wrap around, so exactly. One operand is multiplied with a sign and the other without; where both have one, or neither, the
-sign bit of one is turned over, which moves its values and its zero point by 128.
+sign bit of one is flipped, which moves its values and its zero point by 128.
 
 In: the factors of a contraction. Out: what the template multiplies, the node of its sums, and the node that corrects them.
 """
@@ -64,11 +64,11 @@ def _is_zero(n: DagNode, constants: Mapping[Tensor, NDArray[Any]]) -> bool:
 
 
 def sides_of(a: Operand, b: Operand, flips_a: bool) -> Codes:
-    """How both are multiplied. `flips_a`: of two that are alike, the sign bit of a is turned over."""
+    """How both are multiplied. `flips_a`: of two that are alike, the sign bit of a is flipped."""
     if a.is_unsigned != b.is_unsigned:
         return Codes(Side(a.is_unsigned), Side(b.is_unsigned))
-    turned, other = Side(not a.is_unsigned, flips=True), Side(a.is_unsigned)
-    return Codes(turned, other) if flips_a else Codes(other, turned)
+    flipped, other = Side(not a.is_unsigned, flips=True), Side(a.is_unsigned)
+    return Codes(flipped, other) if flips_a else Codes(other, flipped)
 
 
 @dataclass(frozen=True, slots=True)

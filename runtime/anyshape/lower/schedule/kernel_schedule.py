@@ -27,7 +27,7 @@ from anyshape.lower.schedule.blocked import Blocked, block_phases
 from anyshape.lower.schedule.contraction import split_phases
 from anyshape.lower.schedule.inline import inline_group
 from anyshape.lower.schedule.interior import with_interior
-from anyshape.lower.schedule.lanes_first import lanes_first, usual_turns, write_out_lookups
+from anyshape.lower.schedule.lanes_first import lanes_first, usual_iterations, write_out_lookups
 from anyshape.lower.schedule.products import InMemory, Product, Step
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm, StepForm, plan_recurrence
 from anyshape.lower.schedule.tree import MOST_STORES, Scope, Usual, components, plan
@@ -189,10 +189,10 @@ def _planned(dag: Dag, stores: list[Store], constants: Mapping[Tensor, NDArray[A
             return replace(plan(stores), windows=windows)
     plain = plan(write_out_lookups(dag, stores, {}))
     scope = with_interior(dag, lanes_first(plain), plain)
-    turns = usual_turns(stores)
-    if turns:
-        usual = lanes_first(plan(write_out_lookups(dag, stores, turns)))
-        scope = replace(scope, usual=Usual(tuple((v.extent, n) for v, n in turns.items()), usual))
+    iterations = usual_iterations(stores)
+    if iterations:
+        usual = lanes_first(plan(write_out_lookups(dag, stores, iterations)))
+        scope = replace(scope, usual=Usual(tuple((v.extent, n) for v, n in iterations.items()), usual))
     return scope
 
 

@@ -1,9 +1,9 @@
 """What the lanes of a vector need, before the loops that do not change it.
 
 In: the stores of a scope, and the planned scope. Out: stores in which short sums of looked-up elements are written out, so that each
-turn's place and weight are values of their own; a scope whose vector is outside of loops that leave the places of its lanes alone: samples
-of a row are at the same columns in all rows and channels, so that columns and weights are computed once for all of them, and held in
-registers.
+iteration's place and weight are values of their own; a scope whose vector is outside of loops that leave the places of its lanes alone:
+samples of a row are at the same columns in all rows and channels, so that columns and weights are computed once for all of them, and held
+in registers.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ WORTH = 8
 """Cycles per vector of places that are worth other loops: not of places that are read from memory, which lie in the first cache."""
 HEAVY = 60
 """Cycles per vector of what depends on the lanes alone that are worth other loops: some exponentials or logarithms."""
-TURNS = 16
-"""The most turns of a sum that are written out: four by four."""
+MOST_ITERATIONS = 16
+"""The most iterations of a sum that are written out: four by four."""
 
 
 def write_out_lookups(dag: Dag, stores: Sequence[Store], assumed: Mapping[LoopVar, int]) -> list[Store]:
@@ -33,9 +33,9 @@ def write_out_lookups(dag: Dag, stores: Sequence[Store], assumed: Mapping[LoopVa
     knows."""
     written: dict[DagNode, DagNode] = {}
     for r in _sums_of_lookups(stores):
-        turns = [assumed.get(v, v.extent) for v in r.variables]
-        numbers = [n for n in turns if isinstance(n, int)]
-        if len(numbers) == len(turns) and 0 < math.prod(numbers) <= TURNS:
+        iterations = [assumed.get(v, v.extent) for v in r.variables]
+        numbers = [n for n in iterations if isinstance(n, int)]
+        if len(numbers) == len(iterations) and 0 < math.prod(numbers) <= MOST_ITERATIONS:
             body = Rebuild(dag, written).node(r.body)
             places = itertools.product(*map(range, numbers))
             terms = [Numbered(dag, {}, dict(zip(r.variables, place))).node(body) for place in places]
@@ -46,17 +46,17 @@ def write_out_lookups(dag: Dag, stores: Sequence[Store], assumed: Mapping[LoopVa
     return [Rebuild(dag, written).store(s) for s in stores] if written else list(stores)
 
 
-def usual_turns(stores: Sequence[Store]) -> dict[LoopVar, int]:
+def usual_iterations(stores: Sequence[Store]) -> dict[LoopVar, int]:
     """The variables of sums of lookups whose extents only the run knows, and what they usually are: the most of each of the last two, as
-    images have two axes along which they are sampled, and 1 of others. Without those of sums that may have many turns."""
+    images have two axes along which they are sampled, and 1 of others. Without those of sums that may have many iterations."""
     usual: dict[LoopVar, int] = {}
     for r in _sums_of_lookups(stores):
         highs = {v: dims.bounds(v.extent)[1] for v in r.variables}
         most = {v: n for v, n in highs.items() if n is not None and not isinstance(v.extent, int)}
-        turns = {v: n if v in list(most)[-2:] else 1 for v, n in most.items()}
-        known = [turns.get(v, n) for v, n in highs.items() if n is not None]
-        if len(known) == len(highs) and 0 < math.prod(known) <= TURNS:
-            usual |= turns
+        iterations = {v: n if v in list(most)[-2:] else 1 for v, n in most.items()}
+        known = [iterations.get(v, n) for v, n in highs.items() if n is not None]
+        if len(known) == len(highs) and 0 < math.prod(known) <= MOST_ITERATIONS:
+            usual |= iterations
     return usual
 
 
@@ -67,7 +67,7 @@ def _sums_of_lookups(stores: Sequence[Store]) -> list[Reduction]:
 
 def _runs_again(r: Reduction) -> bool:
     """Whether a reduction inside runs over a variable of the sum itself, as the largest of a row does whose softmax is summed: it has the
-    same value in every turn."""
+    same value in every iteration."""
     return any(isinstance(n, Reduction) and set(n.variables) & set(r.variables) for n in walk([r.body]))
 
 
@@ -93,11 +93,11 @@ def lanes_first(scope: Scope) -> Scope:
     places = [let for n in loads for let, _ in n.access.address.lets if v in let.domain]
     changing = frozenset((v,)).union(*(let.domain for let in places))
     inner: list[LoopVar] = []
-    turns = 1
+    iterations = 1
     for w in reversed(scope.variables):
-        if w not in changing and turns < TURNS:
+        if w not in changing and iterations < MOST_ITERATIONS:
             inner.insert(0, w)
-            turns *= w.extent if isinstance(w.extent, int) else TURNS
+            iterations *= w.extent if isinstance(w.extent, int) else MOST_ITERATIONS
     of_places = sum(cost(let, frozenset((v,))) for let in dict.fromkeys(places))
     if not inner or (of_places < WORTH and not are_lanes_heavy(scope.stores, v)):
         return scope

@@ -40,8 +40,8 @@ def _call(g: Emission, at: int, node: Node) -> None:
         words += [code.register(n) for n in v.type.shape or ()]
     code.emit(Op.CALL, number, tuple(words))
     starts = list(accumulate((words_of(v.type) for v in node.outputs), initial=0))
-    born: dict[Dim, tuple[int, int]] = node.bound.born
-    for s, (result, axis) in born.items():
+    unbacked: dict[Dim, tuple[int, int]] = node.bound.unbacked
+    for s, (result, axis) in unbacked.items():
         code.define(s, code.new(Op.TAKEN, starts[result] + 1 + axis))
     _take(g, at, node.outputs, starts)
 

@@ -158,8 +158,8 @@ def _at(g: Emission, at: int, node: Node) -> None:
 
 
 def _define_dims(g: Emission, node: Node, register: Callable[[int], int]) -> None:
-    born: dict[Dim, tuple[int, int]] = node.bound.born
-    for s, (_, axis) in born.items():
+    unbacked: dict[Dim, tuple[int, int]] = node.bound.unbacked
+    for s, (_, axis) in unbacked.items():
         g.code.define(s, register(axis))
 
 

@@ -76,7 +76,7 @@ class _Analysis:
         self.schedule, self.maker, self.liveness, self.own, self.tested = schedule, maker, Liveness(), own, tested
         self.values = self.liveness.values
         self.element_of: dict[Dim, tuple[Value, int]] = {}
-        self.born: dict[Dim, Value] = {}
+        self.unbacked: dict[Dim, Value] = {}
         """results of control flow that first have a dim"""
         self.around: set[Dim] = set() if own is None else _outer_symbols(schedule.function.params, own)
         """symbols of a region that its surroundings or its iteration define, whatever counts them again inside"""
@@ -108,9 +108,9 @@ class _Analysis:
             self.elements(p, -1)
         for at, step in enumerate(self.schedule.steps):
             if isinstance(step, RegionStep | TableStep):
-                for s, (result, _) in step.node.bound.born.items():
+                for s, (result, _) in step.node.bound.unbacked.items():
                     if defined.setdefault(s, at) == at:
-                        self.born[s] = step.node.outputs[result]
+                        self.unbacked[s] = step.node.outputs[result]
             for v in results_of(step):
                 self.elements(v, at)
 
@@ -143,8 +143,8 @@ class _Analysis:
             v, k = self.element_of[s]
             self.liveness.loads.setdefault(v, []).append((k, s))
             self.want(v)
-        elif s in self.born:
-            value = self.born[s]
+        elif s in self.unbacked:
+            value = self.unbacked[s]
             assert value.node is not None
             if value.node.regions:
                 self.want(value)

@@ -14,14 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dims import Dim, Size, evaluate
-from anyshape.errors import UnsupportedError
 from anyshape.graph.function import Function
-from anyshape.passes import optimise
-from anyshape.passes.padding import PaddedFunction, padded
-from anyshape.policies import Bounds, Padding
+from anyshape.passes.padding import PaddedFunction
 from anyshape.types import ListType
 from anyshape.vm.compiling.options import Options
-from anyshape.vm.compiling.plans import Compiler, Direct, Plan
+from anyshape.vm.compiling.plans import Direct, Plan
 from anyshape.vm.program.table import Program
 
 Array = NDArray[Any]
@@ -41,20 +38,6 @@ class _Shapes:
     cuts: tuple[tuple[slice, ...] | None, ...]
 
 
-def compile_variant(f: Function, bounds: Bounds, compiler: Compiler, generic: Plan) -> tuple[Plan, str]:
-    """Compiles a function whose dims have these bounds: padded where a `Padding` asks for it, and where that cannot be, as it is, with the
-    reason."""
-    asked = {name: b.most for name, b in bounds.items() if isinstance(b, Padding)}
-    sizes = {s: asked[s.name] for s in f.symbols() if s.name in asked}
-    if not sizes:
-        return compiler.plan(f), ""
-    try:
-        form = padded(optimise(f, compiler.compute), sizes)
-        return PaddedPlan(f, form, sizes, compiler.plan(form.function), generic), ""
-    except UnsupportedError as e:
-        return compiler.plan(f), f"nothing is padded: {e}"
-
-
 class PaddedPlan:
     """Plan of padded calls. `sizes`: what dims are padded to."""
 
@@ -64,7 +47,7 @@ class PaddedPlan:
         self._form, self._sizes, self._plan, self._generic = form, dict(sizes), plan, generic
         self._types = [p.type for p in f.params]
         self._results = [v.type for v in f.results]
-        self._places = [(s, *place) for s in f.symbols() if (place := first_place(f, s)) is not None]
+        self._places = [(s, *place) for s in f.symbols() if (place := f.place_of(s)) is not None]
         self._known: dict[Shape, _Shapes] = {}
 
     def run(self, arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
@@ -124,9 +107,3 @@ def _padded(a: Array, shape: Shape) -> Array:
     out = np.zeros(shape, a.dtype)
     out[tuple([slice(n) for n in a.shape])] = a
     return out
-
-
-def first_place(f: Function, s: Dim) -> tuple[int, int] | None:
-    """The first parameter and axis that are the symbol itself; None if there is none."""
-    tensors = ((k, p.type) for k, p in enumerate(f.params) if not isinstance(p.type, ListType))
-    return next(((k, axis) for k, t in tensors for axis, n in enumerate(t.shape or ()) if n == s), None)

@@ -118,8 +118,8 @@ def _branch(g: Emission, at: int, step: RegionStep) -> None:
     assert cond is not None
     otherwise = code.unless(truth(g, cond))
     addresses = [code.unset() for _ in node.outputs]
-    born: dict[Dim, tuple[int, int]] = node.bound.born
-    sizes = {s: code.unset() for s in born}
+    unbacked: dict[Dim, tuple[int, int]] = node.bound.unbacked
+    sizes = {s: code.unset() for s in unbacked}
     before, highest, end = g.regions, g.regions, 0
     captured = node.op.control.captured(node) if node.op.control is not None else ()
     handed_over = [v for v in captured if is_list(v) and g.holds.is_last(v, at)]
@@ -141,7 +141,7 @@ def _branch(g: Emission, at: int, step: RegionStep) -> None:
                 for to, v in zip(addresses, region.results, strict=True):
                     code.move(to, body.result(v))
                 body.release()
-                for s, (result, axis) in born.items():
+                for s, (result, axis) in unbacked.items():
                     code.move(sizes[s], code.register((region.results[result].type.shape or ())[axis]))
         if k == 0:
             end = code.jump()
@@ -314,7 +314,7 @@ class _Loop:
     def finish(self) -> None:
         code, node = self.code, self.node
         sizes_of_no_iterations(self.stacks, self.iteration)
-        for s, (k, axis) in node.bound.born.items():
+        for s, (k, axis) in node.bound.unbacked.items():
             if k < self.count:
                 n = (self.carried[k].type.shape or ())[axis]
                 code.define(s, self.after(n))

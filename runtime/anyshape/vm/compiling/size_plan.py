@@ -22,7 +22,6 @@ from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
 from anyshape.policies import Bounds, SizePolicy
 from anyshape.vm.compiling.options import Options
-from anyshape.vm.compiling.padded_plan import first_place
 from anyshape.vm.compiling.plans import Direct, Plan
 from anyshape.vm.program.table import Program
 from anyshape.vm.report.size_variants import Key, SizeVariant, State
@@ -60,7 +59,7 @@ class SizePlan:
         self.generic, self._policy, self._compile, self._variants = generic, policy, compile_for, variants
         self._f = f
         named = [s for s in f.symbols() if s.name in policy.dims]
-        self._places = [(*place, s) for s in named if (place := first_place(f, s)) is not None]
+        self._places = [(*place, s) for s in named if (place := f.place_of(s)) is not None]
         self._range = {s.name: bounds(s) for _, _, s in self._places}
         self._entries: dict[Key, Entry] = {}
         self._known: dict[tuple[tuple[str, Any], ...], SizeVariant] = {}

@@ -25,7 +25,7 @@ class Stack:
 
     def __init__(self, g: Emission, node: Node, k: int, region: int) -> None:
         self.g, self.code, self.node, self.type, self.region = g, g.code, node, node.outputs[k].type, region
-        own = {axis - 1: s for s, (result, axis) in node.bound.born.items() if result == k and axis > 0}
+        own = {axis - 1: s for s, (result, axis) in node.bound.unbacked.items() if result == k and axis > 0}
         self.filled, self.dims = self.code.zeroed(), {axis: self.code.zeroed() for axis in own}
         firsts = first_sizes(node)
         self.firsts = {self.dims[axis]: firsts[s] for axis, s in own.items() if s in firsts}

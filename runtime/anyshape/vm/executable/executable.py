@@ -23,16 +23,16 @@ from anyshape.graph.function import Function
 from anyshape.graph.retype import constrained
 from anyshape.graph.tuples import Form, formed
 from anyshape.graph.value import Value
-from anyshape.policies import Bounds, Generic, PolicyArgument, size_policy
+from anyshape.policies import Generic, PolicyArgument, size_policy
 from anyshape.public import edge, fits, public, short
 from anyshape.types import ListType, TensorType
 from anyshape.vm.compiling.folding import folding
 from anyshape.vm.compiling.modules import load_modules
 from anyshape.vm.compiling.options import CompileOptions, Options, RunOptions, make_options
-from anyshape.vm.compiling.padded_plan import compile_variant
 from anyshape.vm.compiling.plans import Compiler, Plan, expect, packed_beside
 from anyshape.vm.compiling.size_plan import SizePlan
 from anyshape.vm.compiling.uncollected import uncollected
+from anyshape.vm.compiling.variants import with_variants
 from anyshape.vm.native import wait_for_memory
 from anyshape.vm.program.blocks import shown
 from anyshape.vm.program.disassemble import disassemble
@@ -101,14 +101,7 @@ def compile(
         plan: Plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
     sizes = sizes.restricted(f)
     if not isinstance(sizes, Generic):
-        generic = plan
-
-        def compile_for(bounds: Bounds) -> tuple[Plan, str]:
-            compiler = Compiler(chosen, Report(), threading.RLock(), None, folding(chosen))
-            return compile_variant(constrained(f, bounds), bounds, compiler, generic)
-
-        report.policy = str(sizes)
-        plan = SizePlan(generic, f, sizes, compile_for, report.variants)
+        plan = with_variants(f, plan, sizes, chosen, report)
     report.finished = True
     return Executable(f, plan, report, chosen)
 

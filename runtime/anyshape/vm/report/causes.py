@@ -23,7 +23,7 @@ class Causes:
 
     def __init__(self, f: Function) -> None:
         self.entry = set(f.symbols())
-        self.born: dict[Dim, Value] = {}
+        self.unbacked: dict[Dim, Value] = {}
         self.shapes: dict[Dim, list[str]] = {}
         """places in shapes whose dim is this symbol alone"""
         for p in f.params:
@@ -45,7 +45,7 @@ class Causes:
     def _add(self, v: Value) -> None:
         for s in sorted(symbols_of(v), key=attrgetter("name")):
             if s not in self.entry:
-                self.born.setdefault(s, v)
+                self.unbacked.setdefault(s, v)
 
     def of_node(self, node: Node) -> str:
         """Says why a dyn node stays dyn, or why a node's result has an unknown size."""
@@ -98,7 +98,7 @@ class Causes:
 
     def of_dim(self, s: Dim) -> str:
         """Says what decides a size that is no dim of an input."""
-        v = self.born.get(s)
+        v = self.unbacked.get(s)
         low, high = bounds(s)
         limits = f"; {low} to {high}" if low is not None and high is not None else ""
         if v is None:
@@ -135,13 +135,13 @@ class Causes:
     def _source(self, v: Value) -> str:
         if v.node is None:
             return f"the input {v.name}"
-        if any(self.born.get(s) is v for s in v.type.symbols()):
+        if any(self.unbacked.get(s) is v for s in v.type.symbols()):
             return f"{named(v.node)}, whose size its data decides"
         return f"{named(v.node)}, which is computed from data"
 
     def _way(self, v: Value) -> list[Value]:
         """The way from the value to the nearest one that decides it, through the fewest nodes."""
-        deciding = {self.born[s] for s in self._unknown(v) if s in self.born}
+        deciding = {self.unbacked[s] for s in self._unknown(v) if s in self.unbacked}
         before: dict[Value, Value | None] = {v: None}
         waiting = deque([v])
         last = v

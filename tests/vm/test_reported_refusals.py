@@ -106,13 +106,13 @@ CASES: dict[str, tuple[Callable[[], tuple[Function, list[Any]]], str]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES)
-def test_what_data_is_refused_for_is_told(case: str, way: str) -> None:
+def test_what_data_is_refused_for_is_reported(case: str, way: str) -> None:
     make, expected = CASES[case]
     assert message_of(*make(), **WAYS[way]) == expected
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_of_several_ops_in_a_kernel_the_one_that_refuses_is_told(way: str) -> None:
+def test_of_several_ops_in_a_kernel_the_one_that_refuses_is_reported(way: str) -> None:
     """The message has what the index was computed from, or the index where another kernel computed that."""
     message = message_of(*rows(np.array([[0, 1], [2, -4]], I32)), **WAYS[way])
     head = f"gather (node7): index -4 is out of range for axis 0 of x with size 3 ({GATHER}: "

@@ -1,11 +1,12 @@
-"""Transforms in steps: proves that the turns of the circle that the steps multiply by are that of the whole transform.
+"""Transforms in steps: proves that the rotations of the circle that the steps multiply by are that of the whole transform.
 
-In: `turns:` of an op: which turn the whole transform multiplies a sample by for a frequency, and which ones its steps do. Out: findings.
+In: `rotations:` of an op: which rotation the whole transform multiplies a sample by for a frequency, and which ones its steps do.
+Out: findings.
 
-A turn `[a, b, size]` is the power a * b of a root of unity of order `size`: the fraction a * b / size of the circle. Fractions
-that differ by an integer are one turn, so the steps are the whole where their sum is its fraction but for an integer. Both are polynomials
-in the places and the sizes, divided by sizes: the difference is an integer for all numbers where it is a polynomial with integer
-coefficients. The places of samples and of frequencies must also name each sample and each frequency once.
+A rotation `[a, b, size]` is the power a * b of a root of unity of order `size`: the fraction a * b / size of the circle. Fractions
+that differ by an integer are one rotation, so the steps are the whole where their sum is its fraction but for an integer. Both are
+polynomials in the places and the sizes, divided by sizes: the difference is an integer for all numbers where it is a polynomial with
+integer coefficients. The places of samples and of frequencies must also name each sample and each frequency once.
 """
 
 from __future__ import annotations
@@ -13,26 +14,27 @@ from __future__ import annotations
 from fractions import Fraction
 
 from anyshape_gen.body_nodes import Set
-from anyshape_gen.model import OpSpec, Turn
+from anyshape_gen.model import OpSpec, Rotation
 from anyshape_gen.nodes import BinOp, Call, Expr, Int, Name, Node
 from anyshape_gen.source import Findings
 from anyshape_gen.traverse import walk
 
 WHOLE = "whole"
-"""The turn of the whole transform; all others are those of steps."""
+"""The rotation of the whole transform; all others are those of steps."""
 Powers = tuple[tuple[str, int], ...]
 """Names with their exponents, which may be negative"""
 Polynomial = dict[Powers, Fraction]
 
 
-def check_turns(spec: OpSpec, findings: Findings) -> None:
-    """Checks the turns of an op, and that its body has a table of each."""
-    turns = {t.name: t for t in spec.turns}
-    whole = turns.pop(WHOLE, None)
+def check_rotations(spec: OpSpec, findings: Findings) -> None:
+    """Checks the rotations of an op, and that its body has a table of each."""
+    rotations = {t.name: t for t in spec.rotations}
+    whole = rotations.pop(WHOLE, None)
     if whole is None or spec.compose is None:
-        if spec.turns:
+        if spec.rotations:
             findings.add(
-                spec.turns[0].span, "turns are of a composition, and one of them is that of the `whole` transform"
+                spec.rotations[0].span,
+                "rotations are of a composition, and one of them is that of the `whole` transform",
             )
         return
     try:
@@ -44,17 +46,20 @@ def check_turns(spec: OpSpec, findings: Findings) -> None:
                 )
                 return
         rest = _fraction(whole)
-        for t in turns.values():
+        for t in rotations.values():
             rest = _sum(rest, _fraction(t), Fraction(-1))
             _check_table(spec, t, findings)
     except NotAPolynomial as e:
         findings.add(
-            e.node.span, "a turn is made of places and sizes by `+`, `-` and `*`; its last entry is a product of sizes"
+            e.node.span,
+            "a rotation is made of places and sizes by `+`, `-` and `*`; its last entry is a product of sizes",
         )
         return
     wrong = next((p for p, c in rest.items() if c.denominator != 1 or any(n < 0 for _, n in p)), None)
     if wrong is not None:
-        text = f"these steps are not the whole transform: turns by {_text(wrong, rest[wrong])} of the circle are left"
+        text = (
+            f"these steps are not the whole transform: rotations by {_text(wrong, rest[wrong])} of the circle are left"
+        )
         findings.add(whole.span, text)
 
 
@@ -94,8 +99,8 @@ def _product(a: Polynomial, b: Polynomial) -> Polynomial:
     return total
 
 
-def _fraction(t: Turn) -> Polynomial:
-    """The fraction of the circle that a turn is."""
+def _fraction(t: Rotation) -> Polynomial:
+    """The fraction of the circle that a rotation is."""
     size = _polynomial(t.size)
     if len(size) != 1:
         raise NotAPolynomial(t.size)
@@ -116,8 +121,8 @@ def _names_each_once(places: Polynomial, size: Polynomial) -> bool:
     return len(outer & sizes) == 1 and not {name for name, _ in lone[0]} & (outer | sizes)
 
 
-def _check_table(spec: OpSpec, t: Turn, findings: Findings) -> None:
-    """Checks that the body assigns the name of a turn what it calls with that size."""
+def _check_table(spec: OpSpec, t: Rotation, findings: Findings) -> None:
+    """Checks that the body assigns the name of a rotation what it calls with that size."""
     assert spec.compose is not None
     assigned = (
         n.value for n in walk(spec.compose) if isinstance(n, Set) and [to.tensor for to in n.targets] == [t.name]
@@ -126,7 +131,9 @@ def _check_table(spec: OpSpec, t: Turn, findings: Findings) -> None:
     if not any(
         name == "size" and _polynomial(value) == _polynomial(t.size) for n in called for name, value in n.keywords
     ):
-        findings.add(t.span, f"the body must assign '{t.name}' a table of turns, a call with `size=` what is said here")
+        findings.add(
+            t.span, f"the body must assign '{t.name}' a table of rotations, a call with `size=` what is said here"
+        )
 
 
 def _text(powers: Powers, factor: Fraction) -> str:
