@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from benchmarks.iterations import Row
+from benchmarks.turns import Row
 
 from anyshape.vm.run.policies import VARIABLE, Policy
 from benchmarks.checkouts import Call
