@@ -20,6 +20,7 @@ from anyshape_ops.ops.deformable import DYN_DEFORM_CONV
 from anyshape_ops.ops.detection import (
     DYN_ALIGN_PIXELS,
     DYN_ALIGN_PLANES,
+    DYN_BINS_OF_SPANS,
     DYN_MAX_ROI_POOL,
     DYN_NON_MAX_SUPPRESSION,
     DYN_ROI_ALIGN,
@@ -440,6 +441,20 @@ def roi_align(
 
 
 # specs/detection.yaml:493
+@called
+def bins_of_spans(
+    first: Operand, last: Operand, bins: Operand, scale: float = 1.0, *, source: str = ""
+) -> tuple[Value, ...]:
+    """Spans of elements in bins of equal length, as the elements that each bin touches, from `begin` up to `end`.
+
+    Operands, which may be computed at run time: bins.
+
+    (first: F[k], last: F[k]) -> (begin: i64[k, bins], end: i64[k, bins])
+    """
+    return call(DYN_BINS_OF_SPANS, [first, last], {"bins": bins, "scale": scale}, source)
+
+
+# specs/detection.yaml:574
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Operand, scale: float = 1.0, *, source: str = ""
@@ -2200,6 +2215,7 @@ __all__ = [
     "attention",
     "average_pool",
     "axis_positions",
+    "bins_of_spans",
     "broadcast_to",
     "center_crop_pad",
     "col2im",

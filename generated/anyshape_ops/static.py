@@ -25,6 +25,7 @@ from anyshape_ops.ops.deformable import STATIC_DEFORM_CONV
 from anyshape_ops.ops.detection import (
     STATIC_ALIGN_PIXELS,
     STATIC_ALIGN_PLANES,
+    STATIC_BINS_OF_SPANS,
     STATIC_MAX_ROI_POOL,
     STATIC_NON_MAX_SUPPRESSION,
     STATIC_ROI_ALIGN,
@@ -447,6 +448,20 @@ def roi_align(
 
 
 # specs/detection.yaml:493
+@called
+def bins_of_spans(
+    first: Operand, last: Operand, bins: int, scale: float = 1.0, *, source: str = ""
+) -> tuple[Value, ...]:
+    """Spans of elements in bins of equal length, as the elements that each bin touches, from `begin` up to `end`.
+
+    Attributes, known when the call is built: bins.
+
+    (first: F[k], last: F[k]) -> (begin: i64[k, bins], end: i64[k, bins])
+    """
+    return call(STATIC_BINS_OF_SPANS, [first, last], {"bins": bins, "scale": scale}, source)
+
+
+# specs/detection.yaml:574
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
@@ -2279,6 +2294,7 @@ __all__ = [
     "attention",
     "average_pool",
     "axis_positions",
+    "bins_of_spans",
     "broadcast_to",
     "center_crop_pad",
     "col2im",
