@@ -383,7 +383,7 @@ def align_planes(
     )[0]
 
 
-# specs/detection.yaml:304
+# specs/detection.yaml:314
 @called
 def align_pixels(
     x: Operand,
@@ -411,7 +411,7 @@ def align_pixels(
     )[0]
 
 
-# specs/detection.yaml:418
+# specs/detection.yaml:438
 @called
 def roi_align(
     x: Operand,
@@ -440,7 +440,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:493
+# specs/detection.yaml:513
 @called
 def bins_of_spans(
     first: Operand, last: Operand, bins: Operand, scale: float = 1.0, *, source: str = ""
@@ -454,7 +454,7 @@ def bins_of_spans(
     return call(DYN_BINS_OF_SPANS, [first, last], {"bins": bins, "scale": scale}, source)
 
 
-# specs/detection.yaml:574
+# specs/detection.yaml:594
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Operand, scale: float = 1.0, *, source: str = ""

@@ -106,7 +106,7 @@ DYN_ALIGN_PLANES = OpDef(
     source="specs/detection.yaml:178",
 )
 
-# specs/detection.yaml:304
+# specs/detection.yaml:314
 STATIC_ALIGN_PIXELS = OpDef(
     name="align_pixels",
     variant="static",
@@ -128,7 +128,7 @@ STATIC_ALIGN_PIXELS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.align_pixels_kernel,
     summary="What roi_align gives, of images whose last axis are the channels.",
-    source="specs/detection.yaml:304",
+    source="specs/detection.yaml:314",
 )
 DYN_ALIGN_PIXELS = OpDef(
     name="align_pixels",
@@ -151,10 +151,10 @@ DYN_ALIGN_PIXELS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.align_pixels_kernel,
     summary="What roi_align gives, of images whose last axis are the channels.",
-    source="specs/detection.yaml:304",
+    source="specs/detection.yaml:314",
 )
 
-# specs/detection.yaml:418
+# specs/detection.yaml:438
 STATIC_ROI_ALIGN = OpDef(
     name="roi_align",
     variant="static",
@@ -178,7 +178,7 @@ STATIC_ROI_ALIGN = OpDef(
         "Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples "
         "between the elements."
     ),
-    source="specs/detection.yaml:418",
+    source="specs/detection.yaml:438",
 )
 DYN_ROI_ALIGN = OpDef(
     name="roi_align",
@@ -203,10 +203,10 @@ DYN_ROI_ALIGN = OpDef(
         "Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples "
         "between the elements."
     ),
-    source="specs/detection.yaml:418",
+    source="specs/detection.yaml:438",
 )
 
-# specs/detection.yaml:493
+# specs/detection.yaml:513
 STATIC_BINS_OF_SPANS = OpDef(
     name="bins_of_spans",
     variant="static",
@@ -229,7 +229,7 @@ STATIC_BINS_OF_SPANS = OpDef(
     summary=(
         "Spans of elements in bins of equal length, as the elements that each bin touches, from `begin` up to" " `end`."
     ),
-    source="specs/detection.yaml:493",
+    source="specs/detection.yaml:513",
 )
 DYN_BINS_OF_SPANS = OpDef(
     name="bins_of_spans",
@@ -253,10 +253,10 @@ DYN_BINS_OF_SPANS = OpDef(
     summary=(
         "Spans of elements in bins of equal length, as the elements that each bin touches, from `begin` up to" " `end`."
     ),
-    source="specs/detection.yaml:493",
+    source="specs/detection.yaml:513",
 )
 
-# specs/detection.yaml:521
+# specs/detection.yaml:541
 # largest_of_planes: no dyn variant, it has no parameters
 LARGEST_OF_PLANES = OpDef(
     name="largest_of_planes",
@@ -278,10 +278,10 @@ LARGEST_OF_PLANES = OpDef(
         "The largest element of each bin of boxes of images, found in the planes of the channels one after "
         "the other; 0 of none."
     ),
-    source="specs/detection.yaml:521",
+    source="specs/detection.yaml:541",
 )
 
-# specs/detection.yaml:548
+# specs/detection.yaml:568
 # largest_of_pixels: no dyn variant, it has no parameters
 LARGEST_OF_PIXELS = OpDef(
     name="largest_of_pixels",
@@ -300,10 +300,10 @@ LARGEST_OF_PIXELS = OpDef(
     relation=relations.largest_of_pixels_relation,
     kernel=kernels.largest_of_pixels_kernel,
     summary="What largest_of_planes gives, of images whose channels come last, as they do in the result.",
-    source="specs/detection.yaml:548",
+    source="specs/detection.yaml:568",
 )
 
-# specs/detection.yaml:574
+# specs/detection.yaml:594
 STATIC_MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
     variant="static",
@@ -324,7 +324,7 @@ STATIC_MAX_ROI_POOL = OpDef(
         "Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the "
         "largest element, 0 of none."
     ),
-    source="specs/detection.yaml:574",
+    source="specs/detection.yaml:594",
 )
 DYN_MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
@@ -346,5 +346,5 @@ DYN_MAX_ROI_POOL = OpDef(
         "Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the "
         "largest element, 0 of none."
     ),
-    source="specs/detection.yaml:574",
+    source="specs/detection.yaml:594",
 )

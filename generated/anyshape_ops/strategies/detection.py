@@ -637,6 +637,67 @@ ALIGN_PLANES = Property(
             None,
             "specs/detection.yaml:301",
         ),
+        Example(
+            {
+                "x": Given(value=((((3, 5),),),)),
+                "rois": Given(value=((-1.5, 0, -0.5, 1), (1.5, 0, 2.5, 1))),
+                "image": Given(value=(0, 0)),
+            },
+            {"ratio": 1, "half_pixel": False},
+            {"y": Given(value=((((3,),),), (((5,),),)))},
+            None,
+            "specs/detection.yaml:303",
+        ),
+        Example(
+            {
+                "x": Given(value=((((3,), (5,)),),)),
+                "rois": Given(value=((0, -1.5, 1, -0.5), (0, 1.5, 1, 2.5))),
+                "image": Given(value=(0, 0)),
+            },
+            {"ratio": 1, "half_pixel": False},
+            {"y": Given(value=((((3,),),), (((5,),),)))},
+            None,
+            "specs/detection.yaml:305",
+        ),
+        Example(
+            {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
+            {"size": (0, 0), "ratio": 4096},
+            {"y": Given((1, 1, 0, 0))},
+            None,
+            "specs/detection.yaml:307",
+        ),
+        Example(
+            {"x": Given((1, 1, 4, 1)), "rois": Given(value=((0, -40, 1, 8),)), "image": Given(value=(0,))},
+            {"size": (2, 1), "half_pixel": False},
+            {"y": Given((1, 1, 2, 1))},
+            None,
+            "specs/detection.yaml:308",
+        ),
+        Example(
+            {"x": Given((1, 1, 1, 4)), "rois": Given(value=((-40, 0, 8, 1),)), "image": Given(value=(0,))},
+            {"size": (1, 2), "half_pixel": False},
+            {"y": Given((1, 1, 1, 2))},
+            None,
+            "specs/detection.yaml:309",
+        ),
+        Example(
+            {"x": Given((1, 1, 8, 1)), "rois": Given(value=((0, -15, 1, 2),)), "image": Given(value=(0,))},
+            {"half_pixel": False},
+            {"y": Given((1, 1, 1, 1))},
+            None,
+            "specs/detection.yaml:310",
+        ),
+        Example(
+            {
+                "x": Given(value=((((-1, -1), (-1, -1), (-1, -1), (-1, -1)),),)),
+                "rois": Given(value=((0, 0, 1, 3),)),
+                "image": Given(value=(0,)),
+            },
+            {"mode": "max", "half_pixel": False},
+            {"y": Given((1, 1, 1, 1))},
+            None,
+            "specs/detection.yaml:311",
+        ),
     ),
     "specs/detection.yaml:178",
     asserts=(
@@ -650,7 +711,7 @@ ALIGN_PLANES = Property(
 )
 
 
-# specs/detection.yaml:304
+# specs/detection.yaml:314
 def align_pixels_case(d: Draw) -> Case:
     b = d.dim("b")
     d_ = Vec((d.dim("d"), d.dim("d")))
@@ -668,7 +729,7 @@ def align_pixels_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:371
+# specs/detection.yaml:381
 def align_pixels_reference(
     x: Any, rois: Any, image: Any, size: Any, mode: Any, ratio: Any, scale: Any, half_pixel: Any
 ) -> Any:
@@ -689,7 +750,7 @@ ALIGN_PIXELS = Property(
             {"size": (2, 3)},
             {"y": Given((2, 2, 3, 3))},
             None,
-            "specs/detection.yaml:373",
+            "specs/detection.yaml:383",
         ),
         Example(
             {
@@ -700,7 +761,7 @@ ALIGN_PIXELS = Property(
             {},
             {"y": Given(value=((((2.5,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:374",
+            "specs/detection.yaml:384",
         ),
         Example(
             {
@@ -711,7 +772,7 @@ ALIGN_PIXELS = Property(
             {"mode": "max", "ratio": 1},
             {"y": Given(value=((((2.25,),),), (((2.25,),),), (((2.5,),),)), dtype="f32")},
             None,
-            "specs/detection.yaml:376",
+            "specs/detection.yaml:386",
         ),
         Example(
             {
@@ -722,119 +783,119 @@ ALIGN_PIXELS = Property(
             {"ratio": 1, "half_pixel": False, "mode": "max"},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:379",
+            "specs/detection.yaml:389",
         ),
         Example(
             {"x": Given((1, 6, 6, 2)), "rois": Given(value=((1, 1, 4, 5),), dtype="f32"), "image": Given(value=(0,))},
             {"size": (3, 2), "mode": "max", "scale": 0.5},
             {"y": Given((1, 3, 2, 2))},
             None,
-            "specs/detection.yaml:381",
+            "specs/detection.yaml:391",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:383",
+            "specs/detection.yaml:393",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": -1},
             {},
             "samples on a side",
-            "specs/detection.yaml:384",
+            "specs/detection.yaml:394",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": 4097},
             {},
             "samples on a side",
-            "specs/detection.yaml:385",
+            "specs/detection.yaml:395",
         ),
         Example(
             {"x": Given((1, 0, 2, 1)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {},
             {},
             "boxes of images of size",
-            "specs/detection.yaml:386",
+            "specs/detection.yaml:396",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:387",
+            "specs/detection.yaml:397",
         ),
         Example(
             {"x": Given((1, 5, 2, 1)), "rois": Given(value=((-1.0, -0.5, 1.75, 0.25),)), "image": Given(value=(0,))},
             {"size": (1, 3), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 3, 1))},
             None,
-            "specs/detection.yaml:388",
+            "specs/detection.yaml:398",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given(value=((-3.0, 1.0, -3.75, 1.25),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max"},
             {"y": Given((1, 2, 2, 1))},
             None,
-            "specs/detection.yaml:390",
+            "specs/detection.yaml:400",
         ),
         Example(
             {"x": Given((1, 2, 5, 1)), "rois": Given(value=((3.0, -1.75, 3.25, 1.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max", "half_pixel": False},
             {"y": Given((1, 2, 2, 1))},
             None,
-            "specs/detection.yaml:391",
+            "specs/detection.yaml:401",
         ),
         Example(
             {"x": Given((1, 5, 2, 1)), "rois": Given(value=((0.5, 2.25, 1.5, 4.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 2},
             {"y": Given((1, 2, 2, 1))},
             None,
-            "specs/detection.yaml:393",
+            "specs/detection.yaml:403",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 0, 2, 1))},
             None,
-            "specs/detection.yaml:394",
+            "specs/detection.yaml:404",
         ),
         Example(
             {"x": Given((1, 1, 2, 1)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:395",
+            "specs/detection.yaml:405",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(-1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:396",
+            "specs/detection.yaml:406",
         ),
         Example(
             {"x": Given((1, 3, 2, 1)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2)},
             {"y": Given((1, 2, 2, 1))},
             None,
-            "specs/detection.yaml:397",
+            "specs/detection.yaml:407",
         ),
         Example(
             {"x": Given((1, 3, 2, 1)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 1},
             {"y": Given((1, 2, 2, 1))},
             None,
-            "specs/detection.yaml:398",
+            "specs/detection.yaml:408",
         ),
         Example(
             {"x": Given((1, 4, 1, 1)), "rois": Given(value=((0, -15, 1, 5.125),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:399",
+            "specs/detection.yaml:409",
         ),
         Example(
             {
@@ -845,35 +906,35 @@ ALIGN_PIXELS = Property(
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:400",
+            "specs/detection.yaml:410",
         ),
         Example(
             {"x": Given((1, 1, 4, 1)), "rois": Given(value=((-15, 0, 5.125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:403",
+            "specs/detection.yaml:413",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given(value=((-24.1875, 0, 0.8125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:404",
+            "specs/detection.yaml:414",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given(value=((-6.984375, 0, 2.03125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:405",
+            "specs/detection.yaml:415",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"ratio": 20},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:406",
+            "specs/detection.yaml:416",
         ),
         Example(
             {
@@ -884,7 +945,7 @@ ALIGN_PIXELS = Property(
             {},
             {"y": Given(value=((((4,),),),))},
             None,
-            "specs/detection.yaml:407",
+            "specs/detection.yaml:417",
         ),
         Example(
             {
@@ -904,14 +965,14 @@ ALIGN_PIXELS = Property(
             {"ratio": 2, "mode": "max", "half_pixel": False},
             {"y": Given((3, 1, 1, 1))},
             None,
-            "specs/detection.yaml:408",
+            "specs/detection.yaml:418",
         ),
         Example(
             {"x": Given((1, 3, 3, 1)), "rois": Given(value=((0.5, 1, 2.5, 1),)), "image": Given(value=(0,))},
             {"mode": "max"},
             {"y": Given(value=((((0,),),),))},
             None,
-            "specs/detection.yaml:411",
+            "specs/detection.yaml:421",
         ),
         Example(
             {
@@ -922,7 +983,7 @@ ALIGN_PIXELS = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:412",
+            "specs/detection.yaml:422",
         ),
         Example(
             {
@@ -933,20 +994,81 @@ ALIGN_PIXELS = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:414",
+            "specs/detection.yaml:424",
+        ),
+        Example(
+            {
+                "x": Given(value=((((3,), (5,)),),)),
+                "rois": Given(value=((-1.5, 0, -0.5, 1), (1.5, 0, 2.5, 1))),
+                "image": Given(value=(0, 0)),
+            },
+            {"ratio": 1, "half_pixel": False},
+            {"y": Given(value=((((3,),),), (((5,),),)))},
+            None,
+            "specs/detection.yaml:427",
+        ),
+        Example(
+            {
+                "x": Given(value=((((3,),), ((5,),)),)),
+                "rois": Given(value=((0, -1.5, 1, -0.5), (0, 1.5, 1, 2.5))),
+                "image": Given(value=(0, 0)),
+            },
+            {"ratio": 1, "half_pixel": False},
+            {"y": Given(value=((((3,),),), (((5,),),)))},
+            None,
+            "specs/detection.yaml:429",
+        ),
+        Example(
+            {"x": Given((1, 2, 2, 1)), "rois": Given((1, 4)), "image": Given(value=(0,))},
+            {"size": (0, 0), "ratio": 4096},
+            {"y": Given((1, 0, 0, 1))},
+            None,
+            "specs/detection.yaml:431",
+        ),
+        Example(
+            {"x": Given((1, 4, 1, 1)), "rois": Given(value=((0, -40, 1, 8),)), "image": Given(value=(0,))},
+            {"size": (2, 1), "half_pixel": False},
+            {"y": Given((1, 2, 1, 1))},
+            None,
+            "specs/detection.yaml:432",
+        ),
+        Example(
+            {"x": Given((1, 1, 4, 1)), "rois": Given(value=((-40, 0, 8, 1),)), "image": Given(value=(0,))},
+            {"size": (1, 2), "half_pixel": False},
+            {"y": Given((1, 1, 2, 1))},
+            None,
+            "specs/detection.yaml:433",
+        ),
+        Example(
+            {"x": Given((1, 8, 1, 1)), "rois": Given(value=((0, -15, 1, 2),)), "image": Given(value=(0,))},
+            {"half_pixel": False},
+            {"y": Given((1, 1, 1, 1))},
+            None,
+            "specs/detection.yaml:434",
+        ),
+        Example(
+            {
+                "x": Given(value=((((-1,), (-1,)), ((-1,), (-1,)), ((-1,), (-1,)), ((-1,), (-1,))),)),
+                "rois": Given(value=((0, 0, 1, 3),)),
+                "image": Given(value=(0,)),
+            },
+            {"mode": "max", "half_pixel": False},
+            {"y": Given((1, 1, 1, 1))},
+            None,
+            "specs/detection.yaml:435",
         ),
     ),
-    "specs/detection.yaml:304",
+    "specs/detection.yaml:314",
     asserts=(
-        Refusal(r".* bins", "specs/detection.yaml:337"),
-        Refusal(r".* samples on a side of a bin, expected 0 \(by its length\) to 4096", "specs/detection.yaml:338"),
-        Refusal(r"boxes of images of size .*", "specs/detection.yaml:339"),
+        Refusal(r".* bins", "specs/detection.yaml:347"),
+        Refusal(r".* samples on a side of a bin, expected 0 \(by its length\) to 4096", "specs/detection.yaml:348"),
+        Refusal(r"boxes of images of size .*", "specs/detection.yaml:349"),
     ),
-    reference_source="specs/detection.yaml:371",
+    reference_source="specs/detection.yaml:381",
 )
 
 
-# specs/detection.yaml:418
+# specs/detection.yaml:438
 def roi_align_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -964,7 +1086,7 @@ def roi_align_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:442
+# specs/detection.yaml:462
 def roi_align_reference(
     x: Any, rois: Any, image: Any, size: Any, mode: Any, ratio: Any, scale: Any, half_pixel: Any
 ) -> Any:
@@ -985,7 +1107,7 @@ ROI_ALIGN = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:450",
+            "specs/detection.yaml:470",
         ),
         Example(
             {
@@ -996,7 +1118,7 @@ ROI_ALIGN = Property(
             {},
             {"y": Given(value=((((2.5,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:451",
+            "specs/detection.yaml:471",
         ),
         Example(
             {
@@ -1007,7 +1129,7 @@ ROI_ALIGN = Property(
             {"mode": "max", "ratio": 1},
             {"y": Given(value=((((2.25,),),), (((2.25,),),), (((2.5,),),)), dtype="f32")},
             None,
-            "specs/detection.yaml:453",
+            "specs/detection.yaml:473",
         ),
         Example(
             {
@@ -1018,119 +1140,119 @@ ROI_ALIGN = Property(
             {"ratio": 1, "half_pixel": False, "mode": "max"},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:456",
+            "specs/detection.yaml:476",
         ),
         Example(
             {"x": Given((1, 2, 6, 6)), "rois": Given(value=((1, 1, 4, 5),), dtype="f32"), "image": Given(value=(0,))},
             {"size": (3, 2), "mode": "max", "scale": 0.5},
             {"y": Given((1, 2, 3, 2))},
             None,
-            "specs/detection.yaml:458",
+            "specs/detection.yaml:478",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:460",
+            "specs/detection.yaml:480",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": -1},
             {},
             "samples on a side",
-            "specs/detection.yaml:461",
+            "specs/detection.yaml:481",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": 4097},
             {},
             "samples on a side",
-            "specs/detection.yaml:462",
+            "specs/detection.yaml:482",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {},
             {},
             "boxes of images of size",
-            "specs/detection.yaml:463",
+            "specs/detection.yaml:483",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:464",
+            "specs/detection.yaml:484",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((-1.0, -0.5, 1.75, 0.25),)), "image": Given(value=(0,))},
             {"size": (1, 3), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 1, 3))},
             None,
-            "specs/detection.yaml:465",
+            "specs/detection.yaml:485",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-3.0, 1.0, -3.75, 1.25),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:467",
+            "specs/detection.yaml:487",
         ),
         Example(
             {"x": Given((1, 1, 2, 5)), "rois": Given(value=((3.0, -1.75, 3.25, 1.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:468",
+            "specs/detection.yaml:488",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((0.5, 2.25, 1.5, 4.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 2},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:470",
+            "specs/detection.yaml:490",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:471",
+            "specs/detection.yaml:491",
         ),
         Example(
             {"x": Given((1, 1, 1, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:472",
+            "specs/detection.yaml:492",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(-1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:473",
+            "specs/detection.yaml:493",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2)},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:474",
+            "specs/detection.yaml:494",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 1},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:475",
+            "specs/detection.yaml:495",
         ),
         Example(
             {"x": Given((1, 1, 4, 1)), "rois": Given(value=((0, -15, 1, 5.125),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:476",
+            "specs/detection.yaml:496",
         ),
         Example(
             {
@@ -1141,42 +1263,42 @@ ROI_ALIGN = Property(
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:477",
+            "specs/detection.yaml:497",
         ),
         Example(
             {"x": Given((1, 1, 1, 4)), "rois": Given(value=((-15, 0, 5.125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:479",
+            "specs/detection.yaml:499",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-24.1875, 0, 0.8125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:480",
+            "specs/detection.yaml:500",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-6.984375, 0, 2.03125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:481",
+            "specs/detection.yaml:501",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"ratio": 20},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:482",
+            "specs/detection.yaml:502",
         ),
         Example(
             {"x": Given(value=((((1, 2, 9),),),)), "rois": Given(value=((0, 0, 3, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given(value=((((4,),),),))},
             None,
-            "specs/detection.yaml:483",
+            "specs/detection.yaml:503",
         ),
         Example(
             {
@@ -1187,14 +1309,14 @@ ROI_ALIGN = Property(
             {"ratio": 2, "mode": "max", "half_pixel": False},
             {"y": Given((3, 1, 1, 1))},
             None,
-            "specs/detection.yaml:484",
+            "specs/detection.yaml:504",
         ),
         Example(
             {"x": Given((1, 1, 3, 3)), "rois": Given(value=((0.5, 1, 2.5, 1),)), "image": Given(value=(0,))},
             {"mode": "max"},
             {"y": Given(value=((((0,),),),))},
             None,
-            "specs/detection.yaml:487",
+            "specs/detection.yaml:507",
         ),
         Example(
             {
@@ -1205,7 +1327,7 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:488",
+            "specs/detection.yaml:508",
         ),
         Example(
             {
@@ -1216,21 +1338,21 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:490",
+            "specs/detection.yaml:510",
         ),
     ),
-    "specs/detection.yaml:418",
+    "specs/detection.yaml:438",
     asserts=(
-        Refusal(r".* bins", "specs/detection.yaml:429"),
-        Refusal(r".* samples on a side of a bin, expected 0 \(by its length\) to 4096", "specs/detection.yaml:430"),
-        Refusal(r"boxes of images of size .*", "specs/detection.yaml:431"),
+        Refusal(r".* bins", "specs/detection.yaml:449"),
+        Refusal(r".* samples on a side of a bin, expected 0 \(by its length\) to 4096", "specs/detection.yaml:450"),
+        Refusal(r"boxes of images of size .*", "specs/detection.yaml:451"),
     ),
-    reference_source="specs/detection.yaml:442",
+    reference_source="specs/detection.yaml:462",
     weak={"13": "its long calls take more steps than there is time for"},
 )
 
 
-# specs/detection.yaml:493
+# specs/detection.yaml:513
 def bins_of_spans_case(d: Draw) -> Case:
     k = d.dim("k")
     bins = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -1238,7 +1360,7 @@ def bins_of_spans_case(d: Draw) -> Case:
     return Case({"first": Vec((k,)), "last": Vec((k,))}, {"bins": bins, "scale": d.default(scale)})
 
 
-# specs/detection.yaml:511
+# specs/detection.yaml:531
 def bins_of_spans_reference(first: Any, last: Any, bins: Any, scale: Any) -> Any:
     return spans_in_bins(first, last, bins, scale)
 
@@ -1253,45 +1375,45 @@ BINS_OF_SPANS = Property(
             {"bins": 2},
             {"begin": Given(value=((0, 2), (1, 5))), "end": Given(value=((2, 4), (6, 10)))},
             None,
-            "specs/detection.yaml:513",
+            "specs/detection.yaml:533",
         ),
         Example(
             {"first": Given(value=(-0.5, 2.5)), "last": Given(value=(1.0, 0.0))},
             {"bins": 3},
             {"begin": Given(value=((-1, 0, 1), (3, 3, 3))), "end": Given(value=((0, 1, 2), (4, 4, 4)))},
             None,
-            "specs/detection.yaml:514",
+            "specs/detection.yaml:534",
         ),
         Example(
             {"first": Given(value=(9.0,)), "last": Given(value=(9.0,))},
             {"bins": 1, "scale": 0.125},
             {"begin": Given(value=((1,),)), "end": Given(value=((2,),))},
             None,
-            "specs/detection.yaml:516",
+            "specs/detection.yaml:536",
         ),
         Example(
             {"first": Given(value=(0.5, 0.25)), "last": Given(value=(1.0, 0.5))},
             {"bins": 1},
             {"begin": Given(value=((1,), (0,))), "end": Given(value=((2,), (2,)))},
             None,
-            "specs/detection.yaml:517",
+            "specs/detection.yaml:537",
         ),
         Example(
             {"first": Given((2,)), "last": Given((2,))},
             {"bins": 0},
             {"begin": Given((2, 0)), "end": Given((2, 0))},
             None,
-            "specs/detection.yaml:518",
+            "specs/detection.yaml:538",
         ),
-        Example({"first": Given((2,)), "last": Given((2,))}, {"bins": -1}, {}, "bins", "specs/detection.yaml:519"),
+        Example({"first": Given((2,)), "last": Given((2,))}, {"bins": -1}, {}, "bins", "specs/detection.yaml:539"),
     ),
-    "specs/detection.yaml:493",
-    asserts=(Refusal(r".* bins", "specs/detection.yaml:505"),),
-    reference_source="specs/detection.yaml:511",
+    "specs/detection.yaml:513",
+    asserts=(Refusal(r".* bins", "specs/detection.yaml:525"),),
+    reference_source="specs/detection.yaml:531",
 )
 
 
-# specs/detection.yaml:521
+# specs/detection.yaml:541
 def largest_of_planes_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1313,7 +1435,7 @@ def largest_of_planes_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:536
+# specs/detection.yaml:556
 def largest_of_planes_reference(x: Any, image: Any, upper: Any, lower: Any, begin: Any, end: Any) -> Any:
     return largest_of_bins(x, image, upper, lower, begin, end)
 
@@ -1335,7 +1457,7 @@ LARGEST_OF_PLANES = Property(
             {},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:538",
+            "specs/detection.yaml:558",
         ),
         Example(
             {
@@ -1349,7 +1471,7 @@ LARGEST_OF_PLANES = Property(
             {},
             {"y": Given(value=((((1, 2), (3, 4)),),))},
             None,
-            "specs/detection.yaml:540",
+            "specs/detection.yaml:560",
         ),
         Example(
             {
@@ -1363,7 +1485,7 @@ LARGEST_OF_PLANES = Property(
             {},
             {"y": Given(value=((((0, 0, 0, 0), (0, 0, 0, 0), (0, 0, 0, 0), (0, 0, 0, -1)),),))},
             None,
-            "specs/detection.yaml:542",
+            "specs/detection.yaml:562",
         ),
         Example(
             {
@@ -1377,7 +1499,7 @@ LARGEST_OF_PLANES = Property(
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:545",
+            "specs/detection.yaml:565",
         ),
         Example(
             {
@@ -1391,15 +1513,15 @@ LARGEST_OF_PLANES = Property(
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:546",
+            "specs/detection.yaml:566",
         ),
     ),
-    "specs/detection.yaml:521",
-    reference_source="specs/detection.yaml:536",
+    "specs/detection.yaml:541",
+    reference_source="specs/detection.yaml:556",
 )
 
 
-# specs/detection.yaml:548
+# specs/detection.yaml:568
 def largest_of_pixels_case(d: Draw) -> Case:
     b = d.dim("b")
     d_ = Vec((d.dim("d"), d.dim("d")))
@@ -1421,7 +1543,7 @@ def largest_of_pixels_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:562
+# specs/detection.yaml:582
 def largest_of_pixels_reference(x: Any, image: Any, upper: Any, lower: Any, begin: Any, end: Any) -> Any:
     return np.moveaxis(largest_of_bins(np.moveaxis(x, -1, 1), image, upper, lower, begin, end), 1, -1)
 
@@ -1443,7 +1565,7 @@ LARGEST_OF_PIXELS = Property(
             {},
             {"y": Given((2, 2, 3, 3))},
             None,
-            "specs/detection.yaml:564",
+            "specs/detection.yaml:584",
         ),
         Example(
             {
@@ -1457,7 +1579,7 @@ LARGEST_OF_PIXELS = Property(
             {},
             {"y": Given(value=((((1,), (2,)), ((3,), (4,))),))},
             None,
-            "specs/detection.yaml:566",
+            "specs/detection.yaml:586",
         ),
         Example(
             {
@@ -1482,7 +1604,7 @@ LARGEST_OF_PIXELS = Property(
                 )
             },
             None,
-            "specs/detection.yaml:568",
+            "specs/detection.yaml:588",
         ),
         Example(
             {
@@ -1496,7 +1618,7 @@ LARGEST_OF_PIXELS = Property(
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:571",
+            "specs/detection.yaml:591",
         ),
         Example(
             {
@@ -1510,15 +1632,15 @@ LARGEST_OF_PIXELS = Property(
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:572",
+            "specs/detection.yaml:592",
         ),
     ),
-    "specs/detection.yaml:548",
-    reference_source="specs/detection.yaml:562",
+    "specs/detection.yaml:568",
+    reference_source="specs/detection.yaml:582",
 )
 
 
-# specs/detection.yaml:574
+# specs/detection.yaml:594
 def max_roi_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1533,7 +1655,7 @@ def max_roi_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:594
+# specs/detection.yaml:614
 def max_roi_pool_reference(x: Any, rois: Any, image: Any, size: Any, scale: Any) -> Any:
     return largest_of_bins(
         x,
@@ -1557,7 +1679,7 @@ MAX_ROI_POOL = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:602",
+            "specs/detection.yaml:622",
         ),
         Example(
             {
@@ -1568,7 +1690,7 @@ MAX_ROI_POOL = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1, 2),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:603",
+            "specs/detection.yaml:623",
         ),
         Example(
             {
@@ -1579,59 +1701,59 @@ MAX_ROI_POOL = Property(
             {"size": (1, 1), "scale": 0.125},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:605",
+            "specs/detection.yaml:625",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:607",
+            "specs/detection.yaml:627",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:608",
+            "specs/detection.yaml:628",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3, 4),),),)), "rois": Given(value=((2, 0, 2, 0),)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given(value=((((3,),),),))},
             None,
-            "specs/detection.yaml:609",
+            "specs/detection.yaml:629",
         ),
         Example(
             {"x": Given(value=((((1, 2),),),)), "rois": Given(value=((-0.5, 0, 1, 0),)), "image": Given(value=(0,))},
             {"size": (1, 3)},
             {"y": Given(value=((((0, 1, 2),),),))},
             None,
-            "specs/detection.yaml:610",
+            "specs/detection.yaml:630",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:611",
+            "specs/detection.yaml:631",
         ),
         Example(
             {"x": Given(value=((((9, 2),),),)), "rois": Given(value=((0.5, 0, 1, 0),)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given(value=((((2,),),),))},
             None,
-            "specs/detection.yaml:612",
+            "specs/detection.yaml:632",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(-1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:613",
+            "specs/detection.yaml:633",
         ),
     ),
-    "specs/detection.yaml:574",
-    asserts=(Refusal(r".* bins", "specs/detection.yaml:582"),),
-    reference_source="specs/detection.yaml:594",
+    "specs/detection.yaml:594",
+    asserts=(Refusal(r".* bins", "specs/detection.yaml:602"),),
+    reference_source="specs/detection.yaml:614",
 )
