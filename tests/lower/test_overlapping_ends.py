@@ -76,8 +76,8 @@ def test_what_is_written_over_an_operand_is_computed_once() -> None:
     check(group, SIZES)
     native, (x, w) = Native(group), group.inputs
     for m in LENGTHS:
-        rows, others = np.random.default_rng(m).normal(size=(3, m)).astype(np.float32), np.ones(2 * m, np.float32)
-        arrays: dict[Tensor, np.ndarray] = {x: rows.copy(), w: others}
+        rows, ones = np.random.default_rng(m).normal(size=(3, m)).astype(np.float32), np.ones(2 * m, np.float32)
+        arrays: dict[Tensor, np.ndarray] = {x: rows.copy(), w: ones}
         status, (got,) = native.run(arrays, {N: 3, M: m}, over=((0, 0),))
         assert status == 0
         np.testing.assert_array_equal(got, rows + 1)
