@@ -88,10 +88,12 @@ class _Emission:
             spec = self.spec(prepacked)
             m = p.m.extent if self.block is None else self.block.most
             widens = spec.widens_b(ctx.f.target)
-            sizes, computes = (m, p.n.extent, steps_of(p, ctx.f.target)), widens or not isinstance(p.b, InMemory)
+            sizes = (m, p.n.extent, steps_of(p, ctx.f.target))
+            computed = 0 if isinstance(p.b, InMemory) else self.tiles.computed_block
+            block = self.tiles.near_block if widens else computed
             packs = spec.packs_b or widens
             gathers = isinstance(p.a, GatheredRows)
-            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, computes, gathers)
+            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, block, gathers)
             if p.codes is not None and p.windows is not None:  # words of channels past the last one
                 bytes_ = bytes_ + len(p.windows.taps) * self.tiles.columns * self.element.bytes
             if p.column_sums is not None:

@@ -64,6 +64,6 @@ def stretch(f: FunctionBuilder, of: Product, block: Block, left: Val, count: Val
     whole = f.and_(f.compare("eq", count, tiles.columns), f.compare("gt", f.mul(block.count, of.k), 2 * tiles.strip))
     stays = f.compare("le", of.k, tiles.strip // tiles.rows)
     panel = f.mul(f.smax(of.k, 1), tiles.columns)
-    most = f.smax(f.binary("udiv", const(I64, tiles.computed_block), panel), 1)
+    most = f.smax(f.binary("udiv", const(I64, tiles.near_block), panel), 1)
     fitting = f.smin(f.binary("udiv", left, const(I64, tiles.columns)), most)
     return f.select(f.and_(whole, stays), f.mul(fitting, tiles.columns), count)

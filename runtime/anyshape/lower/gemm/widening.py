@@ -15,7 +15,7 @@ from .microkernels import SEVERAL, keeping_name
 
 def pays(f: FunctionBuilder, of: Product, block: Block) -> Val:
     """Whether there are enough tiles, and a widened panel stays in the second cache."""
-    fits = f.compare("le", of.k, of.tiles.computed_block // of.tiles.columns)
+    fits = f.compare("le", of.k, of.tiles.near_block // of.tiles.columns)
     return f.and_(fits, f.compare("ge", f.sub(block.end, block.first), SEVERAL))
 
 
