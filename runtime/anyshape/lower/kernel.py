@@ -55,7 +55,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedConstant:
     """A constant operand laid out before the first call; `layout` says how, `array` is the result. `pack` does the same to the
     constant of another group of the same form."""
 
@@ -126,7 +126,7 @@ class Kernel:
     symbol: str
     text: str
     scalars: tuple[Size | Cond, ...]
-    inputs: tuple[Tensor | Packed, ...]
+    inputs: tuple[Tensor | PackedConstant, ...]
     outputs: tuple[Tensor, ...]
     scratch: Size
     errors: tuple[KernelError, ...]

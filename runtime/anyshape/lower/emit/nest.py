@@ -16,10 +16,10 @@ from anyshape.lower.emit.value import Vector
 from anyshape.lower.ir.dag import LoopVar
 from anyshape.lower.llvm.types import I32, I64, Val, const
 
-Sums = list[list[Val]]
+Accumulators = list[list[Val]]
 """Accumulators of each reduction, one per copy."""
 
-Body = Callable[[Sums], Sums]
+CarryingBody = Callable[[Accumulators], Accumulators]
 WRITTEN_OUT = 4
 """Iterations of an innermost loop that is unrolled: pairs of a complex number, corners of a box, channels of a picture, for which counting
 would cost as much as an iteration."""
@@ -42,14 +42,14 @@ def nest(
 def nest_carrying(
     ctx: KernelContext,
     variables: Sequence[LoopVar],
-    sums: Sums,
-    body: Body,
+    sums: Accumulators,
+    body: CarryingBody,
     *,
     vector: LoopVar | None = None,
     tiers: Sequence[int] = (),
     split: bool = False,
     spans: Spans | None = None,
-) -> Sums:
+) -> Accumulators:
     """Loops over the variables around a body with accumulators, which are carried through all of the loops."""
     if not variables:
         return body(sums)
@@ -74,8 +74,8 @@ def nest_carrying(
     return shaped(iteration.results, sums)
 
 
-def _carrying_nothing(body: Callable[[], None]) -> Body:
-    def run(sums: Sums) -> Sums:
+def _carrying_nothing(body: Callable[[], None]) -> CarryingBody:
+    def run(sums: Accumulators) -> Accumulators:
         body()
         return sums
 
@@ -115,8 +115,8 @@ def masked_vectors(ctx: KernelContext, v: LoopVar, range_: Range, body: Callable
 
 
 def _blocks_and_rest(
-    ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, sums: Sums, body: Body
-) -> Sums:
+    ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, sums: Accumulators, body: CarryingBody
+) -> Accumulators:
     f, levels, lanes = ctx.f, ctx.levels, ctx.lanes
     first, last = range_
     at_once = tiers[-1] if len(tiers) > 1 and not sums and f.target.masks else 1
@@ -153,7 +153,7 @@ def _blocks_and_rest(
     return _replaced(sums, shaped(iteration.results, part))
 
 
-def _rest_at_once(ctx: KernelContext, v: LoopVar, range_: Range, copies: int, body: Body, certain: bool) -> Val:
+def _rest_at_once(ctx: KernelContext, v: LoopVar, range_: Range, copies: int, body: CarryingBody, certain: bool) -> Val:
     """Emits a rest of more than one vector as one masked block; returns where the loop over single vectors begins."""
     f, lanes = ctx.f, ctx.lanes
     first, last = range_
@@ -186,20 +186,20 @@ def _rest(
             yield iteration, iteration.index
 
 
-def _block(ctx: KernelContext, vector: Vector, index: Val, sums: Sums, body: Body) -> Sums:
+def _block(ctx: KernelContext, vector: Vector, index: Val, sums: Accumulators, body: CarryingBody) -> Accumulators:
     ctx.levels.bind_iteration(vector.variable, index)
     with ctx.values.along(vector):
         return body(sums)
 
 
-def flat(sums: Sums) -> list[Val]:
+def flat(sums: Accumulators) -> list[Val]:
     return [v for s in sums for v in s]
 
 
-def shaped(values: Sequence[Val], like: Sums) -> Sums:
+def shaped(values: Sequence[Val], like: Accumulators) -> Accumulators:
     rest = iter(values)
     return [[next(rest) for _ in s] for s in like]
 
 
-def _replaced(sums: Sums, part: Sums) -> Sums:
+def _replaced(sums: Accumulators, part: Accumulators) -> Accumulators:
     return [[*new, *old[len(new) :]] for old, new in zip(sums, part, strict=True)]

@@ -38,7 +38,7 @@ from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, R
 from anyshape.lower.ir.index_forms import flatten
 from anyshape.lower.ir.inline_values import Env, InlinedValues
 from anyshape.lower.ir.padded import conjuncts
-from anyshape.lower.ir.procedure import Procedure, lower_program
+from anyshape.lower.ir.procedure import LoweredProcedure, lower_program
 from anyshape.lower.ir.stores import Demanded, DemandedPart, Ordered, Store
 from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.schedule.recurrence import CycleStores, Positions
@@ -56,14 +56,14 @@ class Inlined:
     """Stores after the stages whose elements come one after the other."""
     recurrences: tuple[CycleStores, ...] = ()
     """Recurrences between the stages and the ordered stores."""
-    procedures: tuple[Procedure, ...] = ()
+    procedures: tuple[LoweredProcedure, ...] = ()
     """Procedures of the group, which run in kernels of their own."""
     unnamed: frozenset[Tensor] = frozenset()
     """Scratch tensors that are no equation's."""
 
 
 def inline_group(group: Group) -> Inlined:
-    return _Inliner(group).run()
+    return _GroupInliner(group).run()
 
 
 def _simple(q: Equation) -> bool:
@@ -94,7 +94,7 @@ def _may_be_inlined(q: Equation, once: bool, indexed: bool) -> bool:
     return not indexed or any(isinstance(e, Read) for e in walk_expr(q.value))
 
 
-class _Inliner(InlinedValues):
+class _GroupInliner(InlinedValues):
     """Decides what of a group is inlined; lowers the rest to stores."""
 
     def run(self) -> Inlined:
@@ -148,7 +148,7 @@ class _Inliner(InlinedValues):
         kept = tuple(t for p in lowered for t in p.own if t.shape and t not in self.group.outputs)
         return Inlined(dag=self.dag, stages=[], temporaries=kept, errors=tuple(self.errors), procedures=lowered)
 
-    def procedure(self, program: StepProgram) -> Procedure:
+    def procedure(self, program: StepProgram) -> LoweredProcedure:
         stated = (q for q in self.group.equations if isinstance(q.form, Run) and q.form.program is program)
         with self.reading(next(stated)):
             return lower_program(program, self)
