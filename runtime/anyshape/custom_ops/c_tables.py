@@ -21,7 +21,7 @@ from anyshape.dtypes import DType, is_dtype_name, parse_dtype
 from anyshape.errors import UnsupportedError
 from anyshape.graph.opdef import OpDef, ParamDef
 from anyshape.vm.export.header import shared_types
-from anyshape.vm.export.interface import Interface, Tensor
+from anyshape.vm.export.interface import Interface, InterfaceTensor
 from anyshape.vm.export.tensor_code import code_of
 from anyshape.vm.native import MOST_THREADS
 
@@ -42,7 +42,7 @@ class Kernel:
     interface: Interface
 
     @cached_property
-    def inputs(self) -> Mapping[str, Tensor]:
+    def inputs(self) -> Mapping[str, InterfaceTensor]:
         return {t.name: t for t in self.interface.inputs}
 
     @property
@@ -222,13 +222,13 @@ class _Tables:
             f"{name}_run_tensors}}"
         )
 
-    def operand(self, t: Tensor | None) -> str:
+    def operand(self, t: InterfaceTensor | None) -> str:
         if t is None:
             return "{0, 0, 0, 0, NULL}"
         dims = self.array("int64_t", [str(-1 if isinstance(n, Dim) else n) for n in t.shape])
         return f"{{{ELEMENT_TYPES[t.dtype]}, {t.rank}, {_code(t)}, {dims}}}"
 
-    def result(self, op: _Op, k: Kernel, t: Tensor) -> str:
+    def result(self, op: _Op, k: Kernel, t: InterfaceTensor) -> str:
         axes = []
         for n in t.shape:
             sizes = _sizes(op, k, n)
@@ -263,7 +263,7 @@ def _content(kind: str, value: Any) -> bytes:
     )
 
 
-def _code(t: Tensor) -> str:
+def _code(t: InterfaceTensor) -> str:
     code = code_of(t.dtype)
     assert code is not None
     return f"{code[0]}, {code[1]}"

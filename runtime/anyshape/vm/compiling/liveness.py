@@ -63,10 +63,10 @@ class Liveness:
 
 def analyse(schedule: Schedule, maker: KernelMaker) -> Liveness:
     """Analyses a schedule. Raises UnsupportedError for a symbol that no entry dim and no element of a value defines."""
-    return _Analysis(schedule, maker).run()
+    return _LivenessAnalysis(schedule, maker).run()
 
 
-class _Analysis:
+class _LivenessAnalysis:
     """The analysis of one schedule. `own`: the parameters of a region whose elements may be loaded; None for a program. `tested`: the
     first result is only a condition."""
 
@@ -206,7 +206,7 @@ class _Analysis:
         bodies = []
         for body in step.bodies:
             own = body.function.params[: len(body.function.params) - len(captured)]
-            inner = _Analysis(body, self.maker, own[1:], control.repeats).run()
+            inner = _LivenessAnalysis(body, self.maker, own[1:], control.repeats).run()
             bodies.append(inner)
             self.want_symbols(s for s in inner.outside if not (control.repeats and s in node.bound.iteration))
             params = body.function.params[len(own) :]

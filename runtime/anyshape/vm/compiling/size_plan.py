@@ -31,7 +31,7 @@ MOST_ENTRIES = 4096
 """Sizes of calls that are looked up; when there are more, all are forgotten (`SizePlan._forget_sizes`)."""
 
 
-class Entry:
+class SizeEntry:
     """What runs calls of one size. `watched`: such calls are counted and timed; `used`: there was one since variants were last let go."""
 
     __slots__ = ("direct", "key", "plan", "used", "variant", "watched")
@@ -61,7 +61,7 @@ class SizePlan:
         named = [s for s in f.symbols() if s.name in policy.dims]
         self._places = [(*place, s) for s in named if (place := f.place_of(s)) is not None]
         self._range = {s.name: bounds(s) for _, _, s in self._places}
-        self._entries: dict[Key, Entry] = {}
+        self._entries: dict[Key, SizeEntry] = {}
         self._known: dict[tuple[tuple[str, Any], ...], SizeVariant] = {}
         self._plans: dict[SizeVariant, Plan] = {}
         self._queued: list[SizeVariant] = []
@@ -99,7 +99,7 @@ class SizePlan:
         entry.used = True
         return entry.direct(args, places)
 
-    def _entry(self, key: Key) -> Entry:
+    def _entry(self, key: Key) -> SizeEntry:
         entry = self._entries.get(key)
         if entry is None:
             with self._changed:
@@ -107,7 +107,7 @@ class SizePlan:
                     self._forget_sizes()
                 sizes = {s.name: n for (_, _, s), n in zip(self._places, key, strict=True)}
                 variant = self._variant(self._bounds(sizes), kept=self._policy.hot > 0)
-                entry = Entry(key, self._plans.get(variant, self.generic) if variant else self.generic, variant)
+                entry = SizeEntry(key, self._plans.get(variant, self.generic) if variant else self.generic, variant)
                 self._entries[key] = entry
         return entry
 
@@ -134,7 +134,7 @@ class SizePlan:
             self._variants.append(self._known[key])
         return self._known.get(key)
 
-    def _note(self, entry: Entry, plan: Plan, seconds: float | None) -> None:
+    def _note(self, entry: SizeEntry, plan: Plan, seconds: float | None) -> None:
         """Counts a call of an entry that ran in a plan; `seconds` is None if it compiled a program, so that its time tells nothing."""
         with self._changed:
             variant = entry.variant
