@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from anyshape import failure_report
 from anyshape.dims import Cond, Size
 from anyshape.equations import Equation, Tensor
-from anyshape.equations.refusing import Names
+from anyshape.equations.refusing import TensorNames
 from anyshape.rules.checks import located
 
 LITERAL_BYTES = 256
@@ -35,7 +35,7 @@ class Origin:
 
     op: str
     source: str = ""
-    names: Names = field(default_factory=dict)
+    names: TensorNames = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -17,7 +17,7 @@ import numpy as np
 from anyshape import dims
 from anyshape.dims import Cond, Size
 from anyshape.dtypes import BOOL, I64, DType, highest, lowest
-from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
+from anyshape.equations import Apply, Const, Equation, Expr, Read, RecurrenceStep, Reduce, Scalar, Tensor, Var
 from anyshape.equations.numeric import compute
 from anyshape.equations.refusing import element_of, equation_text
 from anyshape.lower.ir.clamped import Along, is_clamped
@@ -302,7 +302,7 @@ class InlinedValues:
         q = cycle.inlined.get(e.tensor)
         if q is not None and back == 0:
             inner = {v: i for v, i in zip(q.index, index, strict=True) if isinstance(v, Var)}
-            assert isinstance(q.form, Step)
+            assert isinstance(q.form, RecurrenceStep)
             with self.reading(q):
                 return self.value(q.value, {**inner, q.form.along: Affine((), cycle.position)}, guard)
         t = e.tensor

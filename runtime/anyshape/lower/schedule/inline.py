@@ -21,10 +21,10 @@ from anyshape.equations import (
     Equation,
     Expr,
     Read,
+    RecurrenceStep,
     Reduce,
     Run,
     Sorting,
-    Step,
     Tensor,
     Update,
     Var,
@@ -102,12 +102,12 @@ class _GroupInliner(InlinedValues):
         if programs:
             return self.procedures(tuple(programs))
         defined = _by_target(q for q in self.group.equations if q.form is None)
-        cycles = [q for q in self.group.equations if isinstance(q.form, Step)]
+        cycles = [q for q in self.group.equations if isinstance(q.form, RecurrenceStep)]
         kept = self.choose(defined, {q.target for q in cycles})
         stores = [self.store(q) for t, qs in defined.items() if t in self.group.outputs or t in kept for q in qs]
         recurrences = tuple(self.recurrence(unit) for unit in units(cycles))
         kept += [s.access.tensor for r in recurrences for s in r.stores if s.access.tensor not in r.temporaries]
-        ordered = [q for q in self.group.equations if q.form is not None and not isinstance(q.form, Step)]
+        ordered = [q for q in self.group.equations if q.form is not None and not isinstance(q.form, RecurrenceStep)]
         asked = [q.target for q in ordered if isinstance(q.form, Demand)]
         last = self.ordered_all(ordered)
         spilled = self.spilled or []
@@ -161,7 +161,7 @@ class _GroupInliner(InlinedValues):
     def recurrence(self, unit: list[Equation]) -> CycleStores:
         """The stores of a cycle at one position, which a symbol stands for. Tensors that are only read at their own position have no
         others."""
-        assert isinstance(unit[0].form, Step)
+        assert isinstance(unit[0].form, RecurrenceStep)
         targets = {q.target for q in unit}
         for q in self.group.equations:
             if q.form is None and targets & reads(q):
@@ -171,7 +171,7 @@ class _GroupInliner(InlinedValues):
         self.memo = {}
         stores: list[Store] = []
         for q in cycle.stored:
-            assert isinstance(q.form, Step)
+            assert isinstance(q.form, RecurrenceStep)
             env: Env = {q.form.along: Affine((), cycle.position)}
             taken: list[LoopVar] = []
             for v in q.variables:

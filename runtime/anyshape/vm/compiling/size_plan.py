@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from anyshape.dims import bounds
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
-from anyshape.policies import Bounds, SizePolicy
+from anyshape.policies import SizeBounds, SizePolicy
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.plans import Direct, Plan
 from anyshape.vm.program.table import Program
@@ -53,7 +53,7 @@ class SizePlan:
         generic: Plan,
         f: Function,
         policy: SizePolicy,
-        compile_for: Callable[[Bounds], tuple[Plan, str]],
+        compile_for: Callable[[SizeBounds], tuple[Plan, str]],
         variants: list[SizeVariant],
     ) -> None:
         self.generic, self._policy, self._compile, self._variants = generic, policy, compile_for, variants
@@ -117,7 +117,7 @@ class SizePlan:
         self._known = {key: v for key, v in self._known.items() if v.state is not State.COUNTED}
         self._variants[:] = self._known.values()
 
-    def _bounds(self, sizes: Mapping[str, int]) -> Bounds:
+    def _bounds(self, sizes: Mapping[str, int]) -> SizeBounds:
         """The policy's bounds; none for sizes that the function does not take, of which the plan for all sizes tells what is wrong."""
         return self._policy.bounds(sizes) if self._takes(sizes) else {}
 
@@ -126,7 +126,7 @@ class SizePlan:
         ranges = ((sizes[name], *r) for name, r in self._range.items())
         return all((least is None or least <= n) and (most is None or n <= most) for n, least, most in ranges)
 
-    def _variant(self, asked: Bounds, *, kept: bool) -> SizeVariant | None:
+    def _variant(self, asked: SizeBounds, *, kept: bool) -> SizeVariant | None:
         """The variant for bounds; a new one if `kept`."""
         key = tuple(sorted(asked.items()))
         if key and kept and key not in self._known:
