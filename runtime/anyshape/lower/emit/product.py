@@ -14,7 +14,7 @@ from anyshape.lower import gemm
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.constant_panels import packed_step, steps_of
 from anyshape.lower.emit.context import KernelContext
-from anyshape.lower.emit.product_epilogue import Epilogue
+from anyshape.lower.emit.product_epilogue import ProductEpilogue
 from anyshape.lower.emit.product_operands import OperandCode
 from anyshape.lower.emit.rows import emit_versions
 from anyshape.lower.emit.windows import prepare
@@ -47,15 +47,15 @@ class OfBlock:
 
 def emit_product(ctx: KernelContext, p: Product, prepacked: Tensor | None, block: OfBlock | None = None) -> None:
     """Emits a product. `prepacked` is the operand that holds b as panels, if it does."""
-    _Emission(ctx, p, block).run(prepacked)
+    _ProductEmission(ctx, p, block).run(prepacked)
 
 
 def emit_panels(ctx: KernelContext, p: Product, all_rows: Size) -> Val | None:
     """Packs b once for all blocks of rows, in scratch; None where each block reads it in place, or packs what it needs."""
-    return None if p.constant is not None else _Emission(ctx, p, None).panels(all_rows)
+    return None if p.constant is not None else _ProductEmission(ctx, p, None).panels(all_rows)
 
 
-class _Emission:
+class _ProductEmission:
     def __init__(self, ctx: KernelContext, p: Product, block: OfBlock | None) -> None:
         self.ctx, self.p, self.block = ctx, p, block
         self.element = elementwise.register_type(p.sum.dtype)
@@ -67,7 +67,7 @@ class _Emission:
             for x in (p.a, p.b)
         )
         self.operands = OperandCode(ctx, p)
-        self.epilogue = Epilogue(ctx, p, self.tiles.lanes)
+        self.epilogue = ProductEpilogue(ctx, p, self.tiles.lanes)
 
     def run(self, prepacked: Tensor | None) -> None:
         ctx, scope = self.ctx, self.few_rows()
