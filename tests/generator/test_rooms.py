@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "generator/anyshape_gen"
-UNLISTED = {"__init__", "__main__"}
+OF_PYTHON = {"__init__", "__main__"}
 
 
 def misnamed(docstring: str, modules: Iterable[str]) -> set[str]:
@@ -22,7 +22,7 @@ def misnamed(docstring: str, modules: Iterable[str]) -> set[str]:
 @pytest.mark.parametrize("package", sorted(p.parent for p in PACKAGE.rglob("__init__.py")), ids=lambda p: str(p.name))
 def test_a_room_lists_its_modules(package: Path) -> None:
     docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text()))
-    modules = {p.stem for p in package.glob("*.py")} - UNLISTED
+    modules = {p.stem for p in package.glob("*.py")} - OF_PYTHON
     assert docstring is not None and misnamed(docstring, modules) == set()
 
 
