@@ -42,7 +42,7 @@ def deformed(
         found = scipy.ndimage.map_coordinates(
             x[n, h].astype(np.float64), at, order=1, mode="grid-constant"
         ) if r else x[n, h].astype(np.float64)
-        found = found * shares[n, g, *q]
+        found = (found * shares[n, g, *q]).astype(x.dtype if x.dtype == np.float64 else np.float32)
         y[n, i * m:(i + 1) * m] += np.multiply.outer(
             w[slice(i * m, (i + 1) * m), h % w.shape[1], *q].astype(np.float64), found
         )
