@@ -22,7 +22,6 @@ from anyshape.cli.main import main
 from anyshape.cli.show import variant
 from anyshape.dims import evaluate, free_symbols
 from anyshape.errors import ArgumentError, UnsupportedError
-from anyshape.graph.function import Function
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import compile_module, load_object
 from anyshape.lower.target import host_target
@@ -241,7 +240,9 @@ def test_programs_on_lower_processors(tmp_path: Path) -> None:
             c.at_level(2, x)
         assert c.at_level(0, x)[0] == "x86-64-v2"
     c.tools = replace(tools, run=("qemu-x86_64", "-cpu", "qemu64"))
-    with pytest.raises(RuntimeError, match=r"(?m)^model: this processor, or .* lacks instructions of x86-64-v2, the lowest level"):
+    with pytest.raises(
+        RuntimeError, match=r"(?m)^model: this processor, or .* lacks instructions of x86-64-v2, the lowest level"
+    ):
         c(x)
 
 

@@ -247,7 +247,9 @@ def _add_export(commands: Commands) -> None:
     one.add_argument(
         "--name", metavar="NAME", help="what names of files and functions begin with (default: as the model)"
     )
-    levels = "the processor (default: like this one), or levels of one architecture, one of which is chosen when it runs"
+    levels = (
+        "the processor (default: like this one), or levels of one architecture, one of which is chosen when it runs"
+    )
     one.add_argument("--target", metavar="TARGET,TARGET", help=levels)
     one.add_argument(
         "--weights", choices=("inside", "file"), help="where weights are (default: inside the object if small)"

@@ -106,14 +106,12 @@ class Module:
 
     def data(self, name: str, content: bytes, align: int = 1) -> Val:
         """Defines bytes that are read only, of this module alone; returns their address."""
-        self._globals.append(
-            f'@{name} = internal constant [{len(content)} x i8] c"{_text_of(content)}", align {align}'
-        )
+        self._globals.append(f'@{name} = internal constant [{len(content)} x i8] c"{_text_of(content)}", align {align}')
         return Val(f"@{name}", PTR)
 
     def machine_code(self, name: str, result: Type, args: Sequence[Type], code: bytes) -> None:
-        """Defines a function by its bytes, which end with a return: LLVM calls it, and knows nothing of what it does. Modules linked to this
-        one may define it too."""
+        """Defines a function by its bytes, which end with a return: LLVM calls it, and knows nothing of what it does. Modules linked to
+        this one may define it too."""
         self._globals.append(
             f'define weak {result} @{name}({", ".join(map(str, args))}) nounwind noinline prologue [{len(code)} x i8] c"{_text_of(code)}" '
             "{ unreachable }"

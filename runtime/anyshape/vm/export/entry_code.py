@@ -1,8 +1,8 @@
 """Code of the functions that C callers see: they put dims in order, refuse what no program takes, and call a variant that takes the sizes.
 
-In: the interface, and the variants of a program that are defined, for each level of processors. Out: `NAME_arena_bytes`, `NAME_check`, `NAME_output_shape`, `NAME_run`
-and those for a pool of threads and for tensors, as `header.py` declares them. What all share: `demand` refuses an axis
-that is negative and an input of more bytes than 63 bits count; `plan` and `enter` try the variants.
+In: the interface, and the variants of a program that are defined, for each level of processors. Out: `NAME_arena_bytes`, `NAME_check`,
+`NAME_output_shape`, `NAME_run` and those for a pool of threads and for tensors, as `header.py` declares them. What all share: `demand`
+refuses an axis that is negative and an input of more bytes than 63 bits count; `plan` and `enter` try the variants.
 """
 
 from __future__ import annotations

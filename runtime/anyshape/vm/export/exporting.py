@@ -240,7 +240,7 @@ def _part(f: Function, name: str, request: Request) -> _Part:
     fits = _within(request.budget, formulas)
     programs = [known.program for p in levels for known in p.knowledge]
     stored, offsets = collect(programs, None if request.weights is None else request.weights == "file")
-    constants = {k: of_program for k, of_program in zip(programs, offsets, strict=True)}
+    constants = dict(zip(programs, offsets, strict=True))
     module = Module(target.processor)
     messages = Messages(module)
     define_growth(module)

@@ -72,9 +72,9 @@ _MEANINGS = {
     Code.PROCESSOR: "the processor, or its operating system, lacks instructions of the code",
 }
 _CHOOSING = (
-    "There is code for each level of processors that is named below. The first call of any function chooses the highest that the processor",
-    "and its operating system have, for all models of this object. Where they have none, calls end with ANYSHAPE_PROCESSOR, and the bytes of",
-    "the arena are all bits set. Returns the name of the level that is chosen; NULL if there is none.",
+    "There is code for each of these levels of processors. The first call of any function chooses the highest that the processor and",
+    "its operating system have, for all models of this object. Where they have none, calls end with ANYSHAPE_PROCESSOR, and the bytes",
+    "of the arena are all bits set. Returns the name of the level that is chosen; NULL if there is none.",
 )
 _FORCING = (
     "Chooses a level by its number, as for tests: later calls run that one. ANYSHAPE_PROCESSOR, and no change, where the processor or its",

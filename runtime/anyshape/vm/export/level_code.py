@@ -66,7 +66,9 @@ class LevelChoice:
     def demand(self, failures: Failures) -> None:
         """Ends a function on a processor that has none of the levels."""
         lacking = failures.f.compare("lt", failures.f.call(CHOSEN, I64, []), 0)
-        failures.end_if(lacking, Code.PROCESSOR, f"{self._lacks(self.levels[0])}, the lowest level that there is code for")
+        failures.end_if(
+            lacking, Code.PROCESSOR, f"{self._lacks(self.levels[0])}, the lowest level that there is code for"
+        )
 
     def _lacks(self, level: ExportTarget) -> str:
         return f"{self.name}: this processor, or its operating system, lacks instructions of {level.name}"
@@ -83,7 +85,9 @@ class LevelChoice:
         failures, number = Failures(f, self.messages, status), f.convert("sext", f.arg("level"), I64)
         listed = ", ".join(f"{k} ({level.name})" for k, level in enumerate(self.levels))
         beyond = f.or_(f.compare("lt", number, 0), f.compare("ge", number, len(self.levels)))
-        failures.end_if(beyond, Code.PROCESSOR, f"{self.name}: there is no level {NUMBER}; there are {listed}", [exact(number)])
+        failures.end_if(
+            beyond, Code.PROCESSOR, f"{self.name}: there is no level {NUMBER}; there are {listed}", [exact(number)]
+        )
         highest = f.call("processor_level", I64, [])
         for k, level in enumerate(self.levels):
             lacking = f.and_(f.compare("eq", number, k), f.compare("lt", highest, k))

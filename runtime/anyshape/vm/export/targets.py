@@ -1,7 +1,7 @@
 """Targets of an export: processors by name, described here alone, so that what is made does not depend on the machine that makes it.
 
-In: a name, or several. Out: an `ExportTarget`. Sizes of caches, from which the sizes of blocks follow, are those of a common processor of the
-kind.
+In: a name, or several. Out: an `ExportTarget`. Sizes of caches, from which the sizes of blocks follow, are those of a common processor
+of the kind.
 """
 
 from __future__ import annotations
@@ -88,12 +88,14 @@ def _joined(names: Sequence[str]) -> ExportTarget:
     lowest = levels[0]
     if len(levels) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
-        raise ArgumentError(f"target {twice!r} is named twice in {','.join(names)}; name each level once, of {', '.join(TARGETS)}")
+        raise ArgumentError(
+            f"target {twice!r} is named twice in {','.join(names)}; name each level once, of {', '.join(TARGETS)}"
+        )
     if other := next((t for t in levels if t.architecture != lowest.architecture), None):
         of_one = ", ".join(t.name for t in _LISTED if t.architecture == lowest.architecture)
         raise ArgumentError(
-            f"targets {lowest.name} ({lowest.architecture}) and {other.name} ({other.architecture}) are two architectures; the levels of one "
-            f"object are of one, as {of_one}"
+            f"targets {lowest.name} ({lowest.architecture}) and {other.name} ({other.architecture}) are two architectures; the levels of "
+            f"one object are of one, as {of_one}"
         )
     what = f"{'; or '.join(t.what for t in levels)}; chosen at the first call"
     return replace(lowest, name=",".join(t.name for t in levels), what=what, several=levels)

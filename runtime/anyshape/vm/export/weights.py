@@ -51,8 +51,8 @@ class Weights:
 
 
 def own_bytes(w: Weights, offsets: Mapping[str, Collection[int]]) -> dict[str, int]:
-    """The bytes of the constants that one level alone has, as matrices that are packed for it; `offsets`: those of each level's constants, by
-    its name."""
+    """The bytes of the constants that one level alone has, as matrices that are packed for it; `offsets`: those of each level's
+    constants, by its name."""
     counts = Counter(offset for of_level in offsets.values() for offset in {*of_level})
     sizes = {offset: a.nbytes for a, offset in zip(w.arrays, w.offsets, strict=True)}
     return {name: sum(sizes[o] for o in {*of_level} if counts[o] == 1) for name, of_level in offsets.items()}
