@@ -163,3 +163,20 @@ def test_what_is_made_depends_on_neither_the_process_nor_its_caches(target: str,
         done = subprocess.run(words, env={**environment, **own}, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-2000:]
     assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_what_is_made_does_not_depend_on_what_was_made_before(tmp_path: Path) -> None:
+    """Exports for all targets in both orders, each in a process of its own: LLVM keeps some choices of a target for the process."""
+    script = (
+        "import sys; from tests.export.test_c_programs import *\n"
+        "for t in sys.argv[2:]: Path(sys.argv[1], t).write_bytes(compiled(branches(), t).object)"
+    )
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder, targets in zip(folders, ([*TARGETS, "x86-64-v2"], [*reversed(TARGETS), "wasm32"])):
+        folder.mkdir()
+        words = [sys.executable, "-c", script, str(folder), *targets]
+        environment = {"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+    for target in TARGETS:
+        assert (folders[0] / target).read_bytes() == (folders[1] / target).read_bytes(), target

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -22,6 +23,8 @@ from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.targets import ExportTarget
 
 _LEVEL = 1  # as in `lower.llvm.jit`
+_USUAL_CASES = 4
+"""LLVM's own number of cases from which a switch becomes a jump table"""
 LIBRARY = frozenset({"memcpy", "memmove", "memset"})
 """Functions of the C library that any object may call; LLVM calls them for copies."""
 MATHEMATICS = frozenset({"cos", "cosf", "fma", "fmod", "fmodf", "sin", "sinf"})
@@ -48,12 +51,36 @@ def _machine(target: ExportTarget) -> Any:
     )
 
 
+@contextmanager
+def _machines_anew() -> Iterator[None]:
+    """Constructs each target's machine anew, and forgets what that changed: LLVM keeps for the whole process from how many cases on a switch
+    becomes a jump table, which some targets set where their machine first compiles, and others leave as it is."""
+    _machine.cache_clear()
+    _set_usual_cases()
+    try:
+        yield
+    finally:
+        _set_usual_cases()
+
+
+def _set_usual_cases() -> None:
+    llvm.set_option("anyshape", f"-min-jump-table-entries={_USUAL_CASES}")
+
+
 Kernels = Mapping[ExportTarget, Iterable[KernelText]]
 """The kernels of each level"""
 
 
 def link(around: Sequence[Module], kernels: Kernels, target: ExportTarget) -> bytes:
     """Links modules with their kernels; returns the object file. Their own code is optimised; that of kernels is in final form."""
+    with _machines_anew():
+        code = _linked(around, kernels, target)
+    if strange := sorted(undefined(code) - LIBRARY - MATHEMATICS - _OF_LINKER):
+        raise CodegenError(f"the code of {target.name} calls {', '.join(strange)}, which no C library is sure to have")
+    return code
+
+
+def _linked(around: Sequence[Module], kernels: Kernels, target: ExportTarget) -> bytes:
     whole, *imported = (_optimised(_parsed(m.text(), target), target) for m in around)
     for other in imported:
         whole.link_in(other)
@@ -71,10 +98,7 @@ def link(around: Sequence[Module], kernels: Kernels, target: ExportTarget) -> by
         whole.verify()
     except RuntimeError as error:
         raise CodegenError(f"LLVM does not accept the code of {target.name}: {error}") from error
-    code = bytes(_machine(target).emit_object(whole))
-    if strange := sorted(undefined(code) - LIBRARY - MATHEMATICS - _OF_LINKER):
-        raise CodegenError(f"the code of {target.name} calls {', '.join(strange)}, which no C library is sure to have")
-    return code
+    return bytes(_machine(target).emit_object(whole))
 
 
 def _definitions(whole: Any) -> Iterator[Any]:
