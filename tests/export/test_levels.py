@@ -28,7 +28,7 @@ from anyshape.lower.target import host_target
 from anyshape.vm.export import TARGETS, Request, arena_of, export_ranks, export_target
 from anyshape.vm.export.level_code import ANSWERS, LEVEL_OF, define_answers, define_level_of
 from anyshape.vm.export.op_function import of_op, of_rank
-from anyshape.vm.export.processor_features import FEATURES, OSXSAVE, Answer, bits_of, needed_bits
+from anyshape.vm.export.processor_features import FEATURES, OSXSAVE, ProcessorAnswer, bits_of, needed_bits
 from anyshape.vm.export.status_code import Code
 from anyshape_testing.c_programs import CProgram, toolchain
 from anyshape_testing.exported import SATURATED, Exported, StatusError
@@ -40,10 +40,10 @@ ALL = ",".join(NAMES)
 IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 on_x86 = pytest.mark.skipif(not IS_X86, reason="this machine has no level of x86-64")
 V2, V3, V4 = (needed_bits(TARGETS[name].processor) for name in NAMES)
-Answers = dict[Answer, int]
+Answers = dict[ProcessorAnswer, int]
 
 
-def without(answers: Answers, answer: Answer, bits: int) -> Answers:
+def without(answers: Answers, answer: ProcessorAnswer, bits: int) -> Answers:
     return {**answers, answer: answers[answer] & ~bits}
 
 
@@ -56,7 +56,7 @@ def level_of() -> Any:
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(loaded.address(LEVEL_OF))
 
     def call(answers: Answers, loaded: Any = loaded) -> int:
-        row = (ctypes.c_int64 * len(Answer))(*(answers[a] for a in Answer))
+        row = (ctypes.c_int64 * len(ProcessorAnswer))(*(answers[a] for a in ProcessorAnswer))
         return int(function(ctypes.addressof(row)))
 
     return call
@@ -66,14 +66,14 @@ def answers_here() -> Answers:
     module = Module(host_target())
     define_answers(module, internal=False)
     loaded = compile_module(module)
-    row = (ctypes.c_int64 * len(Answer))(*(-1 for _ in Answer))
+    row = (ctypes.c_int64 * len(ProcessorAnswer))(*(-1 for _ in ProcessorAnswer))
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address(ANSWERS))(ctypes.addressof(row))
-    return dict(zip(Answer, row, strict=True))
+    return dict(zip(ProcessorAnswer, row, strict=True))
 
 
 def levels_here() -> list[str]:
     """The levels whose features LLVM says that this machine has."""
-    answers, features = dict.fromkeys(Answer, 0), host_target().features.split(",")
+    answers, features = dict.fromkeys(ProcessorAnswer, 0), host_target().features.split(",")
     for feature in FEATURES:
         if f"+{feature}" in features:
             for answer, bits in bits_of(feature).items():
@@ -83,34 +83,34 @@ def levels_here() -> list[str]:
 
 @pytest.mark.parametrize(("answers", "level"), [
     (V2, 0), (V3, 1), (V4, 2),
-    (dict.fromkeys(Answer, (1 << 32) - 1), 2),
-    (dict.fromkeys(Answer, 0), -1),
-    (without(V4, Answer.STATE, 0xE0), 1),  # the operating system does not keep zmm
-    (without(V4, Answer.STATE, 0x80), 1),  # nor the upper sixteen of them
-    (without(V4, Answer.STATE, 0xE4), 0),  # nor ymm
-    ({**V4, Answer.STATE: 0}, 0),
-    (without(V4, Answer.BASIC, OSXSAVE), 0),
-    (without(V4, Answer.STRUCTURED, 1 << 16), 1),
-    ({**V4, Answer.STRUCTURED: 0}, 0),  # no leaf 7
-    ({**V4, Answer.EXTENDED: 0}, -1),
+    (dict.fromkeys(ProcessorAnswer, (1 << 32) - 1), 2),
+    (dict.fromkeys(ProcessorAnswer, 0), -1),
+    (without(V4, ProcessorAnswer.STATE, 0xE0), 1),  # the operating system does not keep zmm
+    (without(V4, ProcessorAnswer.STATE, 0x80), 1),  # nor the upper sixteen of them
+    (without(V4, ProcessorAnswer.STATE, 0xE4), 0),  # nor ymm
+    ({**V4, ProcessorAnswer.STATE: 0}, 0),
+    (without(V4, ProcessorAnswer.BASIC, OSXSAVE), 0),
+    (without(V4, ProcessorAnswer.STRUCTURED, 1 << 16), 1),
+    ({**V4, ProcessorAnswer.STRUCTURED: 0}, 0),  # no leaf 7
+    ({**V4, ProcessorAnswer.EXTENDED: 0}, -1),
 ])  # fmt: skip
 def test_a_level_needs_its_instructions_and_registers_that_are_kept(answers: Answers, level: int) -> None:
     assert level_of()(answers) == level
 
 
 def test_each_bit_that_is_missing_takes_away_the_levels_that_need_it() -> None:
-    for answer in Answer:
+    for answer in ProcessorAnswer:
         for k in range(32):
             missing = 1 << k
             needing = [number for number, needed in enumerate((V2, V3, V4)) if needed[answer] & missing]
-            level = level_of()(without(dict.fromkeys(Answer, (1 << 32) - 1), answer, missing))
+            level = level_of()(without(dict.fromkeys(ProcessorAnswer, (1 << 32) - 1), answer, missing))
             assert level == (min(needing) - 1 if needing else 2), (answer, k)
 
 
 def test_a_higher_level_needs_what_a_lower_one_does() -> None:
     for low, high in ((V2, V3), (V3, V4)):
         assert low != high
-        assert all(high[a] & low[a] == low[a] for a in Answer)
+        assert all(high[a] & low[a] == low[a] for a in ProcessorAnswer)
 
 
 @on_x86

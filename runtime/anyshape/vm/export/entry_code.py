@@ -14,7 +14,7 @@ from functools import partial
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, Type, Val, const, null
 from anyshape.vm.export.failures import Failures, exact
-from anyshape.vm.export.interface import Interface, Tensor
+from anyshape.vm.export.interface import Interface, InterfaceTensor
 from anyshape.vm.export.level_code import CHOSEN, LevelChoice
 from anyshape.vm.export.memory_code import byte_count
 from anyshape.vm.export.pool_code import limited
@@ -38,7 +38,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class LevelVariants:
     """The variants for one processor; a call runs the first that takes its sizes."""
 
     target: ExportTarget
@@ -52,7 +52,7 @@ class Entries:
     module: Module
     messages: Messages
     interface: Interface
-    levels: Sequence[Level]
+    levels: Sequence[LevelVariants]
     weights: Weights
     _: KW_ONLY
     pointer_bytes: int
@@ -303,7 +303,7 @@ class Entries:
             f.start(first)
         self._run_level(f, lowest, arguments)
 
-    def _run_level(self, f: FunctionBuilder, level: Level, arguments: Sequence[Val]) -> None:
+    def _run_level(self, f: FunctionBuilder, level: LevelVariants, arguments: Sequence[Val]) -> None:
         *_, status = arguments
         for v in level.variants:
             code = f.call(v.run, I32, arguments)
@@ -311,7 +311,9 @@ class Entries:
                 self._finish(f, status, code)
         self._undecided(f, status)
 
-    def _demand_input(self, f: FunctionBuilder, failures: Failures, t: Tensor, address: Val, dims: Val) -> None:
+    def _demand_input(
+        self, f: FunctionBuilder, failures: Failures, t: InterfaceTensor, address: Val, dims: Val
+    ) -> None:
         size, _ = byte_count(f, [f.load(dims, I64, t.first + axis) for axis in range(t.rank)], t.dtype)
         null = f.and_(_is_null(f, address), f.compare("gt", size, 0))
         failures.end_if(null, Code.NULL, template(f"input {t.name} is NULL"))

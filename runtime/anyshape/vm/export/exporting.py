@@ -26,7 +26,7 @@ from anyshape.vm.compiling.plans import Compiler
 from anyshape.vm.export.budget import demand_budget
 from anyshape.vm.export.certificate import Certificate, certify
 from anyshape.vm.export.certificate_text import certificate_json, certificate_text
-from anyshape.vm.export.entry_code import Entries, Level, Variant
+from anyshape.vm.export.entry_code import Entries, LevelVariants, Variant
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, analyse
 from anyshape.vm.export.formula import ArenaFormulas, arena_formulas, widest
 from anyshape.vm.export.header import Description, header, header_by_rank
@@ -137,7 +137,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _UnlinkedModel:
     """A model before it is linked."""
 
     _: KW_ONLY
@@ -205,7 +205,7 @@ def export_several(functions: Mapping[str, Function], name: str, request: Reques
 
 
 def _joined(
-    name: str, request: Request, parts: Mapping[str, _Part], around: tuple[Module, str] | None = None
+    name: str, request: Request, parts: Mapping[str, _UnlinkedModel], around: tuple[Module, str] | None = None
 ) -> Export:
     """Links models as one object. `around`: code that calls them, and its declarations."""
     modules = [*([around[0]] if around else []), *(p.module for p in parts.values())]
@@ -233,7 +233,7 @@ def functions_of(m: Interface, target: ExportTarget) -> tuple[str, ...]:
     return tuple(f"{m.name}_{end}" for end in ends)
 
 
-def _part(f: Function, name: str, request: Request) -> _Part:
+def _part(f: Function, name: str, request: Request) -> _UnlinkedModel:
     target, described = request.target, interface(f, name)
     levels = _analysed(f, target, request.options)
     formulas = widest([arena_formulas(p.knowledge, described) for p in levels])
@@ -258,7 +258,7 @@ def _part(f: Function, name: str, request: Request) -> _Part:
         levels=tuple(p.name for p in target.several),
     )
     of_levels = {p.target.name: [o for known in p.knowledge for o in constants[known.program]] for p in levels}
-    return _Part(
+    return _UnlinkedModel(
         interface=described,
         levels=tuple(levels),
         module=module,
@@ -279,7 +279,7 @@ class _LevelCode:
     constants: Mapping[Program, Sequence[int]]
     budget: int | None
 
-    def define(self, level: LevelPrograms, mark: str) -> Level:
+    def define(self, level: LevelPrograms, mark: str) -> LevelVariants:
         """Defines the functions of a level, in whose names there is a mark."""
         module, messages, variants = self.module, self.messages, list[Variant]()
         for k, known in enumerate(level.knowledge):
@@ -288,7 +288,7 @@ class _LevelCode:
             define_plan(module, messages, variant.plan, self.interface, known, self.budget)
             define_run(module, messages, names, self.interface, known, offsets, self.budget)
             variants.append(variant)
-        return Level(level.target, tuple(variants))
+        return LevelVariants(level.target, tuple(variants))
 
 
 def arena_of(f: Function, target: ExportTarget, options: Options) -> ArenaFormulas:
@@ -325,7 +325,7 @@ def compiled_programs(f: Function, target: ExportTarget, options: Options) -> It
         yield compiler.program(f, 0)[0]
 
 
-def _kernels(parts: Sequence[_Part], target: ExportTarget) -> dict[ExportTarget, list[KernelText]]:
+def _kernels(parts: Sequence[_UnlinkedModel], target: ExportTarget) -> dict[ExportTarget, list[KernelText]]:
     """The kernels of each level, of all models of an object."""
     return {
         level: [k for p in parts for of_level in p.levels if of_level.target is level for k in of_level.kernels()]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, VOID, Val, const, null
 from anyshape.vm.export.failures import Failures, exact
-from anyshape.vm.export.processor_features import OSXSAVE, Answer, needed_bits
+from anyshape.vm.export.processor_features import OSXSAVE, ProcessorAnswer, needed_bits
 from anyshape.vm.export.status_code import NUMBER, Code, Messages, own_status
 from anyshape.vm.export.targets import ExportTarget
 
@@ -102,7 +102,7 @@ def _word() -> Val:
 
 
 def define_answers(module: Module, internal: bool = True) -> None:
-    """Defines `processor_answers(row)`, which writes a word for each of `Answer`."""
+    """Defines `processor_answers(row)`, which writes a word for each of `ProcessorAnswer`."""
     module.machine_code("processor_cpuid", VOID, [I32, I32, PTR], _CPUID)
     module.machine_code("processor_xgetbv", I32, [I32], _XGETBV)
     module.define(ANSWERS, VOID, [("answers", PTR)], _answers, internal=internal, inline=False)
@@ -117,18 +117,18 @@ def _answers(f: FunctionBuilder) -> None:
         f.call("processor_cpuid", VOID, [const(I32, signed), const(I32, 0), row])
         return f.convert("zext", f.load(row, I32, register), I64)
 
-    for answer in Answer:
+    for answer in ProcessorAnswer:
         f.store(const(I64, 0), answers, answer)
     highest, highest_extended = cpuid(0, _EAX), cpuid(0x80000000, _EAX)
     basic = cpuid(1, _ECX)
-    f.store(basic, answers, Answer.BASIC)
+    f.store(basic, answers, ProcessorAnswer.BASIC)
     with f.if_(f.compare("ge", highest, 7)):  # a processor answers a leaf that it has not by another one
-        f.store(cpuid(7, _EBX), answers, Answer.STRUCTURED)
+        f.store(cpuid(7, _EBX), answers, ProcessorAnswer.STRUCTURED)
     with f.if_(f.compare("ge", highest_extended, 0x80000001)):
-        f.store(cpuid(0x80000001, _ECX), answers, Answer.EXTENDED)
+        f.store(cpuid(0x80000001, _ECX), answers, ProcessorAnswer.EXTENDED)
     with f.if_(f.compare("ne", f.and_(basic, const(I64, OSXSAVE)), 0)):
         state = f.call("processor_xgetbv", I32, [const(I32, 0)])
-        f.store(f.convert("zext", state, I64), answers, Answer.STATE)
+        f.store(f.convert("zext", state, I64), answers, ProcessorAnswer.STATE)
     f.ret()
 
 
@@ -150,7 +150,7 @@ def define_level_of(module: Module, levels: Sequence[ExportTarget], internal: bo
 
 
 def _processor_level(f: FunctionBuilder) -> None:
-    answers = f.alloca(I64, len(Answer), 8)
+    answers = f.alloca(I64, len(ProcessorAnswer), 8)
     f.call(ANSWERS, VOID, [answers])
     f.ret(f.call(LEVEL_OF, I64, [answers]))
 

@@ -53,8 +53,8 @@ def _machine(target: ExportTarget) -> Any:
 
 @contextmanager
 def _machines_anew() -> Iterator[None]:
-    """Constructs each target's machine anew, and forgets what that changed: LLVM keeps for the whole process from how many cases on a switch
-    becomes a jump table, which some targets set where their machine first compiles, and others leave as it is."""
+    """Constructs each target's machine anew, and forgets what that changed: LLVM keeps for the whole process from how many cases on a
+    switch becomes a jump table, which some targets set where their machine first compiles, and others leave as it is."""
     _machine.cache_clear()
     _set_usual_cases()
     try:

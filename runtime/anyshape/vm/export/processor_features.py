@@ -13,7 +13,7 @@ from enum import IntEnum
 from anyshape.lower.target import Target
 
 
-class Answer(IntEnum):
+class ProcessorAnswer(IntEnum):
     """Word of a row of answers of a processor; a word that it has no answer for is 0."""
 
     BASIC = 0
@@ -30,27 +30,27 @@ OSXSAVE = 1 << 27
 """The bit of BASIC that says that XCR0 may be read."""
 _YMM, _ZMM = 0x06, 0xE6
 """Bits of XCR0: the registers xmm and ymm; besides these the masks and zmm, the upper sixteen too."""
-_BITS: dict[str, dict[Answer, int]] = {
-    "sse3": {Answer.BASIC: 1 << 0},
-    "ssse3": {Answer.BASIC: 1 << 9},
-    "fma": {Answer.BASIC: 1 << 12},
-    "cx16": {Answer.BASIC: 1 << 13},
-    "sse4.1": {Answer.BASIC: 1 << 19},
-    "sse4.2": {Answer.BASIC: 1 << 20},
-    "movbe": {Answer.BASIC: 1 << 22},
-    "popcnt": {Answer.BASIC: 1 << 23},
-    "avx": {Answer.BASIC: 1 << 28 | OSXSAVE, Answer.STATE: _YMM},
-    "f16c": {Answer.BASIC: 1 << 29},
-    "bmi": {Answer.STRUCTURED: 1 << 3},
-    "avx2": {Answer.STRUCTURED: 1 << 5},
-    "bmi2": {Answer.STRUCTURED: 1 << 8},
-    "avx512f": {Answer.STRUCTURED: 1 << 16, Answer.STATE: _ZMM},
-    "avx512dq": {Answer.STRUCTURED: 1 << 17},
-    "avx512cd": {Answer.STRUCTURED: 1 << 28},
-    "avx512bw": {Answer.STRUCTURED: 1 << 30},
-    "avx512vl": {Answer.STRUCTURED: 1 << 31},
-    "sahf": {Answer.EXTENDED: 1 << 0},
-    "lzcnt": {Answer.EXTENDED: 1 << 5},
+_BITS: dict[str, dict[ProcessorAnswer, int]] = {
+    "sse3": {ProcessorAnswer.BASIC: 1 << 0},
+    "ssse3": {ProcessorAnswer.BASIC: 1 << 9},
+    "fma": {ProcessorAnswer.BASIC: 1 << 12},
+    "cx16": {ProcessorAnswer.BASIC: 1 << 13},
+    "sse4.1": {ProcessorAnswer.BASIC: 1 << 19},
+    "sse4.2": {ProcessorAnswer.BASIC: 1 << 20},
+    "movbe": {ProcessorAnswer.BASIC: 1 << 22},
+    "popcnt": {ProcessorAnswer.BASIC: 1 << 23},
+    "avx": {ProcessorAnswer.BASIC: 1 << 28 | OSXSAVE, ProcessorAnswer.STATE: _YMM},
+    "f16c": {ProcessorAnswer.BASIC: 1 << 29},
+    "bmi": {ProcessorAnswer.STRUCTURED: 1 << 3},
+    "avx2": {ProcessorAnswer.STRUCTURED: 1 << 5},
+    "bmi2": {ProcessorAnswer.STRUCTURED: 1 << 8},
+    "avx512f": {ProcessorAnswer.STRUCTURED: 1 << 16, ProcessorAnswer.STATE: _ZMM},
+    "avx512dq": {ProcessorAnswer.STRUCTURED: 1 << 17},
+    "avx512cd": {ProcessorAnswer.STRUCTURED: 1 << 28},
+    "avx512bw": {ProcessorAnswer.STRUCTURED: 1 << 30},
+    "avx512vl": {ProcessorAnswer.STRUCTURED: 1 << 31},
+    "sahf": {ProcessorAnswer.EXTENDED: 1 << 0},
+    "lzcnt": {ProcessorAnswer.EXTENDED: 1 << 5},
 }
 """Bits of each feature, by LLVM's names"""
 FEATURES = tuple(_BITS)
@@ -58,14 +58,14 @@ _OF_NAME = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "sahf")
 """Features that LLVM's names of processors have, of which a target's list need not mention any."""
 
 
-def bits_of(feature: str) -> dict[Answer, int]:
+def bits_of(feature: str) -> dict[ProcessorAnswer, int]:
     """The bits that say that there is a feature, and that the operating system keeps its registers."""
     return _BITS[feature]
 
 
-def needed_bits(target: Target) -> dict[Answer, int]:
+def needed_bits(target: Target) -> dict[ProcessorAnswer, int]:
     """The bits that have to be set for the code of a target to run."""
-    needed = dict.fromkeys(Answer, 0)
+    needed = dict.fromkeys(ProcessorAnswer, 0)
     for feature in (*_OF_NAME, *(f.removeprefix("+") for f in target.features.split(","))):
         for answer, bits in bits_of(feature).items():
             needed[answer] |= bits

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from anyshape.errors import ArgumentError
 from anyshape.lower.target import Target, processor
@@ -24,7 +24,7 @@ class ExportTarget:
     what: str
     abi: str = ""
     pointer_bytes: int = 8
-    several: tuple[ExportTarget, ...] = ()
+    several: tuple[ExportTarget, ...] = field(default=(), kw_only=True)
 
     @property
     def levels(self) -> tuple[ExportTarget, ...]:
