@@ -7,7 +7,7 @@ included.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import indent, wrap
 
 from anyshape.dims import Size
@@ -92,7 +92,7 @@ class Description:
     grows: bool
     unknown: Sequence[str]
     weight_bytes: int = 0
-    levels: tuple[str, ...] = ()
+    levels: tuple[str, ...] = field(default=(), kw_only=True)
     """The levels of processors, of which one is chosen; empty where there is one alone."""
 
 
