@@ -17,7 +17,7 @@ from anyshape_gen.analysis_model import OpAnalysis, ResolvedEquation
 from anyshape_gen.bounds.check_op import How, verdicts
 from anyshape_gen.nodes import Exact, Expr, Fit, Generator, IfExp, Name, Over, Part, Placed, Reduction, Star, TensorRead
 from anyshape_gen.traverse import children
-from anyshape_testing.profile import LONG
+from anyshape_testing.process.profile import LONG
 from tests.generator.evaluate import Env, Evaluation, Refused, place
 
 KERNELS = 400 if LONG else 24

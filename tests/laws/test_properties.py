@@ -9,8 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from anyshape.properties import Case, LazyProperties, Property
-from anyshape_testing.known_properties import KnownProperties
-from anyshape_testing.running import register
+from anyshape_testing.calls.packages import KnownProperties, register
 
 KNOWN_WITHOUT_IMPORTS = """
 import sys
