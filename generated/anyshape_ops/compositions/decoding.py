@@ -80,8 +80,8 @@ def grouped_query_attention_body(c: Composing) -> list[Any]:
     if bound.rolling:
         keys = api.append_at(old_k, new_k, held, gone, size=c.size("t"), source=c.source)
         values = api.append_at(old_v, new_v, held, gone, size=c.size("t"), source=c.source)
-        known = api.append_at(old_k, new_k, held, size=c.size("n"), source=c.source)
-        told = api.append_at(old_v, new_v, held, size=c.size("n"), source=c.source)
+        known_k = api.append_at(old_k, new_k, held, size=c.size("n"), source=c.source)
+        known_v = api.append_at(old_v, new_v, held, size=c.size("n"), source=c.source)
         columns = api.add(
             api.reshape(
                 api.sub(filled, held, source=c.source), newshape=c.size("[b, 1, 1]"), allowzero=True, source=c.source
@@ -96,8 +96,8 @@ def grouped_query_attention_body(c: Composing) -> list[Any]:
         values = api.append_at(
             old_v, new_v, api.add(held, c.size("s - m"), source=c.source), size=c.size("t"), source=c.source
         )
-        known = api.slice(keys, starts=(0,), ends=c.size("[n]"), axes=(2,), source=c.source)
-        told = api.slice(values, starts=(0,), ends=c.size("[n]"), axes=(2,), source=c.source)
+        known_k = api.slice(keys, starts=(0,), ends=c.size("[n]"), axes=(2,), source=c.source)
+        known_v = api.slice(values, starts=(0,), ends=c.size("[n]"), axes=(2,), source=c.source)
         columns = api.arange(start=0, stop=c.size("n"), source=c.source)
     queries = api.transpose(asked, axes=(0, 2, 1, 3), source=c.source)
     seen = api.less_equal(
@@ -142,7 +142,7 @@ def grouped_query_attention_body(c: Composing) -> list[Any]:
             allowzero=True,
             source=c.source,
         ),
-        api.transpose(api.cast(known, to=c.dtype("U"), source=c.source), axes=(0, 1, 3, 2), source=c.source),
+        api.transpose(api.cast(known_k, to=c.dtype("U"), source=c.source), axes=(0, 1, 3, 2), source=c.source),
         source=c.source,
     )
     dot = (
@@ -192,14 +192,14 @@ def grouped_query_attention_body(c: Composing) -> list[Any]:
     shares = api.cast(share, to=c.dtype("F"), source=c.source)
     if rule.and_(rules.eq(bound.softcap, 0), lambda: rule.and_(not bound.smooth, lambda: not c.present("sink"))):
         y = api.transpose(
-            api.attention(queries, known, told, mask, scale=bound.scale, source=c.source),
+            api.attention(queries, known_k, known_v, mask, scale=bound.scale, source=c.source),
             axes=(0, 2, 1, 3),
             source=c.source,
         )
     else:
         read = api.matmul(
             api.reshape(share, newshape=c.size("[b, g, r * s, n]"), allowzero=True, source=c.source),
-            api.cast(told, to=c.dtype("U"), source=c.source),
+            api.cast(known_v, to=c.dtype("U"), source=c.source),
             source=c.source,
         )
         y = api.transpose(

@@ -109,11 +109,11 @@ def hide_keys_kernel(eqs: Equations, bound: Bound) -> None:
     behind = bound.behind
     filter = bound.filter
     mask, y = eqs.tensor("mask"), eqs.tensor("y")
-    told = eqs.scratch("told", parse_dtype("bool"), rules.Vec((batch, rows, keys)))
+    seen = eqs.scratch("seen", parse_dtype("bool"), rules.Vec((batch, rows, keys)))
     if rules.eq(len(m), 1):
         g, i, j = eqs.index("g", batch), eqs.index("i", rows), eqs.index("j", keys)
         eqs.define(
-            told[g, i, j],
+            seen[g, i, j],
             and_(
                 lt(j, cast(checked(mask)[*fit((g,), m)], parse_dtype("i64"))),
                 ge(
@@ -125,26 +125,26 @@ def hide_keys_kernel(eqs: Equations, bound: Bound) -> None:
                     ),
                 ),
             ),
-            "specs/attention.yaml:262: told[g, i, j] = j < i64(mask[g]) and j >= (i64(mask[g "
+            "specs/attention.yaml:262: seen[g, i, j] = j < i64(mask[g]) and j >= (i64(mask[g "
             "+ batch]) if m == [2 * batch] else 0)",
         )
     if rules.eq(len(m), 2):
         g, i, j = eqs.index("g", batch), eqs.index("i", rows), eqs.index("j", keys)
         eqs.define(
-            told[g, i, j],
+            seen[g, i, j],
             where(rules.ne(m[1], keys), True, lambda: gt(checked(mask)[*fit((g, j), m)], 0)),
-            "specs/attention.yaml:263: told[g, i, j] = m[1] != keys or mask[g, j] > 0",
+            "specs/attention.yaml:263: seen[g, i, j] = m[1] != keys or mask[g, j] > 0",
         )
     if rules.eq(len(m), 3):
         g, i, j = eqs.index("g", batch), eqs.index("i", rows), eqs.index("j", keys)
-        eqs.define(told[g, i, j], gt(mask[*fit((g, i, j), m)], 0), "specs/attention.yaml:264")
+        eqs.define(seen[g, i, j], gt(mask[*fit((g, i, j), m)], 0), "specs/attention.yaml:264")
     g, i, j = eqs.index("g", batch), eqs.index("i", rows), eqs.index("j", keys)
     eqs.define(
         y[g, i, j],
         where(
             and_(causal, and_(lt(i, queries - 1), gt(j, i + behind))),
             lambda: -3.4028234663852886e+38,
-            lambda: where(told[g, i, j], lambda: 0.0, lambda: filter),
+            lambda: where(seen[g, i, j], lambda: 0.0, lambda: filter),
         ),
         "specs/attention.yaml:265",
     )

@@ -105,14 +105,14 @@ def decoded(
         held = held + s
     pairs = [(o, np.swapaxes(n, 1, 2).astype(n.dtype)) for o, n in ((old_k, k), (old_v, v))]
     keys, values = (appended(o, n, held, room if rolling else max(room, total), gone).astype(n.dtype) for o, n in pairs)
-    known, told = (appended(o, n, held, room + s if rolling else total).astype(n.dtype) for o, n in pairs)
+    known_k, known_v = (appended(o, n, held, room + s if rolling else total).astype(n.dtype) for o, n in pairs)
     wide = np.float64 if q.dtype == np.float64 else np.float32
-    many = [np.repeat(a, heads // max(k.shape[2], 1), 1).astype(wide) for a in (known, told)]
+    many = [np.repeat(a, heads // max(k.shape[2], 1), 1).astype(wide) for a in (known_k, known_v)]
     dots = np.matmul(
         np.swapaxes(q, 1, 2).astype(wide), np.swapaxes(many[0], 2, 3)
     ) * wide(scale or 1 / np.sqrt(max(e, 1)))
     dots = wide(softcap) * np.tanh(dots / wide(softcap)) if softcap else dots
-    columns = np.arange(known.shape[2]) + np.reshape(filled - held if rolling else 0 * filled, (b, 1, 1))
+    columns = np.arange(known_k.shape[2]) + np.reshape(filled - held if rolling else 0 * filled, (b, 1, 1))
     seen = columns <= np.reshape(np.asarray(last, np.int64), (b, 1, 1))
     seen = seen & (columns <= rows[..., None]) if causal else np.broadcast_to(seen, (b, s, columns.shape[2]))
     seen = (seen & (columns > rows[..., None] - window) if window > 0 else seen)[:, None]
@@ -128,7 +128,7 @@ def decoded(
     ] if smooth or sink is not None else []
     scores = np.concatenate([dots + np.where(seen, 0, -np.inf), *beside], -1)
     shares = np.exp(scores - np.max(scores, -1, keepdims=True, initial=-np.inf))
-    shares = (shares / np.sum(shares, -1, keepdims=True))[..., :known.shape[2]]
+    shares = (shares / np.sum(shares, -1, keepdims=True))[..., :known_k.shape[2]]
     y = np.swapaxes(np.matmul(shares, many[1]), 1, 2).astype(v.dtype)
     return (y, keys, values, np.where(seen, dots, 0).astype(v.dtype), shares.astype(v.dtype))
 

@@ -12,6 +12,7 @@ from anyshape.custom_ops import DOMAIN, Choice, library
 from anyshape.custom_ops.calls import RANKS
 from anyshape.errors import ArgumentError
 from anyshape.vm.export import export_target, name_from
+from anyshape.wording import counted
 
 USUAL_NAME = "custom_ops"
 """The name of a library of several ops, unless a user says another one"""
@@ -38,7 +39,7 @@ def custom_ops_command(args: argparse.Namespace) -> Answer:
     lines = [
         f"{name} for onnxruntime on {built.target.name}, {built.target.what}; nodes have the domain {built.domain!r}",
         *(f"  {path:<{width}}  {n:>12,} bytes" for path, n in sizes.items()),
-        *(f"{op}: {n} kernels" for op, n in built.counts().items()),
+        *(f"{op}: {counted(n, 'kernel')}" for op, n in built.counts().items()),
         *(f"  {line}" for line in built.lines()),
     ]
     data = {"files": sizes, "target": built.target.name, "domain": built.domain, "kernels": built.lines()}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from anyshape.cli import profile as texts
 from anyshape.vm.executable.profile import Profile
 from anyshape.vm.run.recorder import Sample
+from anyshape.wording import counted
 
 if TYPE_CHECKING:
     from anyshape.cli.profile import Limits, Row
@@ -31,8 +32,8 @@ _PAGE = """<!doctype html>
  .part {{ background: linear-gradient(to right, #bcd7f5 var(--p), transparent var(--p)); }}
 </style>
 <h1>{title}</h1>
-<p>One call takes <b>{call:,.1f} us</b>. Its {count} kernels, one after another on one thread, take {kernels:,.1f} us; what is between
-them is not drawn. Limits of one core: {flops:.0f} GFLOP/s, and {bytes:.0f} GB/s for a copy of the median kernel's size.</p>
+<p>One call takes <b>{call:,.1f} us</b>. {count} on one thread, one after another: {kernels:,.1f} us;
+what is between them is not drawn. Limits of one core: {flops:.0f} GFLOP/s, and {bytes:.0f} GB/s for a copy of the median kernel's size.</p>
 <label>zoom <input type="range" min="0" max="100" value="0"
  oninput="document.getElementById('line').style.width = 100 * Math.pow(2, this.value / 12) + '%'"></label>
 <div class="scroll"><div class="line" id="line">{bars}{ticks}</div></div>
@@ -62,7 +63,7 @@ def page(title: str, profile: Profile, limits: Limits) -> str:
         rows.append(_row(k, s, total, limits))
         at += s.seconds
     return _PAGE.format(
-        title=html.escape(title), call=profile.call * 1e6, count=len(rows), kernels=profile.kernels * 1e6,
+        title=html.escape(title), call=profile.call * 1e6, count=counted(len(rows), "kernel"), kernels=profile.kernels * 1e6,
         flops=limits.flops, bytes=limits.bytes, bars="".join(bars), ticks="".join(_ticks(profile.kernels)),
         kernel_rows=_grouped(texts.by_kernel(profile.samples), total, limits),
         op_rows=_grouped(texts.by_op(profile.samples), total, limits),
