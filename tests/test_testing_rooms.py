@@ -1,0 +1,39 @@
+"""The contract of every room of `anyshape_testing`, at the head of its `__init__.py`, has a line for each of its modules."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "testing/anyshape_testing"
+ROOMS = sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))
+
+
+def contract(room: Path) -> str:
+    return ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
+
+
+def lines_of(text: str) -> set[str]:
+    """The names that have a line: a name, two spaces or more, and words."""
+    return set(re.findall(r"^ *(\w+)  +\S", text, re.MULTILINE))
+
+
+def modules_of(room: Path) -> set[str]:
+    return {path.stem for path in room.glob("*.py")} - {"__init__", "__main__"}
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_a_contract_has_a_line_for_each_module(room: Path) -> None:
+    assert lines_of(contract(room)) == modules_of(room)
+
+
+def test_the_package_has_a_line_for_each_room() -> None:
+    assert lines_of(contract(PACKAGE)) == {room.name for room in ROOMS}
+
+
+def test_a_module_without_a_line_is_found() -> None:
+    text = contract(PACKAGE / "draw")
+    assert modules_of(PACKAGE / "draw") - lines_of(text.replace("corpus  ", "corpora  ")) == {"corpus"}
