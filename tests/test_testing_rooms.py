@@ -1,4 +1,5 @@
-"""The contract of every room of `anyshape_testing`, at the head of its `__init__.py`, has a line for each of its modules."""
+"""The contract of every room of `anyshape_testing`, at the head of its `__init__.py`, has a line for each of its modules; docs/testing.md has
+one for each room."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "testing/anyshape_testing"
+PAGE = (PACKAGE.parents[1] / "docs/testing.md").read_text()
 ROOMS = sorted(path.parent for path in PACKAGE.glob("*/__init__.py"))
 
 
@@ -32,6 +34,16 @@ def test_a_contract_has_a_line_for_each_module(room: Path) -> None:
 
 def test_the_package_has_a_line_for_each_room() -> None:
     assert lines_of(contract(PACKAGE)) == {room.name for room in ROOMS}
+
+
+def in_table(page: str) -> set[str]:
+    """The rooms in the table of the page."""
+    return set(re.findall(r"^\|.*\| `(\w+)/` \|$", page, re.MULTILINE))
+
+
+def test_the_page_has_a_row_for_each_room() -> None:
+    assert in_table(PAGE) == {room.name for room in ROOMS}
+    assert in_table(PAGE) - in_table(PAGE.replace("| `draw/` |", "| `drawing.py` |")) == {"draw"}
 
 
 def test_a_module_without_a_line_is_found() -> None:
