@@ -10,7 +10,7 @@ import pytest
 import anyshape
 from anyshape.errors import UnsupportedError
 from tests.frontends.contrib import check, model_of, real, seeded, whole
-from tests.frontends.test_contrib import tokens, turning
+from tests.frontends.test_contrib import tokens, with_angles
 
 __all__ = ["seeded"]
 
@@ -111,7 +111,7 @@ def test_scores_of_several_kinds_at_once():
     grouped([{**tokens(2, 4, 0), **sinks}], softcap=1.0, local_window_size=2)
     grouped([tokens(1, 3, 7), tokens(1, 1, 4)], local_window_size=1)
     grouped(
-        [turning(tokens(2, 1, 5, packed=True)), turning(tokens(1, 1, 2, packed=True))],
+        [with_angles(tokens(2, 1, 5, packed=True)), with_angles(tokens(1, 1, 2, packed=True))],
         do_rotary=1,
         rotary_interleaved=1,
     )

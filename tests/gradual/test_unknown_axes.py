@@ -185,7 +185,9 @@ def test_a_rule_is_not_run_for_more_orders_than_can_be_tried(monkeypatch: pytest
     """Seven dims have 5,040 orders: the rank stays open, after one way."""
     runs = []
     monkeypatch.setattr(
-        relating, "_way", lambda *arguments, _run=relating._way: runs.append(arguments) or _run(*arguments)
+        relating,
+        "_alternative",
+        lambda *arguments, _run=relating._alternative: runs.append(arguments) or _run(*arguments),
     )
     x, p = anyshape.input("x", "f32[a, b, c, d, e, f, g]"), anyshape.input("p", "i64[7]")
     assert ops.dyn.transpose(x, p).type.shape is None

@@ -32,8 +32,8 @@ def test_one_answers_while_the_others_are_stopped(tmp_path: Path) -> None:
                 np.testing.assert_array_equal(a, b)
         assert len(engines[0].stream(shapes)) == 3
         assert all(len(p) == 2 and min(p) > 0 for p in engines[1].first(shapes))
-        assert min(engines[0].iteration(shapes[0])) > 0
+        assert min(engines[0].turn(shapes[0])) > 0
         assert [state(w) for w in engines] == ["T", "T"]
         with pytest.raises(KeyError):
-            engines[0].iteration((0, 0))
+            engines[0].turn((0, 0))
     assert all(w._process.returncode is not None for w in engines)

@@ -10,11 +10,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from benchmarks.iterations import Row
 
 from anyshape.vm.run.policies import VARIABLE, Policy
 from benchmarks.checkouts import Call
 from benchmarks.policies import PLANS, Drawing, stream, verdict
+from benchmarks.turns import Row
 from tests.resident import HANGS
 
 ROOT = Path(__file__).parents[2]

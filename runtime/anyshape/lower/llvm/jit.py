@@ -132,7 +132,7 @@ def _parsed(text: str, target: Target) -> llvm.ModuleRef:
         raise CodegenError(f"LLVM does not accept the emitted text: {error}") from error
     parsed.triple = target.triple
     parsed.data_layout = str(machine.target_data)
-    return simplified(parsed, text, target, machine)
+    return simplified(parsed, text, machine)
 
 
 def load_object(code: bytes, exports: Sequence[str], imports: Mapping[str, int] | None = None) -> Loaded:

@@ -85,7 +85,7 @@ def _parsed(text: str, target: ExportTarget) -> Any:
         raise CodegenError(f"LLVM does not accept the emitted text: {error}") from error
     parsed.triple = target.processor.triple
     parsed.data_layout = str(_machine(target).target_data)
-    return simplified(parsed, text, target.processor, _machine(target))
+    return simplified(parsed, text, _machine(target))
 
 
 def _optimised(module: Any, target: ExportTarget) -> Any:
