@@ -1,5 +1,5 @@
-"""The contract of every room of `anyshape_testing`, at the head of its `__init__.py`, has a line for each of its modules; docs/testing.md has
-one for each room."""
+"""The rooms of `anyshape_testing` are described: each module in the contract of its room, at the head of its `__init__.py`,
+and each room in docs/testing.md."""
 
 from __future__ import annotations
 
