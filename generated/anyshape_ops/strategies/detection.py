@@ -91,9 +91,9 @@ def spans_in_bins(first: Any, last: Any, bins: Any, scale: Any) -> Any:
     )
     at, side = (np.arange(bins + 1).astype(t), np.maximum(last - first + t(1), t(1)) / t(bins))
     ends = (np.floor(at[:-1] * side[:, None]) + first[:, None], np.ceil(at[1:] * side[:, None]) + first[:, None])
-    ends = [np.nan_to_num(e.astype(np.float64)) for e in ends]
+    whole = [np.nan_to_num(e.astype(np.float64)) for e in ends]
     return tuple(
-        (np.where(e < 2.0 ** 63, np.clip(e, -2.0 ** 63, 2.0 ** 63 - 1024).astype(np.int64), 2 ** 63 - 1) for e in ends)
+        (np.where(e < 2.0 ** 63, np.clip(e, -2.0 ** 63, 2.0 ** 63 - 1024).astype(np.int64), 2 ** 63 - 1) for e in whole)
     )
 
 
