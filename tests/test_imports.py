@@ -1,5 +1,5 @@
-"""Imports between rooms of the run time, and between those of the tests, go the way that docs/architecture.md says, lazy ones and those for
-types alone too. The run time imports no other distribution of the repository, the generator of it only the rooms that the page allows."""
+"""Imports between rooms of the run time, of the generator and of the tests go the way that docs/architecture.md says, lazy ones too, and
+those for types alone; the run time imports no other distribution of the repository, the generator of it only rooms that the page allows."""
 
 from __future__ import annotations
 
@@ -8,24 +8,35 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-RUNTIME = Path(__file__).parents[1] / "runtime"
-PAGE = (RUNTIME.parent / "docs/architecture.md").read_text()
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs/architecture.md").read_text()
 
 
-def modules_below(folder: Path) -> dict[str, Path]:
-    """The modules of a package by their full names."""
+def modules_in(package: Path) -> dict[str, Path]:
+    """The file of every module of a package, by its full name."""
     return {
-        ".".join(p.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__"): p
-        for p in folder.rglob("*.py")
+        ".".join(p.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"): p
+        for p in package.rglob("*.py")
     }
 
 
-MODULES = modules_below(RUNTIME / "anyshape")
+RUNTIME = modules_in(ROOT / "runtime/anyshape")
+GENERATOR = modules_in(ROOT / "generator/anyshape_gen")
+TESTING = modules_in(ROOT / "testing/anyshape_testing")
+MODULES = RUNTIME | GENERATOR | TESTING
+LISTS = {
+    "runtime": "reads this list):\n\n",
+    "generator": "reads this list, too):\n\n",
+    "testing": "imports only what is before it:\n\n",
+}
+"""What stands before the list of the rooms in the page"""
 
 
-def order(page: str, introduction: str = "reads this list):") -> dict[str, int]:
-    """The place of every room in a list of the page."""
-    block = page.split(f"{introduction}\n\n")[1].split("\n\n")[0]
+def order(which: str) -> dict[str, int]:
+    """The place of every room in the list of the page."""
+    block = PAGE.split(LISTS[which])[1].split("\n\n")[0]
     return {room: k for k, room in enumerate(block.split())}
 
 
@@ -47,58 +58,56 @@ def names_imported(module: str, text: str, is_package: bool = False) -> Iterator
             yield from (f"{base}.{a.name}" for a in node.names)
 
 
-def imported(module: str, text: str, is_package: bool = False, modules: Mapping[str, Path] = MODULES) -> Iterator[str]:
-    """The modules of a package, by default `anyshape`, that a module's text imports."""
+def imported(module: str, text: str, is_package: bool = False) -> Iterator[str]:
+    """The modules of the run time, of the generator and of the tests that a module's text imports."""
     for name in names_imported(module, text, is_package):
-        while name and name not in modules:
+        while name and name not in MODULES:
             name = name.rpartition(".")[0]
         if name:
             yield name
 
 
-def against(
-    place: Mapping[str, int], module: str, text: str, is_package: bool = False, modules: Mapping[str, Path] = MODULES
-) -> list[str]:
-    """The imports of a module from rooms further right."""
-    own = place[room_of(module)]
-    forbidden = [name for name in imported(module, text, is_package, modules) if place[room_of(name)] > own]
-    return [f"{module} imports {name}" for name in forbidden]
+def against(place: Mapping[str, int], module: str, text: str, is_package: bool = False) -> list[str]:
+    """The imports of a module from rooms of its distribution that are further right."""
+    own, distribution = place[room_of(module)], module.split(".")[0]
+    names = [n for n in imported(module, text, is_package) if n.split(".")[0] == distribution]
+    return [f"{module} imports {name}" for name in names if place[room_of(name)] > own]
 
 
-def test_imports_go_one_way() -> None:
-    place = order(PAGE)
-    assert set(map(room_of, MODULES)) == set(place), set(map(room_of, MODULES)) ^ set(place)
-    wrong = [line for m, p in MODULES.items() for line in against(place, m, p.read_text(), p.name == "__init__.py")]
+@pytest.mark.parametrize(("which", "modules"), [("runtime", RUNTIME), ("generator", GENERATOR), ("testing", TESTING)])
+def test_imports_go_one_way(which: str, modules: Mapping[str, Path]) -> None:
+    place = order(which)
+    assert set(map(room_of, modules)) == set(place), set(map(room_of, modules)) ^ set(place)
+    wrong = [line for m, p in modules.items() for line in against(place, m, p.read_text(), p.name == "__init__.py")]
     assert not wrong, "\n".join(wrong)
 
 
 def test_an_import_the_other_way_is_found() -> None:
-    place = order(PAGE)
+    place = order("runtime")
     lazy = "def f() -> None:\n    from anyshape.vm.program.table import Op\n"
     assert against(place, "anyshape.passes.fuse", lazy) == ["anyshape.passes.fuse imports anyshape.vm.program.table"]
     assert against(place, "anyshape.lower.ir.dag", "from ..emit import rows\n") != []
     assert against(place, "anyshape.vm.compiling.plans", "from anyshape.passes.fuse import fuse\n") == []
 
 
-TESTING = modules_below(RUNTIME.parent / "testing/anyshape_testing")
-TESTING_LIST = "The rooms of `anyshape_testing` have an order, too, in which each imports only what is before it:"
+def test_an_import_the_other_way_is_found_in_the_generator() -> None:
+    place = order("generator")
+    lazy = "def f() -> None:\n    from anyshape_gen.check.op import check_meaning\n"
+    assert against(place, "anyshape_gen.parse.load", lazy) == ["anyshape_gen.parse.load imports anyshape_gen.check.op"]
+    assert against(place, "anyshape_gen.resolve.composing", "from ..emit import api\n") != []
+    assert against(place, "anyshape_gen.model", "from ..parse.text import Text\n", is_package=True) != []
+    assert against(place, "anyshape_gen.check.compose", "from anyshape_gen.resolve.composing import Composer\n") == []
+    assert against(place, "anyshape_gen.emit.dialects", "from anyshape.vm.program import table\n") == []
 
 
-def test_imports_of_the_tests_go_one_way() -> None:
-    place = order(PAGE, TESTING_LIST)
-    assert set(map(room_of, TESTING)) == set(place), set(map(room_of, TESTING)) ^ set(place)
-    texts = [(m, p.read_text(), p.name == "__init__.py") for m, p in TESTING.items()]
-    wrong = [line for m, text, is_package in texts for line in against(place, m, text, is_package, TESTING)]
-    assert not wrong, "\n".join(wrong)
-
-
-def test_an_import_of_the_tests_the_other_way_is_found() -> None:
-    place = order(PAGE, TESTING_LIST)
+def test_an_import_the_other_way_is_found_in_the_tests() -> None:
+    place = order("testing")
     lazy = "def f() -> None:\n    from anyshape_testing.execution.reference import run_reference\n"
     wrong = ["anyshape_testing.calls.nodes imports anyshape_testing.execution.reference"]
-    assert against(place, "anyshape_testing.calls.nodes", lazy, modules=TESTING) == wrong
-    assert against(place, "anyshape_testing.draw.corpus", "from anyshape_testing import laws\n", modules=TESTING) != []
-    assert against(place, "anyshape_testing.draw.validity", lazy, modules=TESTING) == []
+    assert against(place, "anyshape_testing.calls.nodes", lazy) == wrong
+    assert against(place, "anyshape_testing.draw.corpus", "from anyshape_testing import laws\n") != []
+    assert against(place, "anyshape_testing.draw.validity", lazy) == []
+    assert against(place, "anyshape_testing.mutation.making", "from anyshape_gen import mutants\n") == []
 
 
 def other_packages(text: str) -> set[str]:
@@ -107,20 +116,20 @@ def other_packages(text: str) -> set[str]:
 
 
 def test_the_run_time_imports_no_other_distribution() -> None:
-    assert {m: foreign for m, p in MODULES.items() if (foreign := other_packages(p.read_text()))} == {}
+    assert {m: foreign for m, p in RUNTIME.items() if (foreign := other_packages(p.read_text()))} == {}
     assert other_packages("def f():\n    from anyshape_testing import laws\n") == {"anyshape_testing"}
 
 
 def beyond(allowed: set[str], text: str) -> set[str]:
     """The rooms of the run time that a text of the generator imports and may not."""
-    rooms = {room_of(name) for name in imported("anyshape_gen.x", text)} - allowed
+    rooms = {room_of(n) for n in imported("anyshape_gen.x", text) if n.split(".")[0] == "anyshape"} - allowed
     return rooms | {n for n in names_imported("anyshape_gen.x", text) if n.split(".")[0] == "anyshape_testing"}
 
 
 def test_the_generator_imports_leaf_rooms_alone() -> None:
     (sentence,) = re.findall(r"`anyshape_gen` may import (.*?) alone\.", PAGE, re.DOTALL)
     allowed = set(re.findall(r"`(\w+)`", sentence))
-    texts = {p: p.read_text() for p in (RUNTIME.parent / "generator/anyshape_gen").rglob("*.py")}
+    texts = {p: p.read_text() for p in GENERATOR.values()}
     assert {str(p): foreign for p, text in texts.items() if (foreign := beyond(allowed, text))} == {}
     assert beyond(allowed, "from anyshape.vm.program import table\n") == {"vm.program"}
     assert beyond(allowed, "from anyshape_testing import laws\n") == {"anyshape_testing.laws"}

@@ -1170,7 +1170,7 @@ def align_pixels(
     )[0]
 
 
-# specs/detection.yaml:438
+# specs/detection.yaml:440
 @called
 def roi_align(
     x: Operand,
@@ -1200,7 +1200,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:513
+# specs/detection.yaml:515
 @called
 def bins_of_spans(
     first: Operand, last: Operand, bins: int | Dim | Value, scale: float = 1.0, *, source: str = ""
@@ -1214,7 +1214,7 @@ def bins_of_spans(
     return call_alias(STATIC_BINS_OF_SPANS, DYN_BINS_OF_SPANS, [first, last], {"bins": bins, "scale": scale}, source)
 
 
-# specs/detection.yaml:541
+# specs/detection.yaml:543
 @called
 def largest_of_planes(
     x: Operand, image: Operand, upper: Operand, lower: Operand, begin: Operand, end: Operand, *, source: str = ""
@@ -1228,7 +1228,7 @@ def largest_of_planes(
     return call(LARGEST_OF_PLANES, [x, image, upper, lower, begin, end], {}, source)[0]
 
 
-# specs/detection.yaml:568
+# specs/detection.yaml:570
 @called
 def largest_of_pixels(
     x: Operand, image: Operand, upper: Operand, lower: Operand, begin: Operand, end: Operand, *, source: str = ""
@@ -1241,7 +1241,7 @@ def largest_of_pixels(
     return call(LARGEST_OF_PIXELS, [x, image, upper, lower, begin, end], {}, source)[0]
 
 
-# specs/detection.yaml:594
+# specs/detection.yaml:596
 @called
 def max_roi_pool(
     x: Operand,

@@ -418,7 +418,7 @@ def align_pixels(
     )[0]
 
 
-# specs/detection.yaml:438
+# specs/detection.yaml:440
 @called
 def roi_align(
     x: Operand,
@@ -447,7 +447,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:513
+# specs/detection.yaml:515
 @called
 def bins_of_spans(
     first: Operand, last: Operand, bins: int, scale: float = 1.0, *, source: str = ""
@@ -461,7 +461,7 @@ def bins_of_spans(
     return call(STATIC_BINS_OF_SPANS, [first, last], {"bins": bins, "scale": scale}, source)
 
 
-# specs/detection.yaml:594
+# specs/detection.yaml:596
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""

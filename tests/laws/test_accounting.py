@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from anyshape.properties import Property
-from anyshape_gen.keys import LAWS as NUMBERS
+from anyshape_gen.parse.keys import LAWS as NUMBERS
 from anyshape_testing.calls.call import Call, variants
 from anyshape_testing.calls.packages import PROPERTIES, register
 from anyshape_testing.draw.corpus import _corpora as corpora

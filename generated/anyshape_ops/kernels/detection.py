@@ -581,7 +581,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
         )
 
 
-# specs/detection.yaml:513
+# specs/detection.yaml:515
 def bins_of_spans_kernel(eqs: Equations, bound: Bound) -> None:
     k, scale, bins = bound.k, bound.scale, bound.bins
     first, last, begin, end = eqs.tensor("first"), eqs.tensor("last"), eqs.tensor("begin"), eqs.tensor("end")
@@ -591,7 +591,7 @@ def bins_of_spans_kernel(eqs: Equations, bound: Bound) -> None:
     low = eqs.scratch("low", eqs.dtypes["U"], rules.Vec((k,)))
     n = eqs.index("n", k)
     eqs.define(
-        low[n], rounded(cast(first[n], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])), "specs/detection.yaml:527"
+        low[n], rounded(cast(first[n], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])), "specs/detection.yaml:529"
     )
     long = eqs.scratch("long", eqs.dtypes["U"], rules.Vec((k,)))
     n = eqs.index("n", k)
@@ -600,23 +600,23 @@ def bins_of_spans_kernel(eqs: Equations, bound: Bound) -> None:
         maximum(
             rounded(cast(last[n], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])) - low[n] + 1, 1
         ) / cast(bins, eqs.dtypes["U"]),
-        "specs/detection.yaml:528",
+        "specs/detection.yaml:530",
     )
     n, i = eqs.index("n", k), eqs.index("i", bins)
     eqs.define(
         begin[n, i],
         cast(floor(cast(i, eqs.dtypes["U"]) * long[n]) + low[n], parse_dtype("i64")),
-        "specs/detection.yaml:529",
+        "specs/detection.yaml:531",
     )
     n, i = eqs.index("n", k), eqs.index("i", bins)
     eqs.define(
         end[n, i],
         cast(ceil(cast(i + 1, eqs.dtypes["U"]) * long[n]) + low[n], parse_dtype("i64")),
-        "specs/detection.yaml:530",
+        "specs/detection.yaml:532",
     )
 
 
-# specs/detection.yaml:541
+# specs/detection.yaml:543
 def largest_of_planes_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, c, p, d, q = bound.b, bound.k, bound.c, bound.p, bound.d, bound.q
     x = eqs.tensor("x")
@@ -629,7 +629,7 @@ def largest_of_planes_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:551: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:553: all(0 <= image[n] < b for n in k) does not hold",
     )
     tall = eqs.scratch("tall", eqs.dtypes["F"], rules.Vec((k, c, p, d[1])))
     n, f, i, v = eqs.index("n", k), eqs.index("f", c), eqs.index("i", p), eqs.index("v", d[1])
@@ -641,7 +641,7 @@ def largest_of_planes_kernel(eqs: Equations, bound: Bound) -> None:
             lambda u: x[image[n], f, *fit((u, v), d)],
             where=lambda u: and_(le(upper[n, i], u), lt(u, lower[n, i])),
         ),
-        "specs/detection.yaml:553: x[image[n], f, u, v]",
+        "specs/detection.yaml:555: x[image[n], f, u, v]",
     )
     n, f, i, j = eqs.index("n", k), eqs.index("f", c), eqs.index("i", p), eqs.index("j", q)
     eqs.define(
@@ -656,11 +656,11 @@ def largest_of_planes_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             lambda: 0,
         ),
-        "specs/detection.yaml:554",
+        "specs/detection.yaml:556",
     )
 
 
-# specs/detection.yaml:568
+# specs/detection.yaml:570
 def largest_of_pixels_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, p, q, c, d = bound.b, bound.k, bound.p, bound.q, bound.c, bound.d
     x = eqs.tensor("x")
@@ -673,7 +673,7 @@ def largest_of_pixels_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:578: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:580: all(0 <= image[n] < b for n in k) does not hold",
     )
     n, i, j, f = eqs.index("n", k), eqs.index("i", p), eqs.index("j", q), eqs.index("f", c)
     eqs.define(
@@ -693,5 +693,5 @@ def largest_of_pixels_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             lambda: 0,
         ),
-        "specs/detection.yaml:580: x[image[n], u, v, f]",
+        "specs/detection.yaml:582: x[image[n], u, v, f]",
     )

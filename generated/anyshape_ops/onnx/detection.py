@@ -28,7 +28,7 @@ def non_max_suppression_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:466
+# specs/detection.yaml:468
 def roi_align_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.roi_align(
@@ -45,7 +45,7 @@ def roi_align_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:468
+# specs/detection.yaml:470
 def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.roi_align(
@@ -62,7 +62,7 @@ def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:619
+# specs/detection.yaml:621
 def max_roi_pool_1(n: OnnxNode) -> Sequence[Value]:
     image_ = api.cast(
         api.gather(n.input(1), scalar(0), axis=1, source=n.source), to=parse_dtype("i64"), source=n.source

@@ -154,7 +154,7 @@ DYN_ALIGN_PIXELS = OpDef(
     source="specs/detection.yaml:314",
 )
 
-# specs/detection.yaml:438
+# specs/detection.yaml:440
 STATIC_ROI_ALIGN = OpDef(
     name="roi_align",
     variant="static",
@@ -178,7 +178,7 @@ STATIC_ROI_ALIGN = OpDef(
         "Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples "
         "between the elements."
     ),
-    source="specs/detection.yaml:438",
+    source="specs/detection.yaml:440",
 )
 DYN_ROI_ALIGN = OpDef(
     name="roi_align",
@@ -203,10 +203,10 @@ DYN_ROI_ALIGN = OpDef(
         "Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples "
         "between the elements."
     ),
-    source="specs/detection.yaml:438",
+    source="specs/detection.yaml:440",
 )
 
-# specs/detection.yaml:513
+# specs/detection.yaml:515
 STATIC_BINS_OF_SPANS = OpDef(
     name="bins_of_spans",
     variant="static",
@@ -229,7 +229,7 @@ STATIC_BINS_OF_SPANS = OpDef(
     summary=(
         "Spans of elements in bins of equal length, as the elements that each bin touches, from `begin` up to" " `end`."
     ),
-    source="specs/detection.yaml:513",
+    source="specs/detection.yaml:515",
 )
 DYN_BINS_OF_SPANS = OpDef(
     name="bins_of_spans",
@@ -253,10 +253,10 @@ DYN_BINS_OF_SPANS = OpDef(
     summary=(
         "Spans of elements in bins of equal length, as the elements that each bin touches, from `begin` up to" " `end`."
     ),
-    source="specs/detection.yaml:513",
+    source="specs/detection.yaml:515",
 )
 
-# specs/detection.yaml:541
+# specs/detection.yaml:543
 # largest_of_planes: no dyn variant, it has no parameters
 LARGEST_OF_PLANES = OpDef(
     name="largest_of_planes",
@@ -278,10 +278,10 @@ LARGEST_OF_PLANES = OpDef(
         "The largest element of each bin of boxes of images, found in the planes of the channels one after "
         "the other; 0 of none."
     ),
-    source="specs/detection.yaml:541",
+    source="specs/detection.yaml:543",
 )
 
-# specs/detection.yaml:568
+# specs/detection.yaml:570
 # largest_of_pixels: no dyn variant, it has no parameters
 LARGEST_OF_PIXELS = OpDef(
     name="largest_of_pixels",
@@ -300,10 +300,10 @@ LARGEST_OF_PIXELS = OpDef(
     relation=relations.largest_of_pixels_relation,
     kernel=kernels.largest_of_pixels_kernel,
     summary="What largest_of_planes gives, of images whose channels come last, as they do in the result.",
-    source="specs/detection.yaml:568",
+    source="specs/detection.yaml:570",
 )
 
-# specs/detection.yaml:594
+# specs/detection.yaml:596
 STATIC_MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
     variant="static",
@@ -324,7 +324,7 @@ STATIC_MAX_ROI_POOL = OpDef(
         "Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the "
         "largest element, 0 of none."
     ),
-    source="specs/detection.yaml:594",
+    source="specs/detection.yaml:596",
 )
 DYN_MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
@@ -346,5 +346,5 @@ DYN_MAX_ROI_POOL = OpDef(
         "Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the "
         "largest element, 0 of none."
     ),
-    source="specs/detection.yaml:594",
+    source="specs/detection.yaml:596",
 )

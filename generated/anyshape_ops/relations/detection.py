@@ -118,7 +118,7 @@ def align_pixels_relation(
     )
 
 
-# specs/detection.yaml:438
+# specs/detection.yaml:440
 def roi_align_relation(
     rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: Any, mode: str, ratio: Any, scale: Any, half_pixel: bool
 ) -> Bound:
@@ -151,7 +151,7 @@ def roi_align_relation(
     )
 
 
-# specs/detection.yaml:513
+# specs/detection.yaml:515
 def bins_of_spans_relation(rule: Rule, *, first: Vec, last: Vec, bins: Any, scale: Any) -> Bound:
     rule.require(eq(len(first), 1), lambda: f"first must have rank 1, got rank {len(first)}")
     rule.require(eq(len(last), 1), lambda: f"last must have rank 1, got rank {len(last)}")
@@ -161,7 +161,7 @@ def bins_of_spans_relation(rule: Rule, *, first: Vec, last: Vec, bins: Any, scal
     return rule.bind(outputs={"begin": Vec((k, bins)), "end": Vec((k, bins))}, k=k, scale=scale, bins=bins)
 
 
-# specs/detection.yaml:541
+# specs/detection.yaml:543
 def largest_of_planes_relation(
     rule: Rule, *, x: Vec, image: Vec, upper: Vec, lower: Vec, begin: Vec, end: Vec
 ) -> Bound:
@@ -186,7 +186,7 @@ def largest_of_planes_relation(
     return rule.bind(outputs={"y": Vec((k, c, p, q))}, b=b, k=k, c=c, p=p, d=d, q=q)
 
 
-# specs/detection.yaml:568
+# specs/detection.yaml:570
 def largest_of_pixels_relation(
     rule: Rule, *, x: Vec, image: Vec, upper: Vec, lower: Vec, begin: Vec, end: Vec
 ) -> Bound:
@@ -211,7 +211,7 @@ def largest_of_pixels_relation(
     return rule.bind(outputs={"y": Vec((k, p, q, c))}, b=b, k=k, p=p, q=q, c=c, d=d)
 
 
-# specs/detection.yaml:594
+# specs/detection.yaml:596
 def max_roi_pool_relation(rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: Any, scale: Any) -> Bound:
     rule.equal(2, len(size), "the length of size")
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")

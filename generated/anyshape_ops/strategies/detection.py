@@ -1019,32 +1019,43 @@ ALIGN_PIXELS = Property(
             "specs/detection.yaml:429",
         ),
         Example(
+            {
+                "x": Given(value=((((3,), (5,)),),)),
+                "rois": Given(value=((1.5, 0, 2.5, 1),)),
+                "image": Given(value=(0,)),
+            },
+            {"ratio": 1, "mode": "max", "half_pixel": False},
+            {"y": Given(value=((((5,),),),))},
+            None,
+            "specs/detection.yaml:431",
+        ),
+        Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 0), "ratio": 4096},
             {"y": Given((1, 0, 0, 1))},
             None,
-            "specs/detection.yaml:431",
+            "specs/detection.yaml:433",
         ),
         Example(
             {"x": Given((1, 4, 1, 1)), "rois": Given(value=((0, -40, 1, 8),)), "image": Given(value=(0,))},
             {"size": (2, 1), "half_pixel": False},
             {"y": Given((1, 2, 1, 1))},
             None,
-            "specs/detection.yaml:432",
+            "specs/detection.yaml:434",
         ),
         Example(
             {"x": Given((1, 1, 4, 1)), "rois": Given(value=((-40, 0, 8, 1),)), "image": Given(value=(0,))},
             {"size": (1, 2), "half_pixel": False},
             {"y": Given((1, 1, 2, 1))},
             None,
-            "specs/detection.yaml:433",
+            "specs/detection.yaml:435",
         ),
         Example(
             {"x": Given((1, 8, 1, 1)), "rois": Given(value=((0, -15, 1, 2),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:434",
+            "specs/detection.yaml:436",
         ),
         Example(
             {
@@ -1055,7 +1066,7 @@ ALIGN_PIXELS = Property(
             {"mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:435",
+            "specs/detection.yaml:437",
         ),
     ),
     "specs/detection.yaml:314",
@@ -1068,7 +1079,7 @@ ALIGN_PIXELS = Property(
 )
 
 
-# specs/detection.yaml:438
+# specs/detection.yaml:440
 def roi_align_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1086,7 +1097,7 @@ def roi_align_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:462
+# specs/detection.yaml:464
 def roi_align_reference(
     x: Any, rois: Any, image: Any, size: Any, mode: Any, ratio: Any, scale: Any, half_pixel: Any
 ) -> Any:
@@ -1107,7 +1118,7 @@ ROI_ALIGN = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:470",
+            "specs/detection.yaml:472",
         ),
         Example(
             {
@@ -1118,7 +1129,7 @@ ROI_ALIGN = Property(
             {},
             {"y": Given(value=((((2.5,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:471",
+            "specs/detection.yaml:473",
         ),
         Example(
             {
@@ -1129,7 +1140,7 @@ ROI_ALIGN = Property(
             {"mode": "max", "ratio": 1},
             {"y": Given(value=((((2.25,),),), (((2.25,),),), (((2.5,),),)), dtype="f32")},
             None,
-            "specs/detection.yaml:473",
+            "specs/detection.yaml:475",
         ),
         Example(
             {
@@ -1140,119 +1151,119 @@ ROI_ALIGN = Property(
             {"ratio": 1, "half_pixel": False, "mode": "max"},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:476",
+            "specs/detection.yaml:478",
         ),
         Example(
             {"x": Given((1, 2, 6, 6)), "rois": Given(value=((1, 1, 4, 5),), dtype="f32"), "image": Given(value=(0,))},
             {"size": (3, 2), "mode": "max", "scale": 0.5},
             {"y": Given((1, 2, 3, 2))},
             None,
-            "specs/detection.yaml:478",
+            "specs/detection.yaml:480",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:480",
+            "specs/detection.yaml:482",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": -1},
             {},
             "samples on a side",
-            "specs/detection.yaml:481",
+            "specs/detection.yaml:483",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": 4097},
             {},
             "samples on a side",
-            "specs/detection.yaml:482",
+            "specs/detection.yaml:484",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {},
             {},
             "boxes of images of size",
-            "specs/detection.yaml:483",
+            "specs/detection.yaml:485",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:484",
+            "specs/detection.yaml:486",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((-1.0, -0.5, 1.75, 0.25),)), "image": Given(value=(0,))},
             {"size": (1, 3), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 1, 3))},
             None,
-            "specs/detection.yaml:485",
+            "specs/detection.yaml:487",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-3.0, 1.0, -3.75, 1.25),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:487",
+            "specs/detection.yaml:489",
         ),
         Example(
             {"x": Given((1, 1, 2, 5)), "rois": Given(value=((3.0, -1.75, 3.25, 1.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:488",
+            "specs/detection.yaml:490",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((0.5, 2.25, 1.5, 4.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 2},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:490",
+            "specs/detection.yaml:492",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:491",
+            "specs/detection.yaml:493",
         ),
         Example(
             {"x": Given((1, 1, 1, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:492",
+            "specs/detection.yaml:494",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(-1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:493",
+            "specs/detection.yaml:495",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2)},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:494",
+            "specs/detection.yaml:496",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 1},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:495",
+            "specs/detection.yaml:497",
         ),
         Example(
             {"x": Given((1, 1, 4, 1)), "rois": Given(value=((0, -15, 1, 5.125),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:496",
+            "specs/detection.yaml:498",
         ),
         Example(
             {
@@ -1263,42 +1274,42 @@ ROI_ALIGN = Property(
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:497",
+            "specs/detection.yaml:499",
         ),
         Example(
             {"x": Given((1, 1, 1, 4)), "rois": Given(value=((-15, 0, 5.125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:499",
+            "specs/detection.yaml:501",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-24.1875, 0, 0.8125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:500",
+            "specs/detection.yaml:502",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-6.984375, 0, 2.03125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:501",
+            "specs/detection.yaml:503",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"ratio": 20},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:502",
+            "specs/detection.yaml:504",
         ),
         Example(
             {"x": Given(value=((((1, 2, 9),),),)), "rois": Given(value=((0, 0, 3, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given(value=((((4,),),),))},
             None,
-            "specs/detection.yaml:503",
+            "specs/detection.yaml:505",
         ),
         Example(
             {
@@ -1309,14 +1320,14 @@ ROI_ALIGN = Property(
             {"ratio": 2, "mode": "max", "half_pixel": False},
             {"y": Given((3, 1, 1, 1))},
             None,
-            "specs/detection.yaml:504",
+            "specs/detection.yaml:506",
         ),
         Example(
             {"x": Given((1, 1, 3, 3)), "rois": Given(value=((0.5, 1, 2.5, 1),)), "image": Given(value=(0,))},
             {"mode": "max"},
             {"y": Given(value=((((0,),),),))},
             None,
-            "specs/detection.yaml:507",
+            "specs/detection.yaml:509",
         ),
         Example(
             {
@@ -1327,7 +1338,7 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:508",
+            "specs/detection.yaml:510",
         ),
         Example(
             {
@@ -1338,21 +1349,21 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:510",
+            "specs/detection.yaml:512",
         ),
     ),
-    "specs/detection.yaml:438",
+    "specs/detection.yaml:440",
     asserts=(
-        Refusal(r".* bins", "specs/detection.yaml:449"),
-        Refusal(r".* samples on a side of a bin, expected 0 \(by its length\) to 4096", "specs/detection.yaml:450"),
-        Refusal(r"boxes of images of size .*", "specs/detection.yaml:451"),
+        Refusal(r".* bins", "specs/detection.yaml:451"),
+        Refusal(r".* samples on a side of a bin, expected 0 \(by its length\) to 4096", "specs/detection.yaml:452"),
+        Refusal(r"boxes of images of size .*", "specs/detection.yaml:453"),
     ),
-    reference_source="specs/detection.yaml:462",
+    reference_source="specs/detection.yaml:464",
     weak={"13": "its long calls take more steps than there is time for"},
 )
 
 
-# specs/detection.yaml:513
+# specs/detection.yaml:515
 def bins_of_spans_case(d: Draw) -> Case:
     k = d.dim("k")
     bins = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -1360,7 +1371,7 @@ def bins_of_spans_case(d: Draw) -> Case:
     return Case({"first": Vec((k,)), "last": Vec((k,))}, {"bins": bins, "scale": d.default(scale)})
 
 
-# specs/detection.yaml:531
+# specs/detection.yaml:533
 def bins_of_spans_reference(first: Any, last: Any, bins: Any, scale: Any) -> Any:
     return spans_in_bins(first, last, bins, scale)
 
@@ -1375,45 +1386,45 @@ BINS_OF_SPANS = Property(
             {"bins": 2},
             {"begin": Given(value=((0, 2), (1, 5))), "end": Given(value=((2, 4), (6, 10)))},
             None,
-            "specs/detection.yaml:533",
+            "specs/detection.yaml:535",
         ),
         Example(
             {"first": Given(value=(-0.5, 2.5)), "last": Given(value=(1.0, 0.0))},
             {"bins": 3},
             {"begin": Given(value=((-1, 0, 1), (3, 3, 3))), "end": Given(value=((0, 1, 2), (4, 4, 4)))},
             None,
-            "specs/detection.yaml:534",
+            "specs/detection.yaml:536",
         ),
         Example(
             {"first": Given(value=(9.0,)), "last": Given(value=(9.0,))},
             {"bins": 1, "scale": 0.125},
             {"begin": Given(value=((1,),)), "end": Given(value=((2,),))},
             None,
-            "specs/detection.yaml:536",
+            "specs/detection.yaml:538",
         ),
         Example(
             {"first": Given(value=(0.5, 0.25)), "last": Given(value=(1.0, 0.5))},
             {"bins": 1},
             {"begin": Given(value=((1,), (0,))), "end": Given(value=((2,), (2,)))},
             None,
-            "specs/detection.yaml:537",
+            "specs/detection.yaml:539",
         ),
         Example(
             {"first": Given((2,)), "last": Given((2,))},
             {"bins": 0},
             {"begin": Given((2, 0)), "end": Given((2, 0))},
             None,
-            "specs/detection.yaml:538",
+            "specs/detection.yaml:540",
         ),
-        Example({"first": Given((2,)), "last": Given((2,))}, {"bins": -1}, {}, "bins", "specs/detection.yaml:539"),
+        Example({"first": Given((2,)), "last": Given((2,))}, {"bins": -1}, {}, "bins", "specs/detection.yaml:541"),
     ),
-    "specs/detection.yaml:513",
-    asserts=(Refusal(r".* bins", "specs/detection.yaml:525"),),
-    reference_source="specs/detection.yaml:531",
+    "specs/detection.yaml:515",
+    asserts=(Refusal(r".* bins", "specs/detection.yaml:527"),),
+    reference_source="specs/detection.yaml:533",
 )
 
 
-# specs/detection.yaml:541
+# specs/detection.yaml:543
 def largest_of_planes_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1435,7 +1446,7 @@ def largest_of_planes_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:556
+# specs/detection.yaml:558
 def largest_of_planes_reference(x: Any, image: Any, upper: Any, lower: Any, begin: Any, end: Any) -> Any:
     return largest_of_bins(x, image, upper, lower, begin, end)
 
@@ -1457,7 +1468,7 @@ LARGEST_OF_PLANES = Property(
             {},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:558",
+            "specs/detection.yaml:560",
         ),
         Example(
             {
@@ -1471,7 +1482,7 @@ LARGEST_OF_PLANES = Property(
             {},
             {"y": Given(value=((((1, 2), (3, 4)),),))},
             None,
-            "specs/detection.yaml:560",
+            "specs/detection.yaml:562",
         ),
         Example(
             {
@@ -1485,7 +1496,7 @@ LARGEST_OF_PLANES = Property(
             {},
             {"y": Given(value=((((0, 0, 0, 0), (0, 0, 0, 0), (0, 0, 0, 0), (0, 0, 0, -1)),),))},
             None,
-            "specs/detection.yaml:562",
+            "specs/detection.yaml:564",
         ),
         Example(
             {
@@ -1499,7 +1510,7 @@ LARGEST_OF_PLANES = Property(
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:565",
+            "specs/detection.yaml:567",
         ),
         Example(
             {
@@ -1513,15 +1524,15 @@ LARGEST_OF_PLANES = Property(
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:566",
+            "specs/detection.yaml:568",
         ),
     ),
-    "specs/detection.yaml:541",
-    reference_source="specs/detection.yaml:556",
+    "specs/detection.yaml:543",
+    reference_source="specs/detection.yaml:558",
 )
 
 
-# specs/detection.yaml:568
+# specs/detection.yaml:570
 def largest_of_pixels_case(d: Draw) -> Case:
     b = d.dim("b")
     d_ = Vec((d.dim("d"), d.dim("d")))
@@ -1543,7 +1554,7 @@ def largest_of_pixels_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:582
+# specs/detection.yaml:584
 def largest_of_pixels_reference(x: Any, image: Any, upper: Any, lower: Any, begin: Any, end: Any) -> Any:
     return np.moveaxis(largest_of_bins(np.moveaxis(x, -1, 1), image, upper, lower, begin, end), 1, -1)
 
@@ -1565,7 +1576,7 @@ LARGEST_OF_PIXELS = Property(
             {},
             {"y": Given((2, 2, 3, 3))},
             None,
-            "specs/detection.yaml:584",
+            "specs/detection.yaml:586",
         ),
         Example(
             {
@@ -1579,7 +1590,7 @@ LARGEST_OF_PIXELS = Property(
             {},
             {"y": Given(value=((((1,), (2,)), ((3,), (4,))),))},
             None,
-            "specs/detection.yaml:586",
+            "specs/detection.yaml:588",
         ),
         Example(
             {
@@ -1604,7 +1615,7 @@ LARGEST_OF_PIXELS = Property(
                 )
             },
             None,
-            "specs/detection.yaml:588",
+            "specs/detection.yaml:590",
         ),
         Example(
             {
@@ -1618,7 +1629,7 @@ LARGEST_OF_PIXELS = Property(
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:591",
+            "specs/detection.yaml:593",
         ),
         Example(
             {
@@ -1632,15 +1643,15 @@ LARGEST_OF_PIXELS = Property(
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:592",
+            "specs/detection.yaml:594",
         ),
     ),
-    "specs/detection.yaml:568",
-    reference_source="specs/detection.yaml:582",
+    "specs/detection.yaml:570",
+    reference_source="specs/detection.yaml:584",
 )
 
 
-# specs/detection.yaml:594
+# specs/detection.yaml:596
 def max_roi_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1655,7 +1666,7 @@ def max_roi_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:614
+# specs/detection.yaml:616
 def max_roi_pool_reference(x: Any, rois: Any, image: Any, size: Any, scale: Any) -> Any:
     return largest_of_bins(
         x,
@@ -1679,7 +1690,7 @@ MAX_ROI_POOL = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:622",
+            "specs/detection.yaml:624",
         ),
         Example(
             {
@@ -1690,7 +1701,7 @@ MAX_ROI_POOL = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1, 2),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:623",
+            "specs/detection.yaml:625",
         ),
         Example(
             {
@@ -1701,59 +1712,59 @@ MAX_ROI_POOL = Property(
             {"size": (1, 1), "scale": 0.125},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:625",
+            "specs/detection.yaml:627",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:627",
+            "specs/detection.yaml:629",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:628",
+            "specs/detection.yaml:630",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3, 4),),),)), "rois": Given(value=((2, 0, 2, 0),)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given(value=((((3,),),),))},
             None,
-            "specs/detection.yaml:629",
+            "specs/detection.yaml:631",
         ),
         Example(
             {"x": Given(value=((((1, 2),),),)), "rois": Given(value=((-0.5, 0, 1, 0),)), "image": Given(value=(0,))},
             {"size": (1, 3)},
             {"y": Given(value=((((0, 1, 2),),),))},
             None,
-            "specs/detection.yaml:630",
+            "specs/detection.yaml:632",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:631",
+            "specs/detection.yaml:633",
         ),
         Example(
             {"x": Given(value=((((9, 2),),),)), "rois": Given(value=((0.5, 0, 1, 0),)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given(value=((((2,),),),))},
             None,
-            "specs/detection.yaml:632",
+            "specs/detection.yaml:634",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(-1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:633",
+            "specs/detection.yaml:635",
         ),
     ),
-    "specs/detection.yaml:594",
-    asserts=(Refusal(r".* bins", "specs/detection.yaml:602"),),
-    reference_source="specs/detection.yaml:614",
+    "specs/detection.yaml:596",
+    asserts=(Refusal(r".* bins", "specs/detection.yaml:604"),),
+    reference_source="specs/detection.yaml:616",
 )

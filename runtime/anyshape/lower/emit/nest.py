@@ -16,10 +16,10 @@ from anyshape.lower.emit.value import Vector
 from anyshape.lower.ir.dag import LoopVar
 from anyshape.lower.llvm.types import I32, I64, Val, const
 
-Sums = list[list[Val]]
+Accumulators = list[list[Val]]
 """Accumulators of each reduction, one per copy."""
 
-Body = Callable[[Sums], Sums]
+CarryingBody = Callable[[Accumulators], Accumulators]
 WRITTEN_OUT = 4
 """Iterations of an innermost loop that is unrolled: pairs of a complex number, corners of a box, channels of a picture, for which counting
 would cost as much as an iteration."""
@@ -45,15 +45,15 @@ def nest(
 def nest_carrying(
     ctx: KernelContext,
     variables: Sequence[LoopVar],
-    sums: Sums,
-    body: Body,
+    sums: Accumulators,
+    body: CarryingBody,
     *,
     vector: LoopVar | None = None,
     tiers: Sequence[int] = (),
     split: bool = False,
     spans: Spans | None = None,
     overlaps: bool = False,
-) -> Sums:
+) -> Accumulators:
     """Loops over the variables around a body with accumulators, which are carried through all of the loops."""
     if not variables:
         return body(sums)
@@ -79,8 +79,8 @@ def nest_carrying(
     return shaped(iteration.results, sums)
 
 
-def _carrying_nothing(body: Callable[[], None]) -> Body:
-    def run(sums: Sums) -> Sums:
+def _carrying_nothing(body: Callable[[], None]) -> CarryingBody:
+    def run(sums: Accumulators) -> Accumulators:
         body()
         return sums
 
@@ -120,8 +120,14 @@ def masked_vectors(ctx: KernelContext, v: LoopVar, range_: Range, body: Callable
 
 
 def _blocks_and_rest(
-    ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, sums: Sums, body: Body, overlaps: bool = False
-) -> Sums:
+    ctx: KernelContext,
+    v: LoopVar,
+    tiers: Sequence[int],
+    range_: Range,
+    sums: Accumulators,
+    body: CarryingBody,
+    overlaps: bool = False,
+) -> Accumulators:
     if overlaps and not sums:
         range_, tiers = (_overlapping(ctx, v, tiers, range_, body), range_[1]), ()
     f, levels, lanes = ctx.f, ctx.levels, ctx.lanes
@@ -160,7 +166,7 @@ def _blocks_and_rest(
     return _replaced(sums, shaped(iteration.results, part))
 
 
-def _overlapping(ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, body: Body) -> Val:
+def _overlapping(ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, body: CarryingBody) -> Val:
     """Emits blocks of vectors without masks, then single ones, of which the last ends where the range does and overlaps the one before it;
     returns where what is left begins: the end, or the beginning of a range of less than a vector."""
     f, levels, lanes = ctx.f, ctx.levels, ctx.lanes
@@ -179,7 +185,7 @@ def _overlapping(ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: R
     return end
 
 
-def _rest_at_once(ctx: KernelContext, v: LoopVar, range_: Range, copies: int, body: Body, certain: bool) -> Val:
+def _rest_at_once(ctx: KernelContext, v: LoopVar, range_: Range, copies: int, body: CarryingBody, certain: bool) -> Val:
     """Emits a rest of more than one vector as one masked block; returns where the loop over single vectors begins."""
     f, lanes = ctx.f, ctx.lanes
     first, last = range_
@@ -212,20 +218,20 @@ def _rest(
             yield iteration, iteration.index
 
 
-def _block(ctx: KernelContext, vector: Vector, index: Val, sums: Sums, body: Body) -> Sums:
+def _block(ctx: KernelContext, vector: Vector, index: Val, sums: Accumulators, body: CarryingBody) -> Accumulators:
     ctx.levels.bind_iteration(vector.variable, index)
     with ctx.values.along(vector):
         return body(sums)
 
 
-def flat(sums: Sums) -> list[Val]:
+def flat(sums: Accumulators) -> list[Val]:
     return [v for s in sums for v in s]
 
 
-def shaped(values: Sequence[Val], like: Sums) -> Sums:
+def shaped(values: Sequence[Val], like: Accumulators) -> Accumulators:
     rest = iter(values)
     return [[next(rest) for _ in s] for s in like]
 
 
-def _replaced(sums: Sums, part: Sums) -> Sums:
+def _replaced(sums: Accumulators, part: Accumulators) -> Accumulators:
     return [[*new, *old[len(new) :]] for old, new in zip(sums, part, strict=True)]
