@@ -1100,14 +1100,14 @@ def deform_planes(
     dilations: Sequence[int | Dim | Value] | Value | None = None,
     pads: Sequence[int | Dim | Value] | Value | None = None,
     groups: int | Dim | Value | None = 1,
-    offset_groups: int = 1,
+    offset_groups: int | Dim | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """What deform_conv gives, with the places of taps found again for each channel.
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
-    pads, groups.
+    pads, groups, offset_groups.
 
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
     *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),
@@ -1134,14 +1134,14 @@ def deform_conv(
     dilations: Sequence[int | Dim | Value] | Value | None = None,
     pads: Sequence[int | Dim | Value] | Value | None = None,
     groups: int | Dim | Value | None = 1,
-    offset_groups: int = 1,
+    offset_groups: int | Dim | Value | None = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution each tap of which is moved by an offset of its own for every window, and weighed by a mask.
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
-    pads, groups.
+    pads, groups, offset_groups.
 
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
     *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),

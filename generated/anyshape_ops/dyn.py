@@ -337,13 +337,13 @@ def deform_planes(
     dilations: Operand = None,
     pads: Operand = None,
     groups: Operand = 1,
-    offset_groups: int = 1,
+    offset_groups: Operand = 1,
     *,
     source: str = "",
 ) -> Value:
     """What deform_conv gives, with the places of taps found again for each channel.
 
-    Operands, which may be computed at run time: strides, dilations, pads, groups.
+    Operands, which may be computed at run time: strides, dilations, pads, groups, offset_groups.
 
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
     *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),
@@ -369,13 +369,13 @@ def deform_conv(
     dilations: Operand = None,
     pads: Operand = None,
     groups: Operand = 1,
-    offset_groups: int = 1,
+    offset_groups: Operand = 1,
     *,
     source: str = "",
 ) -> Value:
     """A convolution each tap of which is moved by an offset of its own for every window, and weighed by a mask.
 
-    Operands, which may be computed at run time: strides, dilations, pads, groups.
+    Operands, which may be computed at run time: strides, dilations, pads, groups, offset_groups.
 
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
     *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),

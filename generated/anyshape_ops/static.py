@@ -350,7 +350,7 @@ def deform_planes(
 ) -> Value:
     """What deform_conv gives, with the places of taps found again for each channel.
 
-    Attributes, known when the call is built: strides, dilations, pads, groups.
+    Attributes, known when the call is built: strides, dilations, pads, groups, offset_groups.
 
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
     *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),
@@ -382,7 +382,7 @@ def deform_conv(
 ) -> Value:
     """A convolution each tap of which is moved by an offset of its own for every window, and weighed by a mask.
 
-    Attributes, known when the call is built: strides, dilations, pads, groups.
+    Attributes, known when the call is built: strides, dilations, pads, groups, offset_groups.
 
     (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
     *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),

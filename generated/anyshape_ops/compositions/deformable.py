@@ -52,7 +52,7 @@ def deform_conv_body(c: Composing) -> list[Any]:
             dilations=c.size("dilations"),
             pads=c.size("pads"),
             groups=c.size("groups"),
-            offset_groups=bound.offset_groups,
+            offset_groups=c.size("offset_groups"),
             source=c.source,
         )
         return [y]
@@ -75,6 +75,7 @@ DEFORM_CONV = Composition(
         "dilations": lambda rule, bound: bound.dilations,
         "pads": lambda rule, bound: bound.pads,
         "groups": lambda rule, bound: bound.groups,
+        "offset_groups": lambda rule, bound: bound.offset_groups,
     },
     truths=frozenset(("groups == 1 and offset_groups == 1 and c >= 8",)),
 )
