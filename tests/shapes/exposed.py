@@ -1,4 +1,4 @@
-"""Runs of models that tell the shapes of the values inside of their bodies, and what `Shapes` says of these, compared.
+"""Runs of models whose results are the shapes of values inside of their bodies, compared with what `Shapes` says of these.
 
 In: a model, its `Shapes`, calls. `exposed` adds nodes for the shape of each value, and its elements where these are known, to the graph in
 which it stands; they leave a Loop or Scan as one row for each iteration, and an If as rows of ABSENT from the branch that is not taken.
@@ -29,7 +29,7 @@ MAIN = ""
 
 
 @dataclass(frozen=True)
-class Told:
+class Observation:
     """An output of an exposed model: the shape of a value, or its elements."""
 
     place: str
@@ -40,27 +40,27 @@ class Told:
 
 @dataclass
 class Exposed:
-    """A model that tells of its values, in `told`. `around` has the place of the graph around each body."""
+    """A model of which a run gives `observed`, what its values are. `around` has the place of the graph around each body."""
 
     proto: Any
-    told: list[Told] = field(default_factory=list)
+    observed: list[Observation] = field(default_factory=list)
     around: dict[str, str] = field(default_factory=dict)
 
 
 def exposed(model: onnx.ModelProto, shapes: Shapes) -> Exposed:
-    """A copy of the model that tells of all values of its graphs."""
+    """Makes a copy of the model whose outputs are the shapes of all values of its graphs."""
     e = Exposed(onnx.ModelProto())
     e.proto.CopyFrom(model)
     graph = e.proto.graph
-    e.told = _expose(graph, shapes, MAIN, e)
+    e.observed = _expose(graph, shapes, MAIN, e)
     del graph.output[:]
-    graph.output.extend(onnx.ValueInfoProto(name=t.output) for t in e.told)
+    graph.output.extend(onnx.ValueInfoProto(name=t.output) for t in e.observed)
     return e
 
 
-def _expose(graph: Any, shapes: Shapes, place: str, e: Exposed) -> list[Told]:
-    """Adds nodes that tell of values to a graph and those within it, and returns what the graph can have as outputs."""
-    told: list[Told] = []
+def _expose(graph: Any, shapes: Shapes, place: str, e: Exposed) -> list[Observation]:
+    """Adds nodes for the shapes of values to a graph and those within it, and returns what the graph can have as outputs."""
+    observed: list[Observation] = []
     for node in list(graph.node):
         bodies = {a.name: a.g for a in graph_attributes(node)}
         inner = {name: _expose(g, shapes, where, e)
@@ -71,30 +71,30 @@ def _expose(graph: Any, shapes: Shapes, place: str, e: Exposed) -> list[Told]:
                 bodies[name].output.append(onnx.ValueInfoProto(name=t.output))
                 for other in bodies.keys() - {name}:
                     _append_absent(bodies[other], t, shapes)
-                told.append(replace(t, output=f"{t.output}_"))
-                node.output.append(told[-1].output)
+                observed.append(replace(t, output=f"{t.output}_"))
+                node.output.append(observed[-1].output)
         for a in node.attribute:
             if a.name in ("scan_output_axes", "scan_output_directions"):
                 a.ints.extend([0] * sum(map(len, inner.values())))
-    return [*told, *_own(graph, shapes.bodies[place] if place else shapes.values, place)]
+    return [*observed, *_own(graph, shapes.bodies[place] if place else shapes.values, place)]
 
 
-def _own(graph: Any, types: Mapping[str, NamedType], place: str) -> Iterator[Told]:
+def _own(graph: Any, types: Mapping[str, NamedType], place: str) -> Iterator[Observation]:
     for name, t in types.items():
         if t.type is None or t.type.shape is None or isinstance(t.type, ListType):
             continue
         output = f"{place}:{name}"
         graph.node.append(helper.make_node("Shape", [name], [f"{output}.shape"]))
-        yield Told(place, name, f"{output}.shape", True)
+        yield Observation(place, name, f"{output}.shape", True)
         if t.elements is not None and np.dtype(t.type.dtype.numpy).kind in "iu":
             flat = numpy_helper.from_array(np.array([-1]))
             graph.node.append(helper.make_node("Constant", [], [f"{output}.flat"], value=flat))
             graph.node.append(helper.make_node("Cast", [name], [f"{output}.cast"], to=onnx.TensorProto.INT64))
             graph.node.append(helper.make_node("Reshape", [f"{output}.cast", f"{output}.flat"], [f"{output}.elements"]))
-            yield Told(place, name, f"{output}.elements", False)
+            yield Observation(place, name, f"{output}.elements", False)
 
 
-def _append_absent(graph: Any, t: Told, shapes: Shapes) -> None:
+def _append_absent(graph: Any, t: Observation, shapes: Shapes) -> None:
     known = shapes.bodies[t.place][t.name]
     assert known.type is not None
     rows = np.full(known.type.rank if t.is_shape else len(known.elements or ()), ABSENT, np.int64)
@@ -103,21 +103,21 @@ def _append_absent(graph: Any, t: Told, shapes: Shapes) -> None:
     graph.output.append(onnx.ValueInfoProto(name=f"absent_{t.output}"))
 
 
-def run(e: Exposed, feed: Mapping[str, NDArray[Any]]) -> dict[Told, NDArray[np.int64]]:
-    """What onnxruntime tells of each value."""
+def run(e: Exposed, feed: Mapping[str, NDArray[Any]]) -> dict[Observation, NDArray[np.int64]]:
+    """Runs the model with onnxruntime."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(e.proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     taken = {i.name for i in session.get_inputs()}
-    results = session.run([t.output for t in e.told], {n: a for n, a in feed.items() if n in taken})
-    return dict(zip(e.told, map(np.asarray, results), strict=True))
+    results = session.run([t.output for t in e.observed], {n: a for n, a in feed.items() if n in taken})
+    return dict(zip(e.observed, map(np.asarray, results), strict=True))
 
 
 def contradictions(
-    e: Exposed, shapes: Shapes, feed: Mapping[str, NDArray[Any]], rows: Mapping[Told, NDArray[np.int64]]
+    e: Exposed, shapes: Shapes, feed: Mapping[str, NDArray[Any]], rows: Mapping[Observation, NDArray[np.int64]]
 ) -> Iterator[str]:
-    """What `shapes` says and the run does not confirm."""
+    """Lists what `shapes` says and the run does not confirm."""
     numbers: dict[tuple[str, tuple[int, ...]], dict[Dim, int]] = {(MAIN, ()): _of_inputs(shapes, feed)}
     places = [MAIN, *shapes.bodies]
     for place in places:
@@ -151,14 +151,14 @@ def _of_inputs(shapes: Shapes, feed: Mapping[str, NDArray[Any]]) -> dict[Dim, in
     return numbers
 
 
-def _said(shapes: Shapes, t: Told) -> tuple[Any, ...]:
+def _said(shapes: Shapes, t: Observation) -> tuple[Any, ...]:
     known = (shapes.bodies[t.place] if t.place else shapes.values)[t.name]
     assert known.type is not None
     return tuple((known.type.shape if t.is_shape else known.elements) or ())
 
 
 def _contradicted(
-    t: Told, at: tuple[int, ...], said: tuple[Any, ...], row: list[int], env: Mapping[Dim, int]
+    t: Observation, at: tuple[int, ...], said: tuple[Any, ...], row: list[int], env: Mapping[Dim, int]
 ) -> Iterator[str]:
     what = f"{t.place}: {t.name}{'' if t.is_shape else ' (elements)'} at {at}: {list(map(str, said))}, but is {row}"
     if len(said) != len(row):

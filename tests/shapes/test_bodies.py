@@ -177,7 +177,7 @@ def test_a_wrong_element_is_seen() -> None:
 
 
 def test_types_inside_of_models_of_the_suite() -> None:
-    told = 0
+    listed = 0
     for name, case in cases().items():
         if (
             case.model is None
@@ -189,8 +189,8 @@ def test_types_inside_of_models_of_the_suite() -> None:
         shapes = anyshape.shapes(proto)
         assert shapes.bodies, name
         assert not wrong(proto, shapes, [feed]), name
-        told += sum(map(len, shapes.bodies.values()))
-    assert told > 700, "values inside of bodies of the suite are not listed any more"
+        listed += sum(map(len, shapes.bodies.values()))
+    assert listed > 700, "values inside of bodies of the suite are not listed any more"
 
 
 def of_suite(name: str) -> tuple[onnx.ModelProto, Mapping[str, Any]]:
@@ -201,7 +201,7 @@ def of_suite(name: str) -> tuple[onnx.ModelProto, Mapping[str, Any]]:
 
 
 def test_nodes_of_one_name_are_not_confused() -> None:
-    """What cannot be told apart is not listed: two loops of one name with equal bodies, over other types. Of two names, both are."""
+    """Two loops of one name with equal bodies are not listed, since a body has types of its own in each; of two names, both are."""
 
     def loop(name: str, of: str, to: str) -> onnx.NodeProto:
         body = graph([node("Neg", "a", "b"), node("Identity", "runs", "on")], [NUMBER, RUNS, tensor("a", None)], "on b")
