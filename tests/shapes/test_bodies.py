@@ -247,6 +247,23 @@ def test_what_is_written_into_a_body() -> None:
         onnxruntime.InferenceSession(new.SerializeToString(), providers=["CPUExecutionProvider"])
 
 
+@pytest.mark.parametrize(("outputs", "described_loops"), [("y", ["y"]), ("y w", [])])
+def test_the_body_of_a_node_that_nothing_needs_is_left_as_it_is(outputs: str, described_loops: list[str]) -> None:
+    """A node that nothing needs may have the name of another: types of that one's body are not written into it."""
+
+    def loop(of: str, to: str) -> onnx.NodeProto:
+        body = graph(
+            [node("Neg", "a", "t"), node("Neg", "t", "b"), node("Identity", "runs", "on")],
+            [NUMBER, RUNS, tensor("a", None)],
+            "on b",
+        )
+        return node("Loop", f"trip - {of}", to, "l", body=body)
+
+    inputs = [tensor("x", ["n"]), tensor("z", [3, "m"]), tensor("trip", [], I64)]
+    new, _ = annotate(model([loop("x", "y"), loop("z", "w")], inputs, outputs))
+    assert [n.output[0] for n in new.graph.node if n.attribute[0].g.value_info] == described_loops
+
+
 def described(g: Any) -> list[Any]:
     inner = [i for n in g.node for a in n.attribute if a.HasField("g") for i in described(a.g)]
     return [*g.value_info, *g.output, *inner]

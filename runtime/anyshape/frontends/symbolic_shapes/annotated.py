@@ -52,7 +52,10 @@ def _annotated(read: Source, known: Shapes) -> Any:
 
 def _describe_bodies(graph: Any, known: Shapes, place: str = "") -> None:
     own = {d.symbol for d in known.body_sizes.values()}
+    live = known.bodies[place] if place else known.values
     for node in graph.node:
+        if live.keys().isdisjoint(node.output):
+            continue  # a node that nothing needs may have the name of another one
         for a in graph_attributes(node):
             inner = place_within(place, node, a.name)
             if inner in known.bodies:
