@@ -275,6 +275,26 @@ def test_nodes_of_one_name_are_not_taken_for_each_other() -> None:
         np.testing.assert_allclose(anyshape.compile(simplified)(np.array(c), x), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("names", "left"), [("ll", 5), ("lk", 2)])
+def test_equal_bodies_of_nodes_of_one_name_are_not_taken_for_each_other(names: str, left: int) -> None:
+    """Only where nodes have names of their own is a body simplified by the types that it has there."""
+
+    def loop(name: str, of: str, to: str) -> onnx.NodeProto:
+        nodes = [
+            node("Shape", "a", "s"), node("Cast", "s", "f", to=TensorProto.FLOAT), node("ReduceSum", "f", "sum"), node("Add", "a sum", "b"),
+            node("Identity", "runs", "on"),
+        ]  # fmt: skip
+        ends = [onnx.ValueInfoProto(name=n) for n in ("on", "b")]
+        inputs = [tensor("i", [], I64), tensor("runs", [], BOOL), tensor("a", None)]
+        return node("Loop", f"k - {of}", to, name, body=helper.make_graph(nodes, "body", inputs, ends))
+
+    inputs = [tensor("x", [2]), tensor("z", [3, 4]), tensor("k", [], I64)]
+    simplified = anyshape.simplify(model([loop(names[0], "x", "y"), loop(names[1], "z", "w")], inputs, "y w"))
+    assert [len(n.attribute[0].g.node) for n in simplified.graph.node] == [left, left]
+    y, w = anyshape.compile(simplified)(np.zeros(2, np.float32), np.zeros((3, 4), np.float32), np.array(1))
+    assert (y == 2).all() and (w == 7).all()
+
+
 def test_outputs_that_are_inputs_constants_or_the_same() -> None:
     nodes = [
         node("Identity", "x", "same"),

@@ -22,9 +22,14 @@ DEEPEST_GRAPHS = 64
 them: a file has 32."""
 
 
+def graph_attributes(node: Any) -> list[Any]:
+    """Lists the attributes of a node that are graphs."""
+    return [a for a in node.attribute if a.type == GRAPH and a.HasField("g")]
+
+
 def subgraphs(node: Any) -> list[Any]:
     """Lists the graphs among the attributes of a node."""
-    return [a.g for a in node.attribute if a.type == GRAPH and a.HasField("g")]
+    return [a.g for a in graph_attributes(node)]
 
 
 NAMING = {("ai.onnx.preview.training", "Gradient"): ("xs", "zs", "y")}

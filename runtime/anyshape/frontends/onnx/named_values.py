@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from anyshape.dims import Dim, Facts, Size, fresh
@@ -26,6 +26,7 @@ from anyshape.frontends.onnx.order import sort_nodes, spell_node
 from anyshape.frontends.onnx.reader import Source
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
+from anyshape.graph.regions import close
 from anyshape.graph.value import Value
 from anyshape.types import TensorType
 
@@ -51,6 +52,8 @@ class NamedValues:
     """The optimised function of which the values are the results; its parameters are inputs, and what nodes that are not supported give"""
     inside: str = ""
     """The place of the graph in the model; empty for the model's own"""
+    around: Mapping[str, Value] = field(default_factory=dict)
+    """Values of graphs around this one that it is computed from, optimised as `values` are"""
 
     def within(self, node: Any, attribute: str, graph: Any) -> NamedValues | None:
         """Returns the values of a graph within a node; None if nothing is known of it."""
@@ -101,8 +104,12 @@ class _NamingImport(Import):
         self.tolerant = not self.as_compiled
         self.opaque: list[Value] = []
         self.stated: Mapping[str, TensorType] | None = None
-        self.within: dict[str, tuple[Sequence[Any], Mapping[str, Value | None]]] = {}
-        """Nodes and own names of graphs within nodes, as they were built last: those of a loop after its types were widened"""
+        self.within: dict[str, tuple[Sequence[Any], ChainMap[str, Value | None]]] = {}
+        """Nodes and names of graphs within nodes, as they were built last: those of a loop after its types were widened"""
+        self.labelled: dict[str, Sequence[str]] = {}
+        """The outputs of the first node of each label"""
+        self.ambiguous: set[str] = set()
+        """Labels that several nodes of one graph have"""
         used = frozenset((*free_names(nodes), *(o.name for o in self.graph.output)))
         scope = NameScope(values, self.opsets, used=used)
         self._translate(nodes, scope)
@@ -126,20 +133,24 @@ class _NamingImport(Import):
 
     def look(self, inside: str, graph: Any) -> NamedValues | None:
         """Returns the values of a graph within a node, optimised as a function of all that it reads, whose results are its names."""
-        if inside not in self.within:
+        if inside not in self.within or any(inside.endswith(f" of {label}") for label in self.ambiguous):
             return None
-        nodes, own = self.within[inside]
+        nodes, names = self.within[inside]
         if _spelled(nodes) != _spelled(graph.node):
             return None  # the entry is of another node of the same name
-        known = {name: v for name, v in own.items() if v is not None}
-        used = {v for node in topological(known.values()) for v in node.inputs if v is not None} | set(known.values())
-        params = sorted((v for v in used if v.is_param), key=lambda v: v.name)
-        if len({p.name for p in params}) < len(params):
-            return None  # two graphs, one in the other, have inputs of the same name
-        best = _best(Function(params, list(known.values()), "inner", list(known)))
-        final: dict[str, Value | None] = dict.fromkeys(own)
-        final.update(zip(known, best.results, strict=True))
         live = live_nodes(nodes, graph.output)
+        dead = {o for n in nodes for o in n.output}.difference(*(n.output for n in live))
+        own = {name: v for name, v in names.maps[0].items() if name not in dead}
+        known = {name: v for name, v in own.items() if v is not None}
+        read = topological(known.values())
+        used = dict.fromkeys([*known.values(), *(v for n in read for v in (*n.inputs, *n.outputs) if v is not None)])
+        around = {name: v for name, v in names.items() if v is not None and v in used and name not in names.maps[0]}
+        params = sorted((v for v in used if v.is_param), key=lambda v: v.name)
+        # closing it gives parameters names of their own: two graphs, one in the other, may have inputs of the same name
+        inner = close("inner", [*known.values(), *around.values()], (), params, 0)
+        best = _best(Function(inner.params, inner.results, "inner", [*known, *around]))
+        final: dict[str, Value | None] = dict.fromkeys(own)
+        final.update(zip(known, best.results))
         return NamedValues(
             source=self.read,
             graph=graph,
@@ -151,13 +162,15 @@ class _NamingImport(Import):
             rebuild=self.rebuild,
             function=best,
             inside=inside,
+            around=dict(zip(around, best.results[len(known) :], strict=True)),
         )
 
     def _translate(self, nodes: Sequence[Any], scope: NameScope) -> None:
         if scope.depth:
+            self.within.pop(scope.inside, None)
             super()._translate(nodes, scope)
             if isinstance(scope.values, ChainMap):
-                self.within[scope.inside] = (nodes, scope.values.maps[0])
+                self.within[scope.inside] = (nodes, scope.values)
             return
         for node in nodes:
             super()._translate([node], scope)
@@ -170,7 +183,9 @@ class _NamingImport(Import):
         self, node: Any, operands: Operands, said: Mapping[str, Any], schema: Any, scope: NameScope, source: str
     ) -> ImportedNode:
         """Makes the node without the seed of an operator that draws random numbers: other runtimes draw other numbers by the same seed, so
-        no two draws may be taken for equal."""
+        no two draws may be taken for equal. Labels of several nodes are noted."""
+        if self.labelled.setdefault(source, node.output) != node.output:
+            self.ambiguous.add(source)
         if draws(schema):
             said = {name: a for name, a in said.items() if name != SEED}
         return super()._node(node, operands, said, schema, scope, source)

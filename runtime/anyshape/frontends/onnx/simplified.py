@@ -15,7 +15,7 @@ import numpy as np
 from anyshape.dims import Dim, exact_text, free_symbols
 from anyshape.dtypes import CHAR
 from anyshape.frontends.onnx.captures import rename_captured
-from anyshape.frontends.onnx.control import GRAPH, captured_names, subgraphs
+from anyshape.frontends.onnx.control import captured_names, graph_attributes, subgraphs
 from anyshape.frontends.onnx.dtypes import NUMBER_OF, STRING, declared_dims
 from anyshape.frontends.onnx.inputs import DimBinding
 from anyshape.frontends.onnx.loading import read_source
@@ -127,7 +127,7 @@ class _GraphWriter:
         """Simplifies the graphs within a node."""
         key = next((name for name in node.output if name), "")
         if key not in self.inner:
-            self.inner[key] = [self._simplified(node, a) for a in node.attribute if a.type == GRAPH and a.HasField("g")]
+            self.inner[key] = [self._simplified(node, a) for a in graph_attributes(node)]
         return self.inner[key]
 
     def _simplified(self, node: Any, a: Any) -> Any:

@@ -7,7 +7,7 @@ element of one, and `places.shape[1]` for a size that data decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from operator import attrgetter
 from typing import Any
 
@@ -17,6 +17,7 @@ from anyshape.frontends.onnx.inputs import DimBinding
 from anyshape.frontends.onnx.loading import read_source
 from anyshape.frontends.onnx.named_values import NamedValues, named_values
 from anyshape.frontends.onnx.reader import Source
+from anyshape.frontends.symbolic_shapes.bodies import bodies, named_type
 from anyshape.frontends.symbolic_shapes.result import Condition, DataSize, NamedDim, NamedType, Shapes
 from anyshape.graph.function import Function
 from anyshape.graph.origins import Names, origins
@@ -25,8 +26,7 @@ from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
 from anyshape.public import edge
 from anyshape.rules import Check
-from anyshape.types import ListType, TensorType
-from anyshape.vm.report.causes import Causes
+from anyshape.vm.report.causes import Causes, symbols_of
 
 
 @edge
@@ -55,10 +55,20 @@ class _Reading:
         inputs = {i.name for i in known.graph.input}
         self.params = [p for p in self.f.params if p.name in inputs]
         self.opaque = {p.name: p for p in self.f.params if p.name not in inputs}
-        self.shown = self._names()
+        values = [(p.name, p) for p in self.f.params]
+        values += [(name, v) for name, v in known.values.items() if v is not None and not v.is_param]
+        symbols = _distinct(symbols_of(v) for _, v in values)
+        checked = _distinct(free_symbols(c.cond) for c, _ in _checks(self.f))
+        self.places, self.fallback = origins(values), Names(self.f)
+        self.taken = {s.name for s in (*symbols, *checked) if not is_anonymous(s)}
+        self.shown = {s: self._shown(s) for s in symbols}
+        self.types = {name: named_type(name, v, self.shown) for name, v in known.values.items()}
+        self.bodies = tuple(bodies(known, self.shown, self.types))
+        self.of_bodies = {s: size.symbol for b in self.bodies for s, size in b.sizes.items()}
+        self.shown.update(self.of_bodies)
+        self.shown.update((s, self._shown(s)) for s in checked if s not in self.shown)
 
     def shapes(self) -> Shapes:
-        typed = {name: self._typed(name, v) for name, v in self.known.values.items()}
         sizes = [(n, f"{p.name}.shape[{k}]") for p in self.params for k, n in enumerate(declared_dims(p.type) or ())]
         elements = [(e, f"{p.name}[{k}]" if p.type.rank else p.name) for p in self.params for k, e in self._elements(p)]
         entry: dict[Dim, NamedDim] = {}
@@ -71,45 +81,26 @@ class _Reading:
         conditions = tuple(self._conditions())
         return Shapes(
             name=self.known.source.name,
-            values=typed,
+            values=self.types,
+            bodies={b.place: b.values for b in self.bodies},
             inputs=tuple(p.name for p in self.params),
             outputs=tuple(o.name for o in self.known.graph.output),
             dims={d.name: d for d in entry.values()},
-            data={d.name: d for d in self._decided_by_data(set(entry), typed, conditions)},
+            data={d.name: d for d in self._decided_by_data(set(entry), conditions)},
+            body_sizes={size.name: size for b in self.bodies for size in b.sizes.values()},
             conditions=conditions,
             limits=dict(self._limits()),
-            unsupported={name: self._unsupported(name) for name, v in typed.items() if self._is_opaque(name, v)},
+            unsupported={name: self._unsupported(name) for name, t in self.types.items() if self._is_opaque(name, t)},
         )
 
-    def _names(self) -> dict[Dim, Dim]:
-        """A symbol for each one of the function: that of the file, or one with the name of where it stands."""
-        values = [(p.name, p) for p in self.f.params]
-        values += [(name, v) for name, v in self.known.values.items() if v is not None and not v.is_param]
-        places, fallback = origins(values), Names(self.f)
-        symbols: dict[Dim, None] = {}
-        for _, v in values:
-            symbols.update(dict.fromkeys(sorted(v.type.symbols() | _in_elements(v), key=attrgetter("name"))))
-        for c, _ in _checks(self.f):
-            symbols.update(dict.fromkeys(sorted(free_symbols(c.cond), key=attrgetter("name"))))
-        shown: dict[Dim, Dim] = {}
-        taken = {s.name for s in symbols if not is_anonymous(s)}
-        for s in symbols:
-            name = unused(places.get(s) or fallback[s], taken) if is_anonymous(s) else s.name
-            shown[s] = symbol(name, *bounds(s))
-        return shown
+    def _shown(self, s: Dim) -> Dim:
+        """Makes the symbol that stands for one of the function: of the name in the file, or of where it stands."""
+        name = unused(self.places.get(s) or self.fallback[s], self.taken) if is_anonymous(s) else s.name
+        return symbol(name, *bounds(s))
 
     def _elements(self, p: Value) -> Iterator[tuple[int, Any]]:
         """Elements of an input that a type or a condition mentions."""
         return ((k, e) for k, e in enumerate(p.contents or ()) if e in self.shown)
-
-    def _typed(self, name: str, v: Value | None) -> NamedType:
-        if v is None:
-            return NamedType(name, None)
-        if isinstance(v.type, ListType):
-            return NamedType(name, v.type.substitute(self.shown))
-        t = TensorType(v.type.dtype, declared_dims(v.type)).substitute(self.shown)
-        elements = tuple(substitute(e, self.shown) for e in v.contents) if v.contents else None
-        return NamedType(name, t, elements, v.is_constant)
 
     def _conditions(self) -> Iterator[Condition]:
         for c, is_inside in _checks(self.f):
@@ -126,14 +117,13 @@ class _Reading:
                 if s in self.shown and free_symbols(high) <= self.shown.keys():
                     yield self.shown[s], substitute(high, self.shown)
 
-    def _decided_by_data(
-        self, entry: set[Dim], typed: Mapping[str, NamedType], conditions: tuple[Condition, ...]
-    ) -> Iterator[DataSize]:
-        used = {s for t in typed.values() if t.type is not None for s in t.type.symbols()}
+    def _decided_by_data(self, entry: set[Dim], conditions: tuple[Condition, ...]) -> Iterator[DataSize]:
+        types = (*self.types.values(), *(t for b in self.bodies for t in b.values.values()))
+        used = {s for t in types if t.type is not None for s in t.type.symbols()}
         used |= {s for c in conditions for s in free_symbols(c.cond)}
         causes = Causes(self.f)
         for s, name in self.shown.items():
-            if s not in entry and name in used:
+            if s not in entry and s not in self.of_bodies and name in used:
                 yield DataSize(name, causes.of_dim(s))
 
     def _is_opaque(self, name: str, t: NamedType) -> bool:
@@ -153,5 +143,6 @@ def _checks(f: Function) -> Iterator[tuple[Check, bool]]:
             yield from ((c, True) for c, _ in _checks(region))
 
 
-def _in_elements(v: Value) -> set[Dim]:
-    return {s for e in v.contents or () for s in free_symbols(e)}
+def _distinct(symbols: Iterable[Set[Dim]]) -> list[Dim]:
+    """Lists symbols in order of appearance, those of one set by name."""
+    return list(dict.fromkeys(s for some in symbols for s in sorted(some, key=attrgetter("name"))))

@@ -145,18 +145,22 @@ class Sizes:
 class Shapes:
     """The symbolic shapes of a model. `print(shapes)` shows them, and how to ask.
 
-    `values` has the type of each value that the outputs need, by its name in the file, of the main graph. `dims` are the sizes that callers
-    choose, `data` those that data decides, both by name. `conditions` are what sizes must satisfy for the model to run, in the order in
-    which a run tests them, each worded as if those before it hold. `unsupported` says which node gives a value that is not supported: only
-    what ONNX's own inference says is known of it.
+    `values` has the type of each value that the outputs need, by its name in the file, of the main graph. `bodies` has those of the values
+    inside of bodies of If, Loop and Scan, by the place of the body, as `Loop 'l' body`: they hold in every run of it. `dims` are the sizes
+    that callers choose, `data` those that data decides, `body_sizes` those inside of bodies, which may be other numbers in each run of the
+    body, all by name. `conditions` are what sizes must satisfy for the model to run, in the order in which a run tests them, each worded as
+    if those before it hold. `unsupported` says which node gives a value that is not supported: only what ONNX's own inference says is known
+    of it.
     """
 
     name: str
     values: Mapping[str, NamedType]
+    bodies: Mapping[str, Mapping[str, NamedType]]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     dims: Mapping[str, NamedDim]
     data: Mapping[str, DataSize]
+    body_sizes: Mapping[str, DataSize]
     conditions: tuple[Condition, ...]
     limits: Mapping[Dim, Size]
     """upper bounds of sizes that data decides"""

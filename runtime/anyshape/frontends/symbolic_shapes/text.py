@@ -9,7 +9,7 @@ from anyshape.dims import Dim
 from anyshape.wording import counted
 
 if TYPE_CHECKING:
-    from anyshape.frontends.symbolic_shapes.result import NamedDim, Shapes, Sizes
+    from anyshape.frontends.symbolic_shapes.result import NamedDim, NamedType, Shapes, Sizes
 
 SHOWN = 40
 """Values beyond these are left out of a text, unless all are asked for"""
@@ -31,6 +31,11 @@ def text(shapes: Shapes, whole: bool = False) -> str:
         lines += ['other values (shapes.values["NAME"].type):', *_types(shapes, kept)]
     if len(kept) < len(between):
         lines.append(f"  … and {len(between) - len(kept)} more")
+    for place, values in shapes.bodies.items():
+        lines += _body(place, values, whole)
+    if shapes.body_sizes:
+        said = "sizes inside of bodies, other ones in each run of a body (shapes.body_sizes):"
+        lines += [said, *_rows((n, d.cause) for n, d in shapes.body_sizes.items())]
     constants = sum(t.is_constant for t in shapes.values.values())
     if constants:
         lines.append(f"and {counted(constants, 'constant')}")
@@ -38,6 +43,16 @@ def text(shapes: Shapes, whole: bool = False) -> str:
         lines += ["known from ONNX's own inference alone (shapes.unsupported):", *_rows(shapes.unsupported.items())]
     lines += _conditions(shapes)
     return "\n".join([*lines, *_questions(shapes)])
+
+
+def _body(place: str, values: Mapping[str, NamedType], whole: bool) -> Iterator[str]:
+    """The values of a body; constants are left out."""
+    names = [n for n, t in values.items() if not t.is_constant]
+    kept = names if whole else names[:SHOWN]
+    yield f"{place} (shapes.bodies[{place!r}]):"
+    yield from _rows((n, str(values[n])) for n in kept)
+    if len(kept) < len(names):
+        yield f"  … and {len(names) - len(kept)} more"
 
 
 def _conditions(shapes: Shapes) -> Iterator[str]:
@@ -84,9 +99,11 @@ def as_data(shapes: Shapes) -> dict[str, Any]:
         "model": shapes.name,
         "inputs": {n: str(shapes.values[n]) for n in shapes.inputs},
         "outputs": {n: str(shapes.values[n]) for n in shapes.outputs},
-        "values": {n: _value(shapes, n) for n in shapes.values},
+        "values": {n: _value(t) for n, t in shapes.values.items()},
+        "bodies": {place: {n: _value(t) for n, t in values.items()} for place, values in shapes.bodies.items()},
         "dims": {n: {"least": d.least, "most": d.most, "places": d.places} for n, d in shapes.dims.items()},
         "data": {n: d.cause for n, d in shapes.data.items()},
+        "body_sizes": {n: d.cause for n, d in shapes.body_sizes.items()},
         "conditions": [
             {"must_hold": c.text, "node": c.node, "op": c.op, "message": c.message, "inside": c.is_inside}
             for c in shapes.conditions
@@ -95,8 +112,7 @@ def as_data(shapes: Shapes) -> dict[str, Any]:
     }
 
 
-def _value(shapes: Shapes, name: str) -> Mapping[str, Any]:
-    known = shapes.values[name]
+def _value(known: NamedType) -> Mapping[str, Any]:
     shape = None if known.type is None or known.type.shape is None else [_size(n) for n in known.type.shape]
     dtype = None if known.type is None else str(known.type.dtype)
     elements = None if known.elements is None else [_size(e) for e in known.elements]
