@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from anyshape.dims import Dim, Size, bounds, evaluate, free_symbols
 from anyshape.dtypes import CHAR, DType
 from anyshape.errors import AnyshapeError, ArgumentError
-from anyshape.strings import as_chars
+from anyshape.strings import as_chars, as_strings
 from anyshape.types import DIFFERS, ListType, TensorType
 
 ELEMENTS = 3
@@ -88,6 +88,8 @@ def make_inputs(
 
 def _converted(name: str, a: NDArray[Any], t: TensorType) -> NDArray[Any]:
     """Converts an array to the dtype of an input. Dtypes that NumPy has not are stored as bytes."""
+    if t.dtype is CHAR:
+        return as_strings(a)
     declared = t.dtype.numpy
     if a.dtype.kind == "V" and a.dtype.itemsize == declared.itemsize:
         return a.view(declared)
@@ -174,7 +176,7 @@ def _numbers(t: DType, shape: tuple[int, ...], ints: tuple[int, int], random: np
     if t.is_float:
         return random.standard_normal(shape).astype(t.numpy)
     if t is CHAR:
-        return random.integers(ord("a"), ord("z"), shape, np.uint32, endpoint=True).view(t.numpy)
+        return as_strings(random.integers(ord("a"), ord("z"), shape, np.uint32, endpoint=True).view(t.numpy))
     if t.is_bool:
         return random.integers(0, 2, shape).astype(t.numpy)
     return random.integers(*ints, shape).astype(t.numpy)
