@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from anyshape.dims import Dim, Size, bounds, evaluate, free_symbols
 from anyshape.dtypes import CHAR, DType
 from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.frontends.onnx.inputs import DimBinding, DimNames, input_type
 from anyshape.strings import as_chars, as_strings
 from anyshape.types import DIFFERS, ListType, TensorType
 
@@ -84,6 +85,13 @@ def make_inputs(
             shape = said[name] if name in said else _sizes_of(name, t, sizes)
             inputs[name] = _random(t.dtype, shape, ints, random)
     return inputs, sizes
+
+
+def inputs_of(model: Any, dims: Mapping[str, DimBinding], where: str) -> tuple[list[str], list[TensorType]]:
+    """Lists the names and types of the inputs of an ONNX model that have no default."""
+    held, symbols = {t.name for t in model.graph.initializer}, DimNames(dims)
+    asked = [i for i in model.graph.input if i.name not in held]
+    return [i.name for i in asked], [input_type(i.type, symbols, f"{where}: input {i.name!r}") for i in asked]
 
 
 def _converted(name: str, a: NDArray[Any], t: TensorType) -> NDArray[Any]:

@@ -74,7 +74,9 @@ class _Op:
         self.name = name_of(op)
         names: dict[str, None] = {}
         for i in op.inputs:
-            rows = [[n for n in k.inputs if n == i.name or (i.variadic and n.rpartition(".")[0] == i.name)] for k in kernels]
+            rows = [
+                [n for n in k.inputs if n == i.name or (i.variadic and n.rpartition(".")[0] == i.name)] for k in kernels
+            ]
             longest = max(rows, key=len)
             names.update(dict.fromkeys(longest or [i.name]))
         names.update(dict.fromkeys(p.name for p in op.operands))

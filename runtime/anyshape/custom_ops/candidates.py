@@ -17,7 +17,9 @@ Row = tuple[frozenset[int], float, float]
 """Nodes that are one kernel here or there, our seconds, onnxruntime's"""
 
 
-def candidates(graph: ModelGraph, able: frozenset[int], rows: Sequence[Row] | None, least: float) -> list[frozenset[int]]:
+def candidates(
+    graph: ModelGraph, able: frozenset[int], rows: Sequence[Row] | None, least: float
+) -> list[frozenset[int]]:
     """Finds the sets to try. `able` are the nodes that a custom op can compute; of these, rows grow together whose nodes took at least the
     share `least` less time here, and nodes that took none in either; without rows, all grow together. Nodes that read nothing are in no
     set."""

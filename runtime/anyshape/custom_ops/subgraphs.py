@@ -1,7 +1,8 @@
 """Subgraphs of an ONNX model that can be custom ops of onnxruntime, each as a model of its own.
 
-In: what is known of a model's names. Out: for a set of its nodes a `Subgraph`: the model of these nodes alone, with its weights and constants
-inside, and the function that a kernel is exported of. Nodes that read nothing are constants: they belong to every subgraph that reads them.
+In: what is known of a model's names. Out: for a set of its nodes a `Subgraph`: the model of these nodes alone, with its weights and
+constants inside, and the function that a kernel is exported of. Nodes that read nothing are constants: they belong to every subgraph that
+reads them.
 """
 
 from __future__ import annotations
@@ -101,9 +102,14 @@ class ModelGraph:
         constants = frozenset(self.producer[n] for n in read if self.producer.get(n) in self.constants)
         elsewhere = self.results.union(*(names for k, names in enumerate(self.reads) if k not in places))
         produced = own | {name for k in constants for name in self.graph.node[k].output}
-        outside = [n for k in sorted(places) for n in self.graph.node[k].input if n and n not in produced | self.initial]
+        outside = [
+            n for k in sorted(places) for n in self.graph.node[k].input if n and n not in produced | self.initial
+        ]
         model = self._model(
-            sorted({*places, *constants}), read, [*dict.fromkeys(outside)], [n for n in self.producer if n in own & elsewhere]
+            sorted({*places, *constants}),
+            read,
+            [*dict.fromkeys(outside)],
+            [n for n in self.producer if n in own & elsewhere],
         )
         if not model.graph.input:
             raise UnsupportedError("all that it reads is constant")
@@ -117,7 +123,9 @@ class ModelGraph:
             call=FunctionCall(f"subgraph_{digest[:12]}", function),
         )
 
-    def _model(self, places: Sequence[int], read: frozenset[str], outside: Sequence[str], results: Sequence[str]) -> Any:
+    def _model(
+        self, places: Sequence[int], read: frozenset[str], outside: Sequence[str], results: Sequence[str]
+    ) -> Any:
         import onnx
 
         graph = onnx.GraphProto(name="subgraph")
@@ -132,9 +140,9 @@ class ModelGraph:
             else:
                 graph.input.append(self.declared(name))
         graph.output.extend(self.declared(name) for name in results)
-        made = onnx.helper.make_model(graph, opset_imports=self.model.opset_import, functions=self.model.functions)
-        made.ir_version = self.model.ir_version
-        return made
+        model = onnx.helper.make_model(graph, opset_imports=self.model.opset_import, functions=self.model.functions)
+        model.ir_version = self.model.ir_version
+        return model
 
     def declared(self, name: str) -> Any:
         """The type of a value, in which equal dims have equal names."""
