@@ -7,7 +7,8 @@ is worth replacing, neither. What is tried is grown from the rows of `anyshape b
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,7 @@ from anyshape.cli import arguments
 from anyshape.cli.answer import Answer, described
 from anyshape.cli.bench import THEY, profile_here, titled
 from anyshape.cli.diff import whole
-from anyshape.cli.onnxruntime_profile import joined, profile_in_onnxruntime, session
+from anyshape.cli.onnxruntime_profile import called, joined, profile_in_onnxruntime, session
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, inputs_of, make_inputs, spell_shape
 from anyshape.cli.replacement_trial import (
@@ -27,10 +28,9 @@ from anyshape.cli.replacement_trial import (
     Left,
     Outcome,
     Setting,
-    called,
+    Trials,
     outcome,
     times_text,
-    trials,
 )
 from anyshape.custom_ops.candidates import Row, candidates
 from anyshape.custom_ops.subgraphs import ModelGraph
@@ -62,32 +62,25 @@ def accelerate(args: argparse.Namespace) -> Answer:
             raise UnsupportedError(f"{args.model}: its weights are beyond 2 GB, which no session takes in one piece")
         graph = ModelGraph(named_values(Source(model, args.model, None), dims), dims)
         running = _original(args.model, threads)
-    ints, shapes = arguments.bounds(args.ints, "--ints"), arguments.shapes(args.shape)
-    make = partial(
-        make_inputs, *inputs_of(model, dims, args.model), shapes, arguments.arrays(args.input), ints, args.seed
+    ints, shapes, contents = (
+        arguments.bounds(args.ints, "--ints"),
+        arguments.shapes(args.shape),
+        arguments.arrays(args.input),
     )
+    make = partial(make_inputs, *inputs_of(model, dims, args.model), shapes, contents, ints, args.seed)
     feed, sizes = accepted_inputs(lambda inputs: called(running, inputs), make)
-    obstacles = {k: why for k in range(len(model.graph.node)) if (why := graph.obstacle(k)) is not None}
-    able = frozenset(range(len(model.graph.node))) - obstacles.keys()
-    with progress("measuring nodes"):
-        rows = _rows(args, model, feed, dims) if args.least else None
     with TemporaryDirectory() as folder:
         setting = Setting(
             repeat=args.repeat, threads=threads, tolerance=args.tolerance, least=args.least, domain=args.domain, target=target,
             folder=Path(folder),
         )  # fmt: skip
-        with progress("measuring parts"):
-            tried, refused = trials(graph, candidates(graph, able, rows, args.least), feed, setting)
-        with progress("measuring the model"):
-            name = name_from(library.stem.removeprefix("lib"))
-            result = outcome(graph, tried, (running, feed), name, setting)
+        result = _searched(args, graph, (running, feed), setting)
         if result.library is not None:
             _write(result, output, library)
-    left = [*(Left((k,), why) for k, why in obstacles.items()), *refused, *result.left]
     shape = ", ".join(f"{name} {spell_shape(a)}" for name, a in feed.items())
     written = [] if result.library is None else [str(output), str(library)]
     lines = [f"{shape} (some sizes are chosen; set them by --shape NAME=4x128)" if sizes.chosen else shape]
-    lines += _lines(model, result, left, threads)
+    lines += _lines(model, result, threads)
     if written:
         lines.append(f"written to {output} and {library}, which a session registers (register_custom_ops_library)")
     data = {
@@ -98,11 +91,28 @@ def accelerate(args: argparse.Namespace) -> Answer:
             {"op": t.subgraph.call.name, "nodes": _spelled(model, sorted(t.subgraph.places)), "seconds": t.seconds}
             for t in result.kept
         ],
-        "left": [{"nodes": _spelled(model, item.nodes), "reason": item.reason} for item in left],
+        "left": [{"nodes": _spelled(model, item.nodes), "reason": item.reason} for item in result.left],
         "seconds": result.seconds,
         "written": written,
     }
     return Answer(text="\n".join(lines), data=data, code=0 if written else NOTHING)
+
+
+def _searched(args: argparse.Namespace, graph: ModelGraph, call: tuple[Any, Arrays], setting: Setting) -> Outcome:
+    """Tries parts of a model, and replaces those that are worth it. `call`: a session of the model, and inputs."""
+    model, (_, feed) = graph.model, call
+    obstacles = {k: why for k in range(len(model.graph.node)) if (why := graph.obstacle(k)) is not None}
+    able = frozenset(range(len(model.graph.node))) - obstacles.keys()
+    with progress("measuring nodes"):
+        rows = _rows(args, model, feed) if setting.least else None
+    with progress("measuring parts"):
+        trials = Trials(graph, feed, setting)
+        for nodes in candidates(graph, able, rows, setting.least):
+            trials.add(nodes)
+    with progress("measuring the model"):
+        name = name_from(Path(args.library).stem.removeprefix("lib"))
+        result = outcome(graph, trials.kept, call, name, setting)
+    return replace(result, left=[*(Left((k,), why) for k, why in obstacles.items()), *trials.left, *result.left])
 
 
 def _original(path: str, threads: int) -> Any:
@@ -127,10 +137,10 @@ def _demand_writable(*paths: Path) -> None:
             raise ArgumentError(f"{path}: cannot be written: there is no directory {path.parent}")
 
 
-def _rows(args: argparse.Namespace, model: Any, feed: Arrays, dims: Mapping[str, Any]) -> list[Row] | None:
+def _rows(args: argparse.Namespace, model: Any, feed: Arrays) -> list[Row] | None:
     """Measures nodes here and in onnxruntime; None where the model as a whole cannot run here."""
     try:
-        ours = profile_here(args.model, model, feed, args.repeat, dims)
+        ours = profile_here(args.model, model, feed, args.repeat, arguments.dims(args.dim))
     except AnyshapeError:
         return None
     return joined(ours, profile_in_onnxruntime(model, feed, args.repeat))
@@ -151,13 +161,13 @@ def _spelled(model: Any, places: Sequence[int]) -> list[str]:
     return [spell_node(model.graph.node[k]) for k in places]
 
 
-def _lines(model: Any, result: Outcome, left: Sequence[Left], threads: int) -> list[str]:
+def _lines(model: Any, result: Outcome, threads: int) -> list[str]:
     """Says what was replaced, what was not and why, and what a call takes."""
     lines = []
     for t in result.kept:
         nodes = [model.graph.node[k] for k in sorted(t.subgraph.places)]
         lines.append(f"{t.subgraph.call.name}: {counted(len(nodes), 'node')}, {titled(nodes)}: {times_text(t.seconds)}")
-    for item in left:
+    for item in result.left:
         nodes = [model.graph.node[k] for k in item.nodes]
         lines.append(f"not replaced: {counted(len(nodes), 'node')}, {titled(nodes)}: {item.reason}")
     if result.library is None:

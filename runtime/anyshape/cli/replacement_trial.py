@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from anyshape.cli.bench import alternating
 from anyshape.cli.compare import apart
-from anyshape.cli.diff import reference
-from anyshape.cli.onnxruntime_profile import session
+from anyshape.cli.diff import between, unoptimised
+from anyshape.cli.onnxruntime_profile import called, session
 from anyshape.custom_ops import library_of
 from anyshape.custom_ops.replacement import alone, replaced
 from anyshape.custom_ops.subgraphs import ModelGraph, Subgraph
@@ -26,6 +26,8 @@ from anyshape.vm.export import ExportTarget
 
 Arrays = Mapping[str, NDArray[Any]]
 BEFORE, AFTER = "before", "after"
+SPLITS = 2
+"""How often nodes whose op gains too little are tried in halves"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,15 +61,6 @@ def with_library(model: Any, library: Path, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.register_custom_ops_library(str(library))
     return session(model.SerializeToString(), threads, options)
-
-
-def called(running: Any, feed: Arrays) -> list[Any]:
-    """Runs a session. Raises AnyshapeError where it fails."""
-    try:
-        results: list[Any] = running.run(None, dict(feed))
-        return results
-    except Exception as e:  # its errors have no common class below this
-        raise AnyshapeError(f"onnxruntime fails on the model: {' '.join(str(e).split())}") from None
 
 
 def demand_close(names: Sequence[str], expected: Sequence[Any], results: Sequence[Any], tolerance: float) -> None:
@@ -135,31 +128,49 @@ class Outcome:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-def trials(
-    graph: ModelGraph, places: Sequence[frozenset[int]], feed: Arrays, setting: Setting
-) -> tuple[list[Trial], list[Left]]:
-    """Tries sets of nodes as ops. Raises AnyshapeError where onnxruntime cannot compute what they read."""
-    subgraphs, kept, left = [], [], []
-    for nodes in places:
+class Trials:
+    """Trials of sets of nodes as ops, with what the nodes read in one call of the model."""
+
+    def __init__(self, graph: ModelGraph, feed: Arrays, setting: Setting) -> None:
+        self.graph, self.feed, self.setting = graph, feed, setting
+        self.kept: list[Trial] = []
+        self.left: list[Left] = []
+        self._running = unoptimised(graph.model, between(graph.model))
+
+    def add(self, places: frozenset[int], splits: int = SPLITS) -> None:
+        """Tries nodes as one op. Where there is no such op, or its results differ, each half of them is tried; where it gains too little,
+        too, at most `splits` times."""
         try:
-            subgraphs.append(graph.subgraph(nodes))
-            demand_arrays(subgraphs[-1])
+            subgraph = self.graph.subgraph(places)
+            demand_arrays(subgraph)
+            seconds = tried(subgraph, self._values(subgraph), self.setting)
         except AnyshapeError as e:
-            subgraphs = [s for s in subgraphs if s.places != nodes]
-            left.append(Left((*sorted(nodes),), str(e)))
-    names = sorted({n for s in subgraphs for n in (*s.inputs, *s.outputs)} - feed.keys())
-    values = {**feed, **(reference(graph.model, names, feed) if names else {})}
-    for s in subgraphs:
-        try:
-            seconds = tried(s, values, setting)
-        except AnyshapeError as e:
-            left.append(Left((*sorted(s.places),), str(e)))
-            continue
-        if setting.pays(seconds):
-            kept.append(Trial(s, seconds))
+            self._halve(places, str(e), splits)
+            return
+        if self.setting.pays(seconds):
+            self.kept.append(Trial(subgraph, seconds))
+        elif splits:
+            self._halve(places, _too_little(seconds), splits - 1)
         else:
-            left.append(Left((*sorted(s.places),), f"as an op it takes {times_text(seconds)}"))
-    return kept, left
+            self.left.append(Left((*sorted(places),), _too_little(seconds)))
+
+    def _halve(self, places: frozenset[int], reason: str, splits: int) -> None:
+        """Tries the first and the second half in topological order, so that no path leads from the second one to the first."""
+        if len(places) == 1:
+            self.left.append(Left((*places,), reason))
+            return
+        order = sorted(places, key=self.graph.order.__getitem__)
+        for half in (order[: len(order) // 2], order[len(order) // 2 :]):
+            self.add(frozenset(half), splits)
+
+    def _values(self, subgraph: Subgraph) -> Arrays:
+        known = {**self.graph.defaults(), **self.feed}
+        names = [n for n in dict.fromkeys((*subgraph.inputs, *subgraph.outputs)) if n not in known]
+        return {**known, **dict(zip(names, called(self._running, self.feed, names) if names else ()))}
+
+
+def _too_little(seconds: Mapping[str, float]) -> str:
+    return f"as an op it gains too little: {times_text(seconds)}"
 
 
 def outcome(

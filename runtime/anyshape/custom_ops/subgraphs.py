@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from numpy.typing import NDArray
+
 from anyshape.custom_ops.c_interface import ELEMENT_TYPES
 from anyshape.custom_ops.function_call import FunctionCall
 from anyshape.dims import Dim, Size
@@ -22,6 +24,7 @@ from anyshape.frontends.onnx.imported_node import draws
 from anyshape.frontends.onnx.inputs import DimBinding
 from anyshape.frontends.onnx.mappings import find_schema, normal_domain
 from anyshape.frontends.onnx.named_values import NamedValues, overridable
+from anyshape.frontends.onnx.order import sort_nodes
 from anyshape.graph.unused_names import unused
 from anyshape.types import ListType
 
@@ -57,10 +60,15 @@ class ModelGraph:
         self.producer = {name: k for k, node in enumerate(self.graph.node) for name in node.output if name}
         self.constants = frozenset(k for k, names in enumerate(self.reads) if not names)
         self.results = frozenset(o.name for o in self.graph.output)
-        defaults = overridable(self.model)
+        self._defaults = overridable(self.model)
         self.initial = {t.name for t in self.graph.initializer} | {s.values.name for s in self.graph.sparse_initializer}
-        self.initial -= defaults
+        self.initial -= self._defaults
         passed = {i.name for i in self.graph.input}
+        nodes = [*self.graph.node]
+        numbers = {id(node): k for k, node in enumerate(nodes)}
+        ordered = sort_nodes(nodes, passed | self.initial, known.source.name, results=[*self.results])
+        self.order = {numbers[id(node)]: at for at, node in enumerate(ordered)}
+        """Where each node stands in topological order"""
         self._opaque = {p.name for p in known.function.params} - passed
         self._opsets = {normal_domain(o.domain): o.version for o in self.model.opset_import}
         self._spelled: dict[Dim, str] = {s: name for name, s in known.named.items() if isinstance(s, Dim)}
@@ -73,6 +81,12 @@ class ModelGraph:
             for name in names & self.producer.keys():
                 readers[self.producer[name]].add(k)
         return readers
+
+    def defaults(self) -> dict[str, NDArray[Any]]:
+        """The values of inputs that callers may leave out."""
+        import onnx
+
+        return {t.name: onnx.numpy_helper.to_array(t) for t in self.graph.initializer if t.name in self._defaults}
 
     def obstacle(self, place: int) -> str | None:
         """Why a custom op cannot compute a node; None if it can."""
