@@ -96,6 +96,8 @@ class ModelGraph:
             return "it has graphs within it"
         if draws(find_schema(domain, node.op_type, self._opsets.get(domain, 1))):
             return "it draws random numbers"
+        if self._opaque.intersection(node.output):
+            return "its operator is not supported"
         for name in (*self.reads[place], *filter(None, node.output)):
             if (why := self._obstacle_of(name)) is not None:
                 return f"{name}: {why}"
@@ -103,8 +105,8 @@ class ModelGraph:
 
     def _obstacle_of(self, name: str) -> str | None:
         v = self.known.values.get(name)
-        if v is None or name in self._opaque:
-            return "nothing is known of it, since its operator is not supported or nothing reads it"
+        if v is None:
+            return "its type is not known, since its operator is not supported or nothing reads it"
         if isinstance(v.type, ListType) or v.type.dtype not in ELEMENT_TYPES:
             return f"an op has no tensors of {v.type}"
         return "its rank is not known" if v.type.shape is None else None
