@@ -218,6 +218,20 @@ def test_constants_that_both_sides_read_stay(accelerate: Accelerate) -> None:
     run.demand_equal({"x": floats(5)})
 
 
+def test_what_may_draw_random_numbers_is_replaced_where_it_does_not(accelerate: Accelerate) -> None:
+    """A Dropout passes its input on; in training it does not."""
+    nodes = [node("Exp", "x", "e"), node("Dropout", "e ratio", "d"), node("Neg", "d", "y")]
+    proto = model(nodes, [tensor("x", ["n"])], "y", {"ratio": np.array(0.5, np.float32)})
+    run = accelerate(proto)
+    assert run.kinds == ["op"]
+    run.demand_equal({"x": floats(6)})
+    nodes[1].input.append("training")
+    constants = {"ratio": np.array(0.5, np.float32), "training": np.array(True)}
+    run = accelerate(model(nodes, [tensor("x", ["n"])], "y", constants))
+    assert sorted(run.kinds) == ["Dropout", "op", "op"]
+    assert run.answer["left"] == [{"nodes": ["Dropout 'd'"], "reason": "it draws random numbers"}]
+
+
 def test_functions_of_the_model_are_inlined(accelerate: Accelerate) -> None:
     double = function("Double", "a", [node("Add", "a a", "y")])
     proto = model(

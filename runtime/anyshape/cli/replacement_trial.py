@@ -180,7 +180,7 @@ def outcome(
     session of the model, and inputs; `name`: that of the library."""
     running, feed = original
     expected, names = called(running, feed), [o.name for o in graph.graph.output]
-    kept, left = [*kept], []
+    kept, left = [*kept], list[Left]()
     while kept:
         library = linked([t.subgraph for t in kept], name, setting)
         model = replaced(graph, [t.subgraph for t in kept], setting.domain)

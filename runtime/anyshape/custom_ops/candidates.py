@@ -6,6 +6,7 @@ the graph leaving one and returning to it, in the order of the file.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from anyshape.custom_ops.partition import Partition
@@ -25,18 +26,19 @@ def candidates(
     set."""
     partition = Partition(graph.readers())
     able -= graph.constants
-    chosen = set(able)
+    chosen, grown = set(able), list[tuple[int, float]]()
     for nodes, ours, theirs in rows or []:
         group = nodes - graph.constants
-        if group and not (group <= able and ours <= (1 - least) * theirs and partition.join(group)):
+        if group and group <= able and ours <= (1 - least) * theirs and partition.join(group):
+            grown.append((min(group), theirs - ours))
+        else:
             chosen -= group
-    for name_reads in ((k, graph.producer.get(name)) for k, names in enumerate(graph.reads) for name in sorted(names)):
-        reader, producer = name_reads
-        if producer is not None and {reader, producer} <= chosen:
-            partition.join((producer, reader))
-    gains = dict.fromkeys(range(len(graph.reads)), 0.0)
-    for nodes, ours, theirs in rows or []:
-        for k in list(nodes & chosen)[:1]:
-            gains[partition.group_of[k]] += theirs - ours
-    groups = sorted(g for g in {partition.group_of[k] for k in chosen} if rows is None or gains[g] > CALL)
-    return [frozenset(partition.members[g]) for g in groups]
+    for producer, read_by in enumerate(partition.readers):
+        for reader in sorted(read_by):
+            if {producer, reader} <= chosen:
+                partition.join((producer, reader))
+    gains: dict[int, float] = defaultdict(float)
+    for k, gain in grown:
+        gains[partition.group_of[k]] += gain
+    groups = sorted({partition.group_of[k] for k in chosen})
+    return [frozenset(partition.members[g]) for g in groups if rows is None or gains[g] > CALL]

@@ -14,7 +14,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.opdef import InputDef, ParamDef
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class FunctionOp:
     """The op that nodes call: inputs of fixed element types."""
 
@@ -40,7 +40,9 @@ class FunctionCall:
 
     @cached_property
     def op(self) -> FunctionOp:
-        return FunctionOp(self.name, tuple(InputDef(p.name, str(p.type.dtype)) for p in self.function.params))
+        return FunctionOp(
+            name=self.name, inputs=tuple(InputDef(p.name, str(p.type.dtype)) for p in self.function.params)
+        )
 
     @property
     def described(self) -> str:

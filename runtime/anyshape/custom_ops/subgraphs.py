@@ -68,7 +68,7 @@ class ModelGraph:
         numbers = {id(node): k for k, node in enumerate(nodes)}
         ordered = sort_nodes(nodes, passed | self.initial, known.source.name, results=[*self.results])
         self.order = {numbers[id(node)]: at for at, node in enumerate(ordered)}
-        """Where each node stands in topological order"""
+        """The rank of each node in topological order"""
         self._opaque = {p.name for p in known.function.params} - passed
         self._opsets = {normal_domain(o.domain): o.version for o in self.model.opset_import}
         self._spelled: dict[Dim, str] = {s: name for name, s in known.named.items() if isinstance(s, Dim)}
@@ -94,7 +94,7 @@ class ModelGraph:
         domain = normal_domain(node.domain)
         if subgraphs(node) or named_tensors(node):
             return "it has graphs within it"
-        if draws(find_schema(domain, node.op_type, self._opsets.get(domain, 1))):
+        if draws(find_schema(domain, node.op_type, self._opsets.get(domain, 1))) and not self._passes_on(node):
             return "it draws random numbers"
         if self._opaque.intersection(node.output):
             return "its operator is not supported"
@@ -102,6 +102,12 @@ class ModelGraph:
             if (why := self._obstacle_of(name)) is not None:
                 return f"{name}: {why}"
         return None
+
+    def _passes_on(self, node: Any) -> bool:
+        """Whether the results of a node are its first operand, as those of a Dropout that is not in training."""
+        values = self.known.values
+        operand = values.get(node.input[0]) if node.input else None
+        return operand is not None and all(values.get(name) is operand for name in node.output if name)
 
     def _obstacle_of(self, name: str) -> str | None:
         v = self.known.values.get(name)
