@@ -191,7 +191,7 @@ JSON = {
     "diff": (["m.onnx"], {"inputs", "chosen", "tolerance", "outputs", "agree"}),
     "accelerate": (
         ["m.onnx", "fast.onnx", "libfast.so", "--least", "0", "--repeat", "1"],
-        {"inputs", "chosen", "threads", "replaced", "left", "seconds", "written"},
+        {"inputs", "chosen", "threads", "target", "replaced", "left", "seconds", "written"},
     ),
     "export": (["m.onnx"], {"files", "target", "dims", "memory", "library", "fits"}),
     "show": (["exp", "--stage", "relation"], {"op", "stages"}),

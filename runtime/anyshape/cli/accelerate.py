@@ -41,7 +41,7 @@ from anyshape.frontends.onnx.order import spell_node
 from anyshape.frontends.onnx.reader import Source
 from anyshape.frontends.onnx.writing import MOST, write_model
 from anyshape.processors import usable_processors
-from anyshape.vm.export import export_target, name_from
+from anyshape.vm.export import ExportTarget, name_from, own_targets
 from anyshape.vm.export.shared_library import linker
 from anyshape.wording import counted
 
@@ -52,7 +52,7 @@ NOTHING = 1
 def accelerate(args: argparse.Namespace) -> Answer:
     """Runs the command. Raises AnyshapeError for files that cannot be written, without a linker or onnxruntime, and for a model that
     onnxruntime cannot run."""
-    output, library, target = Path(args.output), Path(args.library), export_target(None)
+    output, library, target = Path(args.output), Path(args.library), _target(args.target)
     linker(target)
     _demand_writable(output, library)
     dims, threads = arguments.dims(args.dim), args.threads or usable_processors()
@@ -82,11 +82,14 @@ def accelerate(args: argparse.Namespace) -> Answer:
     lines = [f"{shape} (some sizes are chosen; set them by --shape NAME=4x128)" if sizes.chosen else shape]
     lines += _lines(model, result, threads)
     if written:
-        lines.append(f"written to {output} and {library}, which a session registers (register_custom_ops_library)")
+        lines.append(
+            f"written to {output} and {library}, for {target.what}; a session registers it (register_custom_ops_library)"
+        )
     data = {
         "inputs": {name: described(a, elements=False) for name, a in feed.items()},
         "chosen": sizes.chosen,
         "threads": threads,
+        "target": target.name,
         "replaced": [
             {"op": t.subgraph.call.name, "nodes": _spelled(model, sorted(t.subgraph.places)), "seconds": t.seconds}
             for t in result.kept
@@ -113,6 +116,22 @@ def _searched(args: argparse.Namespace, graph: ModelGraph, call: tuple[Any, Arra
         name = name_from(Path(args.library).stem.removeprefix("lib"))
         result = outcome(graph, trials.kept, call, name, setting)
     return replace(result, left=[*(Left((k,), why) for k, why in obstacles.items()), *trials.left, *result.left])
+
+
+def _target(name: str | None) -> ExportTarget:
+    """The target of that name, or the one of most features that this machine can run: what is measured has to run here. Raises
+    ArgumentError for another one."""
+    own = own_targets()
+    if not own:
+        raise ArgumentError(
+            "accelerate measures code that it exports, and there is no target for processors like this one"
+        )
+    names = [t.name for t in own]
+    if name is not None and name not in names:
+        raise ArgumentError(
+            f"--target {name}: this machine runs {', '.join(names)}, and what is not measured is not replaced"
+        )
+    return own[-1] if name is None else own[names.index(name)]
 
 
 def _original(path: str, threads: int) -> Any:

@@ -268,6 +268,8 @@ def _add_accelerate(commands: Commands) -> None:
     one.add_argument("--least", type=arguments.part, default=0.1, metavar="SHARE", help=least)
     allowed = "the largest difference of results allowed, as a share of the largest element (0.001)"
     one.add_argument("--tolerance", type=arguments.share, default=1e-3, metavar="SHARE", help=allowed)
+    target = "the processor (default: of those that this machine can run, the one of most features)"
+    one.add_argument("--target", choices=TARGET_NAMES, metavar="TARGET", help=target)
     one.add_argument("--domain", default="com.anyshape", metavar="NAME", help="the domain of the ops (com.anyshape)")
     one.set_defaults(command=accelerate_model)
 

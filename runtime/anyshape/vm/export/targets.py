@@ -9,7 +9,7 @@ import platform
 from dataclasses import dataclass
 
 from anyshape.errors import ArgumentError
-from anyshape.lower.target import Target, processor
+from anyshape.lower.target import Target, host_target, processor
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +61,11 @@ def export_target(name: str | None) -> ExportTarget:
     if chosen not in TARGETS:
         raise ArgumentError(f"there is no target {chosen!r} to export for; there are {', '.join(TARGETS)}")
     return TARGETS[chosen]
+
+
+def own_targets() -> list[ExportTarget]:
+    """The targets that this machine can run, that of most features last."""
+    own = host_target()
+    machine, features = own.triple.partition("-")[0], {*own.features.split(",")}
+    listed = [(t, t.processor.triple.partition("-")[0], {*t.processor.features.split(",")}) for t in _LISTED]
+    return [t for t, of, needed in listed if of == machine and needed <= features]
