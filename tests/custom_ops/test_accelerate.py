@@ -198,6 +198,19 @@ def test_names_with_dots_scalars_and_sizes_that_data_decide(accelerate: Accelera
         )
 
 
+def test_an_operand_that_is_known_is_a_constant_of_the_part(
+    accelerate: Accelerate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the axes nobody knows the rank of a Squeeze; what a caller passes stays an input."""
+    nodes = [node("Add", "one zero", "axes"), node("Squeeze", "x axes", "y")]
+    constants = {"one": np.array([1]), "zero": np.array([0])}
+    monkeypatch.setattr(command, "candidates", lambda *_: [frozenset({1})])
+    run = accelerate(model(nodes, [tensor("x", ["n", 1, 4])], "y", constants))
+    (op,) = (n for n in run.proto.graph.node if n.domain == "com.anyshape")
+    assert [*op.input] == ["x"]
+    run.demand_equal({"x": floats(3, 1, 4)})
+
+
 def test_inputs_with_defaults_can_still_be_passed(accelerate: Accelerate) -> None:
     proto = model([node("Mul", "x k", "y")], [tensor("x", ["n"]), tensor("k", [])], "y", {"k": np.array(3, np.float32)})
     run = accelerate(proto)
@@ -316,6 +329,12 @@ def test_a_model_whose_results_differ_in_each_call_is_left(accelerate: Accelerat
     run = accelerate(model(nodes, [tensor("x", ["n"])], "y"))
     assert run.code == 1 and not written(run.folder)
     assert run.answer["left"][-1]["reason"].startswith("with it y differs from onnxruntime's by")
+    nodes[0] = node("RandomUniform", "", "r", shape=[1])  # it reads nothing, and is no constant
+    run = accelerate(model(nodes, [tensor("x", ["n"])], "y"))
+    assert run.code == 1 and run.answer["left"][0] == {
+        "nodes": ["RandomUniform 'r'"],
+        "reason": "it draws random numbers",
+    }
 
 
 def test_operators_that_only_onnxruntime_has_stay(

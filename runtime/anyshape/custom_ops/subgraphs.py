@@ -58,7 +58,6 @@ class ModelGraph:
         self.model, self.graph = known.source.model, known.graph
         self.reads = [frozenset(free_names((node,))) for node in self.graph.node]
         self.producer = {name: k for k, node in enumerate(self.graph.node) for name in node.output if name}
-        self.constants = frozenset(k for k, names in enumerate(self.reads) if not names)
         self.results = frozenset(o.name for o in self.graph.output)
         self._defaults = overridable(self.model)
         self.initial = {t.name for t in self.graph.initializer} | {s.values.name for s in self.graph.sparse_initializer}
@@ -73,6 +72,7 @@ class ModelGraph:
         self._opsets = {normal_domain(o.domain): o.version for o in self.model.opset_import}
         self._spelled: dict[Dim, str] = {s: name for name, s in known.named.items() if isinstance(s, Dim)}
         self._taken = set(known.named)
+        self.constants = frozenset(k for k, names in enumerate(self.reads) if not names and self.obstacle(k) is None)
 
     def readers(self) -> list[set[int]]:
         """The places of the nodes that read results of each node."""
