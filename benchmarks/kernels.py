@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from anyshape import dims
 from anyshape.dims import Dim
 from anyshape.equations import Tensor
-from anyshape.lower import Group, Packed
+from anyshape.lower import Group, PackedConstant
 from benchmarks.gemm_measure import Array, aligned, timed
 from tests.lower.groups import Builder, K, M, N
 from tests.lower.native import Native
@@ -50,7 +50,7 @@ def native_call(group: Group, arrays: dict[Tensor, Array], sizes: dict[Dim, int]
     scalars = np.array([int(dims.evaluate(s, sizes)) for s in kernel.scalars] or [0], np.int64)
     inputs = []
     for t in kernel.inputs:
-        source = t.array if isinstance(t, Packed) else arrays[t]
+        source = t.array if isinstance(t, PackedConstant) else arrays[t]
         place = aligned(*source.shape)
         place[...] = source
         inputs.append(place)

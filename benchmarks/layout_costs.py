@@ -52,7 +52,7 @@ class Layer:
                 * (first * k * k) ** -0.5
             )
             y = ops.conv(y, w, pads=[k // 2] * 4, groups=c // first)
-        with patch.object(layouts._Storage, "pays", lambda storage, group: last):
+        with patch.object(layouts._ValueUses, "pays", lambda storage, group: last):
             return anyshape.compile(anyshape.function([x], y), threads=1, growth=0)
 
     def implied(self, saved: float) -> float:

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from anyshape_gen.analysis import analyse, read_specs
-from anyshape_gen.analysis_model import Analysis
 from anyshape_gen.memo import Memo
+from anyshape_gen.model.analysis import Analysis
 
 ROOT = Path(__file__).parents[1]
 

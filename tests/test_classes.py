@@ -1,13 +1,17 @@
 """No class stands on more than two levels of classes of ours: what it is made of is handed to it, and a chain of base classes is no way to
 split a file. Exceptions do not count, which are sorted by their base classes.
 
-No constructor of the run time takes more than five arguments by position: of more, a call does not say which is which."""
+No constructor of the run time takes more than five arguments by position: of more, a call does not say which is which.
+
+No two classes of the run time have one name, nor a class and an alias of another type: whoever searches for it comes to the one that it
+means."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import resolve_name
 from pathlib import Path
 
@@ -165,8 +169,12 @@ def crowded(texts: Mapping[str, str]) -> set[str]:
     return {name for name, count in positional_counts(texts).items() if count > MOST_POSITIONAL}
 
 
+def run_time_texts() -> dict[str, str]:
+    return {module: text for module, text in module_texts().items() if module.partition(".")[0] == "anyshape"}
+
+
 def test_no_constructor_takes_more_than_five_arguments_by_position() -> None:
-    texts = {module: text for module, text in module_texts().items() if module.partition(".")[0] == "anyshape"}
+    texts = run_time_texts()
     assert crowded(texts) == set(), "by name alone (`kw_only=True`, `KW_ONLY`, `*`), or in groups"
 
 
@@ -219,3 +227,70 @@ COUNTS |= {"inherited.H": 6, "keywords.I": 0, "keywords.J": 1}
 def test_arguments_by_position_are_counted_in_every_form_of_a_constructor() -> None:
     assert positional_counts(CONSTRUCTORS) == {f"r.{name}": count for name, count in COUNTS.items()}
     assert crowded(CONSTRUCTORS) == {"r.init.A", "r.init.B", "r.fields.F", "r.inherited.H"}
+
+
+def shared_names(texts: Mapping[str, str]) -> dict[str, set[str]]:
+    """The names, without a leading underscore, of top-level classes that are also those of another class or alias; and by each, all that
+    have it."""
+    named: dict[str, set[str]] = defaultdict(set)
+    of_classes = set()
+    for module, text in texts.items():
+        for node in top_level(ast.parse(text).body):
+            names = [node.name] if isinstance(node, ast.ClassDef) else aliases(node)
+            for name in names:
+                named[name.lstrip("_")].add(f"{module}.{name}")
+            of_classes.update(name.lstrip("_") for name in names if isinstance(node, ast.ClassDef))
+    return {name: full for name, full in named.items() if name in of_classes and len(full) > 1}
+
+
+def top_level(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, those under a condition or in a `try` too."""
+    for node in body:
+        match node:
+            case ast.If():
+                yield from top_level((*node.body, *node.orelse))
+            case ast.Try():
+                handled = (statement for handler in node.handlers for statement in handler.body)
+                yield from top_level((*node.body, *handled, *node.orelse, *node.finalbody))
+            case _:
+                yield node
+
+
+def aliases(node: ast.stmt) -> list[str]:
+    """The names that an assignment gives to types: those in the style of classes."""
+    match node:
+        case ast.Assign(targets=targets):
+            names = [t.id for t in targets if isinstance(t, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(name)):
+            names = [name]
+        case _:
+            names = []
+    return [name for name in names if re.fullmatch(r"_*[A-Z]+[a-z]\w*", name)]
+
+
+def test_no_class_of_the_run_time_shares_its_name() -> None:
+    texts = run_time_texts()
+    assert sum(isinstance(n, ast.ClassDef) for text in texts.values() for n in top_level(ast.parse(text).body)) > 500
+    assert shared_names(texts) == {}, "say by the name which of them it is: `NodeGroup`, `OpenLoop`"
+
+
+SHARED = {
+    "r.a": "class Row: ...\nclass _Part: ...\nclass Sum: ...\n",
+    "r.b": "class Row: ...\nif True:\n    class Part: ...\nSum = tuple[int, ...]\n",
+    "r.c": "try:\n    class Late: ...\nexcept OSError:\n    class _Late: ...\nLate: TypeAlias = int\n",
+}
+DISTINCT = {
+    "r.a": "class Row:\n    class Part: ...\ndef f():\n    class Sum: ...\nArray = list[int]\nROW = 1\n",
+    "r.b": "from r.a import Row\nclass Part: ...\nclass Sum: ...\nArray = list[int]\nrow = Row()\nRow.part = 1\n",
+    "r.c": "try:\n    class Late: ...\nexcept OSError:\n    class Late: ...\nPART, SUM = 1, 2\n",
+}
+
+
+def test_names_are_shared_by_classes_and_aliases_of_modules_alone() -> None:
+    assert shared_names(SHARED) == {
+        "Row": {"r.a.Row", "r.b.Row"},
+        "Part": {"r.a._Part", "r.b.Part"},
+        "Sum": {"r.a.Sum", "r.b.Sum"},
+        "Late": {"r.c.Late", "r.c._Late"},
+    }
+    assert shared_names(DISTINCT) == {}

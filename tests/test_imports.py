@@ -1,5 +1,5 @@
-"""Imports between rooms of the run time go the way that docs/architecture.md says, lazy ones and those for types alone too; the run time
-imports no other distribution of the repository, and the generator of it only the rooms that the page allows."""
+"""Imports between rooms of the run time, and of the generator, go the way that docs/architecture.md says, lazy ones and those for types
+alone too; the run time imports no other distribution of the repository, and the generator of it only the rooms that the page allows."""
 
 from __future__ import annotations
 
@@ -8,24 +8,37 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-RUNTIME = Path(__file__).parents[1] / "runtime"
-PAGE = (RUNTIME.parent / "docs/architecture.md").read_text()
-MODULES = {
-    ".".join(p.relative_to(RUNTIME).with_suffix("").parts).removesuffix(".__init__"): p
-    for p in (RUNTIME / "anyshape").rglob("*.py")
-}
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs/architecture.md").read_text()
 
 
-def order(page: str) -> dict[str, int]:
+def modules_in(package: Path) -> dict[str, Path]:
+    """The file of every module of a package, by its full name."""
+    return {
+        ".".join(p.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"): p
+        for p in package.rglob("*.py")
+    }
+
+
+RUNTIME = modules_in(ROOT / "runtime/anyshape")
+GENERATOR = modules_in(ROOT / "generator/anyshape_gen")
+MODULES = RUNTIME | GENERATOR
+LISTS = {"runtime": "reads this list):\n\n", "generator": "reads this list, too):\n\n"}
+"""What stands before the list of the rooms in the page"""
+
+
+def order(which: str) -> dict[str, int]:
     """The place of every room in the list of the page."""
-    block = page.split("reads this list):\n\n")[1].split("\n\n")[0]
+    block = PAGE.split(LISTS[which])[1].split("\n\n")[0]
     return {room: k for k, room in enumerate(block.split())}
 
 
 def room_of(module: str) -> str:
     """`anyshape.vm.compiling.plans` is in `vm.compiling`: `lower` and `vm` are rooms of rooms."""
     parts = module.split(".")[1:]
-    return ".".join(parts[:2] if parts[:1] in (["lower"], ["vm"]) else parts[:1]) or "anyshape"
+    return ".".join(parts[:2] if parts[:1] in (["lower"], ["vm"]) else parts[:1]) or module
 
 
 def names_imported(module: str, text: str, is_package: bool = False) -> Iterator[str]:
@@ -41,7 +54,7 @@ def names_imported(module: str, text: str, is_package: bool = False) -> Iterator
 
 
 def imported(module: str, text: str, is_package: bool = False) -> Iterator[str]:
-    """The modules of `anyshape` that a module's text imports."""
+    """The modules of the run time and of the generator that a module's text imports."""
     for name in names_imported(module, text, is_package):
         while name and name not in MODULES:
             name = name.rpartition(".")[0]
@@ -50,25 +63,36 @@ def imported(module: str, text: str, is_package: bool = False) -> Iterator[str]:
 
 
 def against(place: Mapping[str, int], module: str, text: str, is_package: bool = False) -> list[str]:
-    """The imports of a module from rooms further right."""
-    own = place[room_of(module)]
-    forbidden = [name for name in imported(module, text, is_package) if place[room_of(name)] > own]
-    return [f"{module} imports {name}" for name in forbidden]
+    """The imports of a module from rooms of its distribution that are further right."""
+    own, distribution = place[room_of(module)], module.split(".")[0]
+    names = [n for n in imported(module, text, is_package) if n.split(".")[0] == distribution]
+    return [f"{module} imports {name}" for name in names if place[room_of(name)] > own]
 
 
-def test_imports_go_one_way() -> None:
-    place = order(PAGE)
-    assert set(map(room_of, MODULES)) == set(place), set(map(room_of, MODULES)) ^ set(place)
-    wrong = [line for m, p in MODULES.items() for line in against(place, m, p.read_text(), p.name == "__init__.py")]
+@pytest.mark.parametrize(("which", "modules"), [("runtime", RUNTIME), ("generator", GENERATOR)])
+def test_imports_go_one_way(which: str, modules: Mapping[str, Path]) -> None:
+    place = order(which)
+    assert set(map(room_of, modules)) == set(place), set(map(room_of, modules)) ^ set(place)
+    wrong = [line for m, p in modules.items() for line in against(place, m, p.read_text(), p.name == "__init__.py")]
     assert not wrong, "\n".join(wrong)
 
 
 def test_an_import_the_other_way_is_found() -> None:
-    place = order(PAGE)
+    place = order("runtime")
     lazy = "def f() -> None:\n    from anyshape.vm.program.table import Op\n"
     assert against(place, "anyshape.passes.fuse", lazy) == ["anyshape.passes.fuse imports anyshape.vm.program.table"]
     assert against(place, "anyshape.lower.ir.dag", "from ..emit import rows\n") != []
     assert against(place, "anyshape.vm.compiling.plans", "from anyshape.passes.fuse import fuse\n") == []
+
+
+def test_an_import_the_other_way_is_found_in_the_generator() -> None:
+    place = order("generator")
+    lazy = "def f() -> None:\n    from anyshape_gen.check.op import check_meaning\n"
+    assert against(place, "anyshape_gen.parse.load", lazy) == ["anyshape_gen.parse.load imports anyshape_gen.check.op"]
+    assert against(place, "anyshape_gen.resolve.composing", "from ..emit import api\n") != []
+    assert against(place, "anyshape_gen.model", "from ..parse.text import Text\n", is_package=True) != []
+    assert against(place, "anyshape_gen.check.compose", "from anyshape_gen.resolve.composing import Composer\n") == []
+    assert against(place, "anyshape_gen.emit.dialects", "from anyshape.vm.program import table\n") == []
 
 
 def other_packages(text: str) -> set[str]:
@@ -77,20 +101,20 @@ def other_packages(text: str) -> set[str]:
 
 
 def test_the_run_time_imports_no_other_distribution() -> None:
-    assert {m: foreign for m, p in MODULES.items() if (foreign := other_packages(p.read_text()))} == {}
+    assert {m: foreign for m, p in RUNTIME.items() if (foreign := other_packages(p.read_text()))} == {}
     assert other_packages("def f():\n    from anyshape_testing import laws\n") == {"anyshape_testing"}
 
 
 def beyond(allowed: set[str], text: str) -> set[str]:
     """The rooms of the run time that a text of the generator imports and may not."""
-    rooms = {room_of(name) for name in imported("anyshape_gen.x", text)} - allowed
+    rooms = {room_of(n) for n in imported("anyshape_gen.x", text) if n.split(".")[0] == "anyshape"} - allowed
     return rooms | {n for n in names_imported("anyshape_gen.x", text) if n.split(".")[0] == "anyshape_testing"}
 
 
 def test_the_generator_imports_leaf_rooms_alone() -> None:
     (sentence,) = re.findall(r"`anyshape_gen` may import (.*?) alone\.", PAGE, re.DOTALL)
     allowed = set(re.findall(r"`(\w+)`", sentence))
-    texts = {p: p.read_text() for p in (RUNTIME.parent / "generator/anyshape_gen").rglob("*.py")}
+    texts = {p: p.read_text() for p in GENERATOR.values()}
     assert {str(p): foreign for p, text in texts.items() if (foreign := beyond(allowed, text))} == {}
     assert beyond(allowed, "from anyshape.vm.program import table\n") == {"vm.program"}
     assert beyond(allowed, "from anyshape_testing import laws\n") == {"anyshape_testing.laws"}

@@ -82,11 +82,15 @@ from anyshape_ops.ops.deformable import DYN_DEFORM_CONV, STATIC_DEFORM_CONV
 from anyshape_ops.ops.detection import (
     DYN_ALIGN_PIXELS,
     DYN_ALIGN_PLANES,
+    DYN_BINS_OF_SPANS,
     DYN_MAX_ROI_POOL,
     DYN_NON_MAX_SUPPRESSION,
     DYN_ROI_ALIGN,
+    LARGEST_OF_PIXELS,
+    LARGEST_OF_PLANES,
     STATIC_ALIGN_PIXELS,
     STATIC_ALIGN_PLANES,
+    STATIC_BINS_OF_SPANS,
     STATIC_MAX_ROI_POOL,
     STATIC_NON_MAX_SUPPRESSION,
     STATIC_ROI_ALIGN,
@@ -1137,7 +1141,7 @@ def align_planes(
     )[0]
 
 
-# specs/detection.yaml:304
+# specs/detection.yaml:314
 @called
 def align_pixels(
     x: Operand,
@@ -1166,7 +1170,7 @@ def align_pixels(
     )[0]
 
 
-# specs/detection.yaml:418
+# specs/detection.yaml:440
 @called
 def roi_align(
     x: Operand,
@@ -1196,7 +1200,48 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:493
+# specs/detection.yaml:515
+@called
+def bins_of_spans(
+    first: Operand, last: Operand, bins: int | Dim | Value, scale: float = 1.0, *, source: str = ""
+) -> tuple[Value, ...]:
+    """Spans of elements in bins of equal length, as the elements that each bin touches, from `begin` up to `end`.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: bins.
+
+    (first: F[k], last: F[k]) -> (begin: i64[k, bins], end: i64[k, bins])
+    """
+    return call_alias(STATIC_BINS_OF_SPANS, DYN_BINS_OF_SPANS, [first, last], {"bins": bins, "scale": scale}, source)
+
+
+# specs/detection.yaml:543
+@called
+def largest_of_planes(
+    x: Operand, image: Operand, upper: Operand, lower: Operand, begin: Operand, end: Operand, *, source: str = ""
+) -> Value:
+    """The largest element of each bin of boxes of images, found in the planes of the channels one after the other;
+    0 of none.
+
+    (x: F[b, c, *d:2], image: I[k], upper: i64[k, p], lower: i64[k, p], begin: i64[k, q], end: i64[k, q]) -> (y:
+    F[k, c, p, q])
+    """
+    return call(LARGEST_OF_PLANES, [x, image, upper, lower, begin, end], {}, source)[0]
+
+
+# specs/detection.yaml:570
+@called
+def largest_of_pixels(
+    x: Operand, image: Operand, upper: Operand, lower: Operand, begin: Operand, end: Operand, *, source: str = ""
+) -> Value:
+    """What largest_of_planes gives, of images whose channels come last, as they do in the result.
+
+    (x: F[b, *d:2, c], image: I[k], upper: i64[k, p], lower: i64[k, p], begin: i64[k, q], end: i64[k, q]) -> (y:
+    F[k, p, q, c])
+    """
+    return call(LARGEST_OF_PIXELS, [x, image, upper, lower, begin, end], {}, source)[0]
+
+
+# specs/detection.yaml:596
 @called
 def max_roi_pool(
     x: Operand,
@@ -4813,6 +4858,7 @@ __all__ = [
     "batch_norm",
     "batch_norm_training",
     "bernoulli",
+    "bins_of_spans",
     "bitcast",
     "bitwise_and",
     "bitwise_not",
@@ -4905,6 +4951,8 @@ __all__ = [
     "l1",
     "l2",
     "largest_factor",
+    "largest_of_pixels",
+    "largest_of_planes",
     "layer_norm",
     "leaky_relu",
     "less",

@@ -20,6 +20,7 @@ from anyshape_ops.ops.deformable import DYN_DEFORM_CONV
 from anyshape_ops.ops.detection import (
     DYN_ALIGN_PIXELS,
     DYN_ALIGN_PLANES,
+    DYN_BINS_OF_SPANS,
     DYN_MAX_ROI_POOL,
     DYN_NON_MAX_SUPPRESSION,
     DYN_ROI_ALIGN,
@@ -382,7 +383,7 @@ def align_planes(
     )[0]
 
 
-# specs/detection.yaml:304
+# specs/detection.yaml:314
 @called
 def align_pixels(
     x: Operand,
@@ -410,7 +411,7 @@ def align_pixels(
     )[0]
 
 
-# specs/detection.yaml:418
+# specs/detection.yaml:440
 @called
 def roi_align(
     x: Operand,
@@ -439,7 +440,21 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:493
+# specs/detection.yaml:515
+@called
+def bins_of_spans(
+    first: Operand, last: Operand, bins: Operand, scale: float = 1.0, *, source: str = ""
+) -> tuple[Value, ...]:
+    """Spans of elements in bins of equal length, as the elements that each bin touches, from `begin` up to `end`.
+
+    Operands, which may be computed at run time: bins.
+
+    (first: F[k], last: F[k]) -> (begin: i64[k, bins], end: i64[k, bins])
+    """
+    return call(DYN_BINS_OF_SPANS, [first, last], {"bins": bins, "scale": scale}, source)
+
+
+# specs/detection.yaml:596
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Operand, scale: float = 1.0, *, source: str = ""
@@ -2200,6 +2215,7 @@ __all__ = [
     "attention",
     "average_pool",
     "axis_positions",
+    "bins_of_spans",
     "broadcast_to",
     "center_crop_pad",
     "col2im",

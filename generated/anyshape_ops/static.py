@@ -25,6 +25,7 @@ from anyshape_ops.ops.deformable import STATIC_DEFORM_CONV
 from anyshape_ops.ops.detection import (
     STATIC_ALIGN_PIXELS,
     STATIC_ALIGN_PLANES,
+    STATIC_BINS_OF_SPANS,
     STATIC_MAX_ROI_POOL,
     STATIC_NON_MAX_SUPPRESSION,
     STATIC_ROI_ALIGN,
@@ -389,7 +390,7 @@ def align_planes(
     )[0]
 
 
-# specs/detection.yaml:304
+# specs/detection.yaml:314
 @called
 def align_pixels(
     x: Operand,
@@ -417,7 +418,7 @@ def align_pixels(
     )[0]
 
 
-# specs/detection.yaml:418
+# specs/detection.yaml:440
 @called
 def roi_align(
     x: Operand,
@@ -446,7 +447,21 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:493
+# specs/detection.yaml:515
+@called
+def bins_of_spans(
+    first: Operand, last: Operand, bins: int, scale: float = 1.0, *, source: str = ""
+) -> tuple[Value, ...]:
+    """Spans of elements in bins of equal length, as the elements that each bin touches, from `begin` up to `end`.
+
+    Attributes, known when the call is built: bins.
+
+    (first: F[k], last: F[k]) -> (begin: i64[k, bins], end: i64[k, bins])
+    """
+    return call(STATIC_BINS_OF_SPANS, [first, last], {"bins": bins, "scale": scale}, source)
+
+
+# specs/detection.yaml:596
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
@@ -2279,6 +2294,7 @@ __all__ = [
     "attention",
     "average_pool",
     "axis_positions",
+    "bins_of_spans",
     "broadcast_to",
     "center_crop_pad",
     "col2im",

@@ -1,4 +1,12 @@
-"""Generates `generated/` from `specs/*.yaml`: `yaml_source` and `parse_*` parse, `check*` check, `analysis` resolves, `emit` writes.
+"""Generates `generated/` from `specs/*.yaml`: `parse` reads, `resolve` infers, `check` refuses, `emit` writes, `bounds` proves.
 
-`analysis.analyse` returns all that emitters need; `cli` is the command.
+analysis   parses, checks and resolves all files, in `analyse`; an `Analysis` is all that emitters need
+memo       results of steps, in this process and on disk
+schema     the JSON Schema of spec files
+mutants    an op with one change, which its tests must notice
+write      generated files against those on disk
+wheel      the wheel of a generated package
+watch      generates and tests again after every save
+arguments  the arguments of the command
+cli        the command, which `__main__` runs
 """

@@ -9,41 +9,36 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from anyshape.errors import SpecError
-from anyshape_gen.analysis_model import (
-    Analysis,
-    BindParam,
-    Define,
-    ForEach,
-    IfPresent,
-    OpAnalysis,
-    SolveStep,
-    ValueKind,
-)
-from anyshape_gen.bilinear import check_algorithms
-from anyshape_gen.body_nodes import Kernel
-from anyshape_gen.check import check_completeness, check_meaning
-from anyshape_gen.check_compose import check_compositions
-from anyshape_gen.check_meeting import check_meeting
-from anyshape_gen.check_onnx import check_file_mapping, check_terms
-from anyshape_gen.check_sequence import check_elements
-from anyshape_gen.check_spellings import check_spellings
-from anyshape_gen.float_defaults import with_computed_floats
-from anyshape_gen.kinds import PARAM_KINDS, Kinds, kind_of
-from anyshape_gen.library import dependence, read_library
-from anyshape_gen.load import load_file
+from anyshape_gen.check.bilinear import check_algorithms
+from anyshape_gen.check.compose import check_compositions
+from anyshape_gen.check.library import check_library
+from anyshape_gen.check.meeting import check_meeting
+from anyshape_gen.check.onnx import check_file_mapping, check_terms
+from anyshape_gen.check.op import check_completeness, check_meaning
+from anyshape_gen.check.rotations import check_rotations
+from anyshape_gen.check.sequence import check_elements
+from anyshape_gen.check.spellings import check_spellings
 from anyshape_gen.memo import Memo
-from anyshape_gen.model import OnnxMapping, OnnxRefusal, OpSpec, Run, SpecFile
-from anyshape_gen.nodes import Assert, Assign, Call, Function, If, Index, Name, Node, Statement, Unbacked
-from anyshape_gen.outputs import output_shape
-from anyshape_gen.resolve_kernel import KernelResolver
-from anyshape_gen.resolve_procedure import ProcedureResolver
-from anyshape_gen.rotations import check_rotations
-from anyshape_gen.rule_names import with_rule_names
-from anyshape_gen.searches import with_searches
-from anyshape_gen.shape_dependence import shape_dependence
-from anyshape_gen.solve import Solver
-from anyshape_gen.source import Findings
-from anyshape_gen.traverse import reachable, walk_all
+from anyshape_gen.model.analysis import (
+    Analysis,
+    OpAnalysis,
+)
+from anyshape_gen.model.body_nodes import Kernel
+from anyshape_gen.model.nodes import Assert, Call, Function, Index, Name, Node, Statement
+from anyshape_gen.model.source import Findings
+from anyshape_gen.model.spec import OnnxMapping, OnnxRefusal, OpSpec, SpecFile
+from anyshape_gen.model.traverse import reachable, walk_all
+from anyshape_gen.parse.library import dependence, read_library
+from anyshape_gen.parse.load import load_file
+from anyshape_gen.resolve.float_defaults import with_computed_floats
+from anyshape_gen.resolve.kernel import KernelResolver
+from anyshape_gen.resolve.name_kinds import name_kinds
+from anyshape_gen.resolve.outputs import output_shape
+from anyshape_gen.resolve.procedure import ProcedureResolver
+from anyshape_gen.resolve.rule_names import with_rule_names
+from anyshape_gen.resolve.searches import with_searches
+from anyshape_gen.resolve.shape_dependence import shape_dependence
+from anyshape_gen.resolve.solve import Solver
 
 
 def read_specs(paths: Iterable[Path | str], root: Path | str | None = None) -> dict[str, str]:
@@ -67,6 +62,7 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
     findings, memo = Findings(), memo or Memo()
     memo.begin_round(contents)
     library = read_library(contents, findings, memo)
+    check_library(library, findings)
     files = [_loaded(path, content, library, findings, memo) for path, content in contents.items()]
     known = {op.name for file in files for op in file.ops}
     _check_unique(files, findings)
@@ -218,40 +214,3 @@ def _split_asserts(spec: OpSpec) -> tuple[tuple[Statement, ...], tuple[Assert, .
         else:
             rule.append(statement)
     return tuple(rule), tuple(reading)
-
-
-def name_kinds(spec: OpSpec, steps: tuple[SolveStep, ...], rule: tuple[Statement, ...]) -> dict[str, ValueKind]:
-    """Infers the kinds of all names of a rule: dims, runs, params, then locals in order."""
-    params = {param.name: PARAM_KINDS[param.kind.base] for param in spec.params}
-    kinds = Kinds(params, {function.name: function for function in spec.defines})
-    _step_kinds(spec, steps, kinds)
-    _rule_kinds(rule, kinds)
-    return kinds
-
-
-def _step_kinds(spec: OpSpec, steps: tuple[SolveStep, ...], kinds: dict[str, ValueKind]) -> None:
-    pieces = [piece for operand in spec.inputs for piece in operand.signature.pieces]
-    lists = {piece.name for piece in pieces if isinstance(piece, Run) and piece.element is not None}
-    for step in steps:
-        match step:
-            case Define(name=name, value=value):
-                kinds.setdefault(name, ValueKind.VECTORS if name in lists else kind_of(value, kinds))
-            case BindParam(defines_length=str() as name):
-                kinds[name] = ValueKind.INT
-            case ForEach(steps=inner) | IfPresent(steps=inner):
-                _step_kinds(spec, inner, kinds)
-
-
-def _rule_kinds(rule: tuple[Statement, ...], kinds: dict[str, ValueKind]) -> None:
-    for statement in rule:
-        match statement:
-            case Assign(names=(name,), value=value):
-                kinds[name] = kind_of(value, kinds)
-            case Assign(names=names, value=value):
-                texts = kind_of(value, kinds) is ValueKind.TEXTS
-                kinds.update(dict.fromkeys(names, ValueKind.STR if texts else ValueKind.INT))
-            case Unbacked(name=name):
-                kinds[name] = ValueKind.INT
-            case If(then=then, other=other):
-                _rule_kinds(then, kinds)
-                _rule_kinds(other, kinds)

@@ -15,21 +15,21 @@ from typing import TextIO
 
 from anyshape.errors import SpecError
 from anyshape.processors import usable_processors
-from anyshape_gen.advice import advice
 from anyshape_gen.analysis import analyse, read_specs
-from anyshape_gen.analysis_model import Analysis
 from anyshape_gen.arguments import DEFAULT_PACKAGE, arguments
 from anyshape_gen.bounds.report import page as safety_page
 from anyshape_gen.bounds.safety import prove_indices
 from anyshape_gen.bounds.store import FILE as RECORD
 from anyshape_gen.bounds.store import Safety, read_record, record_text
+from anyshape_gen.check.advice import advice
 from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
 from anyshape_gen.emit.reports import MUTATION, reports
 from anyshape_gen.emit.standalone import emit_project, emit_standalone, emit_torch
 from anyshape_gen.memo import Memo
+from anyshape_gen.model.analysis import Analysis
+from anyshape_gen.model.source import NOWHERE, Finding, Findings
 from anyshape_gen.schema import SCHEMA_NAME, schema_text
-from anyshape_gen.source import NOWHERE, Finding, Findings
 from anyshape_gen.watch import Watch
 from anyshape_gen.wheel import read_project, wheel
 from anyshape_gen.write import Difference, differences, synchronise

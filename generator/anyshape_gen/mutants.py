@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from anyshape_gen.body_nodes import Branch, Break, Equation, For, Set, While
-from anyshape_gen.model import AtAxes, AtAxis, Dim, Operand, OpSpec, ParamSpec, Piece, Signature, View
-from anyshape_gen.nodes import (
+from anyshape_gen.model.body_nodes import Branch, Break, Equation, For, Set, While
+from anyshape_gen.model.nodes import (
     Assert,
     Assign,
     BinOp,
@@ -38,7 +37,8 @@ from anyshape_gen.nodes import (
     Unbacked,
     VecLit,
 )
-from anyshape_gen.printer import equation_text, step_text, to_text
+from anyshape_gen.model.printer import equation_text, step_text, to_text
+from anyshape_gen.model.spec import AtAxes, AtAxis, Dim, Operand, OpSpec, ParamSpec, Piece, Run, Signature, View
 
 Edit = tuple[str, Any]
 """A change in words, and the new node; `None` removes the old one."""
@@ -384,8 +384,6 @@ def _dims(spec: OpSpec) -> list[str]:
 
 
 def _runs(spec: OpSpec) -> list[str]:
-    from anyshape_gen.model import Run
-
     names: list[str] = []
     for o in spec.inputs:
         for p in o.signature.pieces:

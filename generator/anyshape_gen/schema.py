@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from anyshape_gen.keys import ALGORITHM_KEYS, FILE_KEYS, LAWS, MATRICES, OP_KEYS, PARAM_KEYS, TRAITS, Key
-from anyshape_gen.parse_signature import KINDS, VECTOR_KINDS
-from anyshape_gen.parse_values import CLASSES, DTYPES, OTHER_DTYPES
+from anyshape_gen.parse.keys import ALGORITHM_KEYS, FILE_KEYS, LAWS, MATRICES, OP_KEYS, PARAM_KEYS, TRAITS, Key
+from anyshape_gen.parse.signature import KINDS, VECTOR_KINDS
+from anyshape_gen.parse.values import CLASSES, DTYPES, OTHER_DTYPES
 
 Schema = dict[str, Any]
 SCHEMA_NAME = "spec.schema.json"

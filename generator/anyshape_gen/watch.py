@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from anyshape.errors import AnyshapeError, SpecError
-from anyshape_gen.source import suggestion
+from anyshape_gen.model.source import suggestion
 
 LOOK = 0.05
 """Seconds between two polls of the folder; a change is complete when two polls in a row see the same state"""

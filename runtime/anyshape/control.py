@@ -147,7 +147,7 @@ class _Taken(NamedTuple):
             raise ArgumentError(f"loop: it carries {spelled(self.forms)}, and {spelled(after)} after an iteration")
 
 
-class _Iteration(NamedTuple):
+class _BuiltBody(NamedTuple):
     """A body built on its parameters: all that it gives, flattened, the condition first; what is collected; the serial it began with."""
 
     params: tuple[Value, ...]
@@ -158,7 +158,7 @@ class _Iteration(NamedTuple):
 
 def _settled(
     body: Callable[..., Sequence[Any]], taken: _Taken, initial: Sequence[Value], names: Sequence[str], source: str
-) -> _Iteration:
+) -> _BuiltBody:
     """The body on carried values of types that an iteration does not change. Raises ShapeError where there are none."""
     states = [Carried(v) for v in initial]
     number = Value(TensorType(parse_dtype("i64"), ()), "iteration", contents=(fresh("iteration"),))
@@ -174,7 +174,7 @@ def _settled(
         after = again[1 : 1 + len(initial)]
         changed = [_widened(s, r, f"loop: carried value {n}", attempt) for s, r, n in zip(states, after, names)]
         if not any(changed):
-            return _Iteration((number, *params), again, results[len(results) - taken.collects :], since)
+            return _BuiltBody((number, *params), again, results[len(results) - taken.collects :], since)
     raise no_form(source)
 
 

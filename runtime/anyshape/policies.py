@@ -27,10 +27,10 @@ class Padding(NamedTuple):
     most: int
 
 
-Bound: TypeAlias = int | tuple[int, int | None]
+SizeBound: TypeAlias = int | tuple[int, int | None]
 """A size that code is made for: a number, or (least, most), which may be a `Padding`."""
-Bounds: TypeAlias = Mapping[str, Bound]
-Rule: TypeAlias = Callable[[Mapping[str, int]], Bounds | None]
+SizeBounds: TypeAlias = Mapping[str, SizeBound]
+PolicyRule: TypeAlias = Callable[[Mapping[str, int]], SizeBounds | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +61,11 @@ class SizePolicy:
             if getattr(self, name) < 0:
                 raise ArgumentError(f"{type(self).__name__}: {name} must be at least 0, got {getattr(self, name)}")
 
-    def bounds(self, sizes: Mapping[str, int]) -> Bounds:
+    def bounds(self, sizes: Mapping[str, int]) -> SizeBounds:
         """The bounds to compile for, of a call's sizes by name; empty for the program for all sizes."""
         return {name: b for name, size in sizes.items() if (b := self.bound(size)) is not None}
 
-    def bound(self, size: int) -> Bound | None:
+    def bound(self, size: int) -> SizeBound | None:
         """The bounds of one size; None for the program for all sizes."""
         return None
 
@@ -112,7 +112,7 @@ class Generic(SizePolicy):
 class Specialised(SizePolicy):
     """Code for sizes as they are: each becomes a number."""
 
-    def bound(self, size: int) -> Bound | None:
+    def bound(self, size: int) -> SizeBound | None:
         return size
 
 
@@ -134,7 +134,7 @@ class Bucketed(SizePolicy):
     def _rule(self) -> str:
         return f" by {', '.join(map(str, self.edges)) or 'powers of two'}{', padded' if self.pad else ''}"
 
-    def bound(self, size: int) -> Bound | None:
+    def bound(self, size: int) -> SizeBound | None:
         bucket = self._bucket(size)
         if not self.pad or bucket is None:
             return bucket
@@ -154,12 +154,12 @@ class Ruled(SizePolicy):
     """A rule of the user's: for a call's sizes by name, the bounds of those that code is to be made for, as `dims=` of `compile` takes
     them; None or nothing for the program for all sizes."""
 
-    rule: Rule
+    rule: PolicyRule
 
     def _rule(self) -> str:
         return f" by {getattr(self.rule, '__name__', type(self.rule).__name__)}"
 
-    def bounds(self, sizes: Mapping[str, int]) -> Bounds:
+    def bounds(self, sizes: Mapping[str, int]) -> SizeBounds:
         try:
             said = self.rule(dict(sizes)) or {}
         except Exception as e:
@@ -186,7 +186,7 @@ class PerDim(SizePolicy):
     def __str__(self) -> str:
         return "; ".join(f"{p}, for {n}" for n, p in self.each.items())
 
-    def bounds(self, sizes: Mapping[str, int]) -> Bounds:
+    def bounds(self, sizes: Mapping[str, int]) -> SizeBounds:
         return {n: b for n, p in self.each.items() if n in sizes for b in p.bounds({n: sizes[n]}).values()}
 
 
@@ -195,7 +195,7 @@ NAMED: Mapping[str, Callable[[], SizePolicy]] = {
 }  # fmt: skip
 
 
-PolicyArgument: TypeAlias = SizePolicy | str | Mapping[str, SizePolicy | str] | Rule | None
+PolicyArgument: TypeAlias = SizePolicy | str | Mapping[str, SizePolicy | str] | PolicyRule | None
 
 
 @public

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from anyshape.equations.builder import Equation, Run, Sorting, Step, Update
+from anyshape.equations.builder import Equation, RecurrenceStep, Run, Sorting, Update
 from anyshape.equations.dependencies import reads
 from anyshape.errors import DtypeError
 from anyshape.graph.opdef import OpDef
@@ -98,10 +98,10 @@ def _is_not_whole(p: Property) -> str | None:
 
 def _is_several(qs: Sequence[Equation]) -> bool:
     """Whether an equation reads the result of a procedure, sort, update or recurrence, which another kernel has to complete first."""
-    ordered = [q for q in qs if isinstance(q.form, (Run, Sorting, Step, Update))]
+    ordered = [q for q in qs if isinstance(q.form, (Run, Sorting, RecurrenceStep, Update))]
     steps = any(isinstance(q.form, Run) for q in qs) and not all(isinstance(q.form, Run) for q in qs)
     targets = {q.target for q in ordered}
-    return steps or any(targets & reads(q) for q in qs if not isinstance(q.form, (Step, Run, Update)))
+    return steps or any(targets & reads(q) for q in qs if not isinstance(q.form, (RecurrenceStep, Run, Update)))
 
 
 def _is_not_smooth(p: Property) -> str | None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from anyshape.custom_ops import Library, OpCall, library_of, refusal
 from anyshape.custom_ops.c_interface import ELEMENT_TYPES
-from anyshape.custom_ops.c_tables import Kernel, name_of
+from anyshape.custom_ops.c_tables import OpKernel, name_of
 from anyshape.custom_ops.calls import demand_comparable
 from anyshape.dtypes import DType, from_numpy
 from anyshape.errors import AnyshapeError
@@ -129,7 +129,7 @@ def attributes(case: Case) -> dict[str, Any]:
     return values
 
 
-def model(case: Case, kernel: Kernel, domain: str, shapes: str = "numbers") -> bytes:
+def model(case: Case, kernel: OpKernel, domain: str, shapes: str = "numbers") -> bytes:
     """A model of one node. `shapes`: those of its inputs are `numbers`, `names` or `unknown`."""
     from onnx import helper
 
@@ -184,7 +184,7 @@ def session(path: Path, content: bytes, **options: Any) -> Any:
     return onnxruntime.InferenceSession(content, chosen, providers=["CPUExecutionProvider"])
 
 
-def gives_what_the_reference_gives(case: Case, kernel: Kernel, path: Path) -> None:
+def gives_what_the_reference_gives(case: Case, kernel: OpKernel, path: Path) -> None:
     """Runs the node of a case, and compares results and the shapes that were inferred."""
     loaded = session(path, model(case, kernel, "anyshape"))
     results = loaded.run(None, case.arrays)
@@ -196,7 +196,7 @@ def gives_what_the_reference_gives(case: Case, kernel: Kernel, path: Path) -> No
             assert not wrong, (said.shape, result.shape)
 
 
-def refuses_in_the_same_words(case: Case, kernel: Kernel, path: Path, words: str) -> None:
+def refuses_in_the_same_words(case: Case, kernel: OpKernel, path: Path, words: str) -> None:
     """Runs the node of a case that Python refuses."""
     loaded = session(path, model(case, kernel, "anyshape", "names"))
     try:

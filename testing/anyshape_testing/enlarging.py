@@ -15,7 +15,7 @@ import numpy as np
 from ml_dtypes import finfo
 from numpy.typing import NDArray
 
-from anyshape.equations.builder import Equation, Step
+from anyshape.equations.builder import Equation, RecurrenceStep
 from anyshape.equations.expr import Apply, Expr, Read, Reduce
 from anyshape.equations.numeric import apply_numeric, reduce_numeric
 from anyshape.equations.traversal import walk
@@ -118,7 +118,7 @@ def _rounds(e: Apply) -> bool:
 
 def recurs(stated: Sequence[Equation]) -> bool:
     """Whether equations read what they computed at earlier positions."""
-    return any(isinstance(q.form, Step) for q in stated)
+    return any(isinstance(q.form, RecurrenceStep) for q in stated)
 
 
 def is_steep(stated: Sequence[Equation]) -> bool:

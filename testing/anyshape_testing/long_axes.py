@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from anyshape.dtypes import F64, DType, accum, from_numpy
 from anyshape.equations.accumulation import ARITHMETIC
-from anyshape.equations.builder import Run, Step, Update
+from anyshape.equations.builder import RecurrenceStep, Run, Update
 from anyshape.equations.expr import Reduce, Scalar
 from anyshape.equations.traversal import walk
 from anyshape.errors import ShapeError, TypeRelationError
@@ -102,7 +102,7 @@ def counts_or_adds(node: Node) -> bool:
     """Whether a call sums elements, has a recurrence, or computes with a number of elements: otherwise no axis is too long for it."""
     counts = False
     for q in equations_below(node):
-        counts |= isinstance(q.form, (Step, Run)) or (isinstance(q.form, Update) and q.form.op in ARITHMETIC)
+        counts |= isinstance(q.form, (RecurrenceStep, Run)) or (isinstance(q.form, Update) and q.form.op in ARITHMETIC)
         for e in (e for part in q.expressions for e in walk(part)):
             counts |= isinstance(e, (Reduce, Scalar)) and e.dtype is not None and e.dtype.is_float
     return counts
@@ -115,7 +115,7 @@ def work(node: Node) -> float:
         vars_ = {*q.variables, *q.over}
         vars_ |= {v for part in q.expressions for e in walk(part) if isinstance(e, Reduce) for v in e.vars}
         extents = [v.extent for v in vars_] if not isinstance(q.form, Run) else [_elements(node)] * 2
-        total += _size(extents) * (STEP if isinstance(q.form, (Step, Run, Update)) else 1)
+        total += _size(extents) * (STEP if isinstance(q.form, (RecurrenceStep, Run, Update)) else 1)
     return total
 
 

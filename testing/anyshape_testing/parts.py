@@ -18,7 +18,7 @@ from anyshape.equations import entropy
 from anyshape.errors import UnsupportedError
 from anyshape.failure_report import AREA
 from anyshape.graph.value import Node
-from anyshape.lower import Group, Kernel, Lowering, Packed
+from anyshape.lower import Group, Kernel, Lowering, PackedConstant
 from anyshape.lower.gemm.library import resolve
 from anyshape.lower.llvm.jit import Loaded, load_object, object_for
 from anyshape.vm.compiling.kernels import target_called
@@ -49,7 +49,7 @@ class Parts:
     def run(self, arrays: Sequence[Array], sizes: Mapping[Dim, int], parts: int) -> tuple[int, list[Array]]:
         """Runs all parts; returns the status (that of the first part that fails) and the outputs."""
         by_tensor = dict(zip(self.inputs, map(np.ascontiguousarray, arrays), strict=True))
-        inputs = [i.array if isinstance(i, Packed) else by_tensor[i] for i in self.kernel.inputs]
+        inputs = [i.array if isinstance(i, PackedConstant) else by_tensor[i] for i in self.kernel.inputs]
         scalars = np.array([*[0] * AREA, *(int(dims.evaluate(s, sizes)) for s in self.kernel.scalars)], np.int64)
         outputs = []
         for t in self.kernel.outputs:

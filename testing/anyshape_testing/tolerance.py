@@ -22,7 +22,7 @@ from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from anyshape.dtypes import CHAR, from_numpy
-from anyshape.equations.builder import Equation, Run, Step, Update
+from anyshape.equations.builder import Equation, RecurrenceStep, Run, Update
 from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor
 from anyshape.equations.program import Put, every
 from anyshape.equations.traversal import children, walk
@@ -75,7 +75,7 @@ def allowance(stated: Sequence[Equation], inputs: Sequence[Array], shape: tuple[
     if kinds & {"sum", "prod"} or updates:
         multiplies = "prod" in kinds or "mul" in updates
         sums = not multiplies and not any(isinstance(q.form, Run) for q in stated)
-        overflows = any(isinstance(q.form, Step) for q in stated) and all(map(_is_finite, inputs))
+        overflows = any(isinstance(q.form, RecurrenceStep) for q in stated) and all(map(_is_finite, inputs))
         leaves = multiplies and _leaves_range(inputs)
         degree, factors = _factors(nodes)
         own = Allowance(ULPS_REDUCTION, _total(inputs), leaves, inputs=inputs, sums=sums, overflows=overflows)

@@ -12,7 +12,7 @@ from anyshape import control, ops
 from anyshape.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
 from anyshape.graph.verify import verify
 from anyshape.vm.compiling.executors import PythonExecutor
-from anyshape.vm.compiling.plans import Straight
+from anyshape.vm.compiling.plans import ProgramPlan
 from anyshape.vm.program.table import Op
 from anyshape.vm.run import interpreter
 from tests.in_threads import in_threads
@@ -188,7 +188,7 @@ def test_a_iteration_takes_few_instructions() -> None:
     (y,) = control.loop(anyshape.input("k", "i64[]"), lambda i, c: [ops.add(c, 1)], [np.int64(0)])
     exe = anyshape.compile(anyshape.function([y.node.inputs[-2]], y))
     assert exe(np.array(20_000)) == 20_000
-    assert isinstance(exe.plan, Straight)
+    assert isinstance(exe.plan, ProgramPlan)
     program = exe.plan.program
 
     def instructions(iterations: int) -> int:

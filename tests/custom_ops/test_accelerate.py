@@ -201,7 +201,7 @@ def test_names_with_dots_scalars_and_sizes_that_data_decide(accelerate: Accelera
 def test_an_operand_that_is_known_is_a_constant_of_the_part(
     accelerate: Accelerate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the axes nobody knows the rank of a Squeeze; what a caller passes stays an input."""
+    """Axes decide the rank of a Squeeze, so that they have to be known; what a caller passes stays an input."""
     nodes = [node("Add", "one zero", "axes"), node("Squeeze", "x axes", "y")]
     constants = {"one": np.array([1]), "zero": np.array([0])}
     monkeypatch.setattr(command, "candidates", lambda *_: [frozenset({1})])

@@ -13,7 +13,7 @@ import pytest
 
 from anyshape.cli.show import variant
 from anyshape.custom_ops import Library, OpCall, library_of
-from anyshape.custom_ops.c_interface import ELEMENT_TYPES, ENTRIES, VERSION, Entry
+from anyshape.custom_ops.c_interface import ELEMENT_TYPES, ENTRIES, VERSION, ApiFunction
 from anyshape.custom_ops.c_tables import c_text
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.dtypes import NUMBER_OF
@@ -41,7 +41,7 @@ def library() -> Library:
 
 def with_entries(library: Library, places: dict[str, int]) -> Library:
     """The library with other places of functions in the table."""
-    entries: Sequence[Entry] = [replace(e, place=places.get(e.name, e.place)) for e in ENTRIES]
+    entries: Sequence[ApiFunction] = [replace(e, place=places.get(e.name, e.place)) for e in ENTRIES]
     return replace(library, text=c_text(library.name, library.domain, library.kernels, entries))
 
 

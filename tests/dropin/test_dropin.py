@@ -25,7 +25,7 @@ from anyshape.errors import AnyshapeError
 from anyshape.onnxruntime import log
 from anyshape.onnxruntime.capi import onnxruntime_pybind11_state as our_state
 from anyshape.onnxruntime.options import REFUSED_OPTIONS
-from anyshape.onnxruntime.refused import LACKING, Refused
+from anyshape.onnxruntime.refused import LACKING, RefusedName
 from tests.dropin.scripts import ALIKE, APART, CHAIN, CPU, DATA, DEFAULT, X, options, session
 from tests.frontends.models import model, node, tensor
 
@@ -141,7 +141,7 @@ def test_every_attribute_of_a_class_is_here_or_refused_by_name(name: str) -> Non
 @pytest.mark.parametrize("name", sorted(LACKING))
 def test_what_is_lacking_is_refused_by_name(name: str) -> None:
     refused = getattr(ours, name)
-    assert isinstance(refused, Refused) and f"`{name}`" in PAGE
+    assert isinstance(refused, RefusedName) and f"`{name}`" in PAGE
     for use in (lambda: refused(), lambda: refused(1, a=2), lambda: refused.anything):
         with pytest.raises(our_state.NotImplemented, match=f"anyshape.onnxruntime has no {name}: {LACKING[name]}"):
             use()

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 pytest.importorskip("onnxruntime")
 
 from anyshape.cli import bench as benching
-from anyshape.cli.bench import Group, alternating, differences, table, titled
+from anyshape.cli.bench import NodeGroup, alternating, differences, table, titled
 from anyshape.cli.bench_plot import svg
 from anyshape.cli.main import main
 from anyshape.cli.onnxruntime_profile import covered, joined, least, profile_in_onnxruntime
@@ -173,7 +173,7 @@ def test_calls_are_measured_alternating(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_table_shows_the_first_rows_and_sums_the_rest() -> None:
-    rows = [Group(f"Conv '{k}'", (), {"anyshape": 1e-3, "onnxruntime": 2e-3}) for k in range(30)]
+    rows = [NodeGroup(f"Conv '{k}'", (), {"anyshape": 1e-3, "onnxruntime": 2e-3}) for k in range(30)]
     lines = table(rows).splitlines()
     assert (
         len(lines) == 1 + benching.SHOWN + 1

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 import anyshape
 from anyshape.cli.main import main
 from anyshape.errors import AnyshapeError, UnsupportedError
-from anyshape.frontends.onnx.refusals import Refusal, within
+from anyshape.frontends.onnx.refusals import ImportRefusal, within
 
 node = helper.make_node
 
@@ -81,11 +81,11 @@ def test_what_is_deep_within_is_said_once(monkeypatch):
 
 
 def test_refusals_within_count_how_deep_they_are():
-    e: UnsupportedError = Refusal("why")
+    e: UnsupportedError = ImportRefusal("why")
     for op in ("Inner", "Middle", "Outer"):
         e = within(op, e)
     assert str(e) == "in its body, 3 deep, Inner: why"
-    assert str(within("Loop", Refusal("why"))) == "in its body, Loop: why"
+    assert str(within("Loop", ImportRefusal("why"))) == "in its body, Loop: why"
 
 
 @pytest.mark.parametrize("name", ["m.onnx", "model.anyshape"])

@@ -13,23 +13,23 @@ from typing import Any
 
 import yaml
 
-from anyshape_gen import body_nodes, model, nodes
-from anyshape_gen.check_mappings import DTYPE_FUNCTIONS
-from anyshape_gen.functions import CONSTANTS, FUNCTIONS
-from anyshape_gen.keys import FILE_KEYS, OP_KEYS, PARAM_KEYS, TRAITS
-from anyshape_gen.load import load_file
-from anyshape_gen.nodes import Node
-from anyshape_gen.parse_kernel import UPDATES
-from anyshape_gen.parse_rules import BINARY, COMPARE, REDUCTIONS, STRING_METHODS
-from anyshape_gen.parse_signature import KINDS, VECTOR_KINDS
-from anyshape_gen.parse_values import CLASSES, DTYPES, OTHER_DTYPES
-from anyshape_gen.source import Findings
-from anyshape_gen.traverse import walk
+from anyshape_gen.check.mappings import DTYPE_FUNCTIONS
+from anyshape_gen.model import body_nodes, nodes, spec
+from anyshape_gen.model.functions import CONSTANTS, FUNCTIONS
+from anyshape_gen.model.nodes import Node
+from anyshape_gen.model.source import Findings
+from anyshape_gen.model.traverse import walk
+from anyshape_gen.parse.kernel import UPDATES
+from anyshape_gen.parse.keys import FILE_KEYS, OP_KEYS, PARAM_KEYS, TRAITS
+from anyshape_gen.parse.load import load_file
+from anyshape_gen.parse.rules import BINARY, COMPARE, REDUCTIONS, STRING_METHODS
+from anyshape_gen.parse.signature import KINDS, VECTOR_KINDS
+from anyshape_gen.parse.values import CLASSES, DTYPES, OTHER_DTYPES
 
 RESOLVED = {"TensorRead", "computed"}
 """nodes, and fields of nodes, that only the analysis writes"""
-WITH_OPTIONS = (model.Dim, model.Run, model.Signature, model.ParamSpec, model.Rewrite, model.OnnxMapping, nodes.Star, nodes.AttrRead,
-                nodes.Call, nodes.Comprehension, body_nodes.Equation, model.Example, model.ExampleValue)  # fmt: skip
+WITH_OPTIONS = (spec.Dim, spec.Run, spec.Signature, spec.ParamSpec, spec.Rewrite, spec.OnnxMapping, nodes.Star, nodes.AttrRead,
+                nodes.Call, nodes.Comprehension, body_nodes.Equation, spec.Example, spec.ExampleValue)  # fmt: skip
 """nodes whose fields that may be left out are constructs of their own"""
 EMPTY = (None, (), False, "", nodes.Over.UNKNOWN)
 SEVERAL: dict[type, str] = {nodes.Assign: "names", nodes.Generator: "targets"}
@@ -48,7 +48,7 @@ def everything() -> set[str]:
     names = {f"expression {name}" for name in expressions | {"Star", "Slice"}}
     names |= {f"statement {name}" for name in members(nodes.Statement)}
     names |= {f"step {name}" for name in members(body_nodes.Step)}
-    names |= {f"piece {name}" for name in members(model.Piece)}
+    names |= {f"piece {name}" for name in members(spec.Piece)}
     names |= {f"function {name}" for name in FUNCTIONS}
     names |= {f"reduction {name}" for name in REDUCTIONS}
     names |= {f"keyword {name}.{k}" for name, f in FUNCTIONS.items() for k in f.keywords}
@@ -88,7 +88,7 @@ def used(text: str) -> set[str]:
 
 def _of_node(node: Node) -> Iterator[str]:
     name = type(node).__name__
-    for group, union in (("statement", nodes.Statement), ("step", body_nodes.Step), ("piece", model.Piece)):
+    for group, union in (("statement", nodes.Statement), ("step", body_nodes.Step), ("piece", spec.Piece)):
         if name in members(union):
             yield f"{group} {name}"
     yield f"expression {name}"
@@ -116,16 +116,16 @@ def _of_node(node: Node) -> Iterator[str]:
             yield from ("size found here",) if target.items is None else ()
         case nodes.Name(id=id):
             yield f"constant {id}"
-        case model.Kind(base=base, length=length):
+        case spec.Kind(base=base, length=length):
             yield from (f"kind {base}", *([f"kind {base}[L]"] if length is not None else []))
-        case model.Signature(dtype=dtype):
+        case spec.Signature(dtype=dtype):
             yield f"dtype {dtype}"
-        case model.DtypeRule(choices=choices):
+        case spec.DtypeRule(choices=choices):
             yield from (f"dtype {choice}" for choice in choices)
             yield from (f"dtype {name}" for name, inside in CLASSES.items() if inside == choices)
             if node.expr is not None and isinstance(node.expr, nodes.Name):
                 yield "dtype param"
-        case model.OnnxArgument(source=source):
+        case spec.OnnxArgument(source=source):
             yield f"onnx argument {source}"
 
 

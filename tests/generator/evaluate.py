@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from anyshape_gen.analysis_model import (
+from anyshape_gen.model.analysis import (
     AtLeastOne,
     BindParam,
     Define,
@@ -24,7 +24,7 @@ from anyshape_gen.analysis_model import (
     RankCheck,
     SolveStep,
 )
-from anyshape_gen.nodes import (
+from anyshape_gen.model.nodes import (
     Assert,
     Assign,
     BinOp,

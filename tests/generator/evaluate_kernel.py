@@ -16,8 +16,8 @@ import numpy as np
 
 from anyshape.dtypes import from_numpy, highest, lowest, parse_dtype
 from anyshape.equations.philox import numbers
-from anyshape_gen.analysis_model import IndexVar, ResolvedEquation, Role
-from anyshape_gen.nodes import (
+from anyshape_gen.model.analysis import IndexVar, ResolvedEquation, Role
+from anyshape_gen.model.nodes import (
     Along,
     BinOp,
     Call,
@@ -37,7 +37,7 @@ from anyshape_gen.nodes import (
     Star,
     TensorRead,
 )
-from anyshape_gen.traverse import walk
+from anyshape_gen.model.traverse import walk
 from tests.generator.evaluate import OPERATORS, DataSize, Env, Evaluation, place, spread
 
 MATH = {

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from anyshape_gen.advice import advice
 from anyshape_gen.analysis import analyse, read_specs
+from anyshape_gen.check.advice import advice
 from anyshape_gen.cli import main
 from tests.specs import all_specs
 

@@ -7,7 +7,7 @@ import pytest
 from anyshape_gen.analysis import analyse
 from anyshape_gen.emit.cases import case
 from anyshape_gen.emit.constraints import ANY, Between, Constraints, unconditional
-from anyshape_gen.nodes import (
+from anyshape_gen.model.nodes import (
     Assert,
     Assign,
     BinOp,
@@ -26,7 +26,7 @@ from anyshape_gen.nodes import (
     Target,
     VecLit,
 )
-from anyshape_gen.traverse import free_names
+from anyshape_gen.model.traverse import free_names
 from anyshape_testing.corpus import corpus
 from anyshape_testing.profile import load_profile, usual
 from anyshape_testing.running import PROPERTIES, register

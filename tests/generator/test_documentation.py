@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from anyshape_gen.functions import FUNCTIONS
-from anyshape_gen.keys import OP_KEYS
-from anyshape_gen.parse_signature import KINDS
+from anyshape_gen.model.functions import FUNCTIONS
+from anyshape_gen.parse.keys import OP_KEYS
+from anyshape_gen.parse.signature import KINDS
 from anyshape_testing.profile import LONG
 from tests.generator.constructs import everything, used
 

@@ -13,10 +13,10 @@ import scipy.special
 from anyshape.dtypes import ALL, CHAR, NARROW, from_numpy, highest, lowest, parse_dtype
 from anyshape.strings import as_chars, as_strings
 from anyshape_gen.analysis import analyse, read_specs
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.relations import is_constant
-from anyshape_gen.model import Example, ExampleValue, Operand
-from anyshape_gen.nodes import Call, Expr
+from anyshape_gen.model.analysis import OpAnalysis
+from anyshape_gen.model.nodes import Call, Expr
+from anyshape_gen.model.spec import Example, ExampleValue, Operand
 from tests.generator.evaluate import DataSize, Evaluation, Refused
 from tests.generator.evaluate_kernel import KernelEvaluation
 from tests.specs import all_specs

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from anyshape_gen.extents import may_be_negative
-from anyshape_gen.load import load_file
-from anyshape_gen.nodes import Generator
-from anyshape_gen.source import Findings
-from anyshape_gen.traverse import walk
+from anyshape_gen.model.nodes import Generator
+from anyshape_gen.model.source import Findings
+from anyshape_gen.model.traverse import walk
+from anyshape_gen.parse.load import load_file
+from anyshape_gen.resolve.extents import may_be_negative
 
 SPEC = """
 ops:

@@ -15,7 +15,7 @@ from anyshape_gen.analysis import analyse
 from anyshape_gen.cli import main
 from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
-from anyshape_gen.source import Findings
+from anyshape_gen.model.source import Findings
 from anyshape_testing.profile import LONG
 
 HERE = Path(__file__).parent / "golden"

@@ -12,7 +12,7 @@ import pytest
 from anyshape.errors import SpecError
 from anyshape_gen.analysis import analyse
 from anyshape_gen.emit.package import emit_package
-from anyshape_gen.source import Findings
+from anyshape_gen.model.source import Findings
 
 SPEC = """ops:
   odd:

@@ -15,7 +15,7 @@ from anyshape_gen.bounds.safety import prove_indices
 from anyshape_gen.bounds.store import FILE, read_record, record_text
 from anyshape_gen.emit.kernels import kernel
 from anyshape_gen.memo import Memo
-from anyshape_gen.source import Findings
+from anyshape_gen.model.source import Findings
 from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]

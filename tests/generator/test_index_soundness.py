@@ -13,10 +13,23 @@ from typing import Any
 import pytest
 
 from anyshape_gen.analysis import analyse
-from anyshape_gen.analysis_model import OpAnalysis, ResolvedEquation
 from anyshape_gen.bounds.check_op import How, verdicts
-from anyshape_gen.nodes import Exact, Expr, Fit, Generator, IfExp, Name, Over, Part, Placed, Reduction, Star, TensorRead
-from anyshape_gen.traverse import children
+from anyshape_gen.model.analysis import OpAnalysis, ResolvedEquation
+from anyshape_gen.model.nodes import (
+    Exact,
+    Expr,
+    Fit,
+    Generator,
+    IfExp,
+    Name,
+    Over,
+    Part,
+    Placed,
+    Reduction,
+    Star,
+    TensorRead,
+)
+from anyshape_gen.model.traverse import children
 from anyshape_testing.profile import LONG
 from tests.generator.evaluate import Env, Evaluation, Refused, place
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from anyshape.dtypes import parse_dtype
-from anyshape_gen.analysis_model import OpAnalysis
-from anyshape_gen.model import Example
-from anyshape_gen.nodes import Call, Name
+from anyshape_gen.model.analysis import OpAnalysis
+from anyshape_gen.model.nodes import Call, Name
+from anyshape_gen.model.spec import Example
 from tests.generator.evaluate import DataSize
 from tests.generator.evaluate_kernel import KernelEvaluation
 from tests.generator.test_examples import CASES, dtype_of, inputs, listed, reference, shape_of

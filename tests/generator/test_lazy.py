@@ -8,7 +8,7 @@ from anyshape_gen.analysis import analyse
 from anyshape_gen.bounds.safety import prove_indices
 from anyshape_gen.emit.package import emit_package
 from anyshape_gen.memo import Memo
-from anyshape_gen.source import Findings
+from anyshape_gen.model.source import Findings
 
 SPEC = """
 ops:

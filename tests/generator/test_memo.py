@@ -12,7 +12,7 @@ from anyshape.disk_cache import DiskCache
 from anyshape_gen import analysis, memo
 from anyshape_gen.cli import Generated, arguments, generated
 from anyshape_gen.memo import Memo
-from anyshape_gen.model import OpSpec
+from anyshape_gen.model.spec import OpSpec
 from tests.generator.watching import ROOT, scratch
 
 NAMES = "shapes", "movement", "elementwise", "reduction", "trigonometry"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anyshape_gen.analysis import analyse
-from anyshape_gen.moving import Moved, moved_dtypes
+from anyshape_gen.resolve.moving import Moved, moved_dtypes
 
 SPEC = """
 ops:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anyshape_gen.source import Findings
-from anyshape_gen.yaml_source import YMap, YScalar, read_yaml
+from anyshape_gen.model.source import Findings
+from anyshape_gen.parse.yaml_source import YMap, YScalar, read_yaml
 
 FORMS = {
     "plain": "a: {b: one WORD two}\n",
@@ -38,8 +38,8 @@ def test_word_in_scalar(content: str) -> None:
 
 
 def test_wide_characters_count_as_one_column() -> None:
-    from anyshape_gen.parse_rules import RuleReader
-    from anyshape_gen.text import Text
+    from anyshape_gen.parse.rules import RuleReader
+    from anyshape_gen.parse.text import Text
 
     findings = Findings()
     text = Text.plain('assert x > 0, "größer als {n}"', "x.yaml", 3, 5)

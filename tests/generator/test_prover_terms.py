@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from anyshape_gen.analysis import analyse
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.bounds import functions
 from anyshape_gen.bounds.check_op import How, verdicts
 from anyshape_gen.bounds.safety import prove_indices
 from anyshape_gen.bounds.signature import OpNames
 from anyshape_gen.bounds.terms import NO_TERMS, NotModelled, Run
-from anyshape_gen.functions import FUNCTIONS
 from anyshape_gen.memo import Memo
-from anyshape_gen.source import Findings
+from anyshape_gen.model.analysis import OpAnalysis
+from anyshape_gen.model.functions import FUNCTIONS
+from anyshape_gen.model.source import Findings
 
 TWO_EQUATIONS = """ops:
   an_op:

@@ -51,8 +51,8 @@ def test_the_prover_is_all_that_a_proof_rests_on() -> None:
     assert {
         "anyshape_gen.bounds.prove",
         "anyshape.dims.conditions",
-        "anyshape_gen.nodes",
-        "anyshape_gen.traverse",
+        "anyshape_gen.model.nodes",
+        "anyshape_gen.model.traverse",
     } <= modules
     assert "anyshape_gen.bounds.report" not in modules
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from anyshape_gen.load import load_file
-from anyshape_gen.model import OpSpec
-from anyshape_gen.parse_kernel import parse_kernel
-from anyshape_gen.parse_rules import RuleReader, parse_expression
-from anyshape_gen.printer import function_text, kernel_text, statements_text, to_text
-from anyshape_gen.source import Findings
-from anyshape_gen.text import Text
+from anyshape_gen.model.printer import function_text, kernel_text, statements_text, to_text
+from anyshape_gen.model.source import Findings
+from anyshape_gen.model.spec import OpSpec
+from anyshape_gen.parse.kernel import parse_kernel
+from anyshape_gen.parse.load import load_file
+from anyshape_gen.parse.rules import RuleReader, parse_expression
+from anyshape_gen.parse.text import Text
 
 ROOT = Path(__file__).parents[2]
 FILES = [*sorted((ROOT / "specs").glob("*.yaml")), *sorted((ROOT / "tests/generator/data").glob("*.yaml"))]

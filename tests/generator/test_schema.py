@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from anyshape_gen.keys import OP_KEYS, PARAM_KEYS
+from anyshape_gen.parse.keys import OP_KEYS, PARAM_KEYS
 from anyshape_gen.schema import SCHEMA_NAME, schema, schema_text
 
 ROOT = Path(__file__).parents[2]

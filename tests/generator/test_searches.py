@@ -203,7 +203,7 @@ def test_last_positions_of_recurrences(n: int, m: int, kernels: str) -> None:
 @pytest.mark.parametrize("size", [1, "n"])
 def test_a_last_position_is_a_step_where_there_is_one(size: int | str) -> None:
     """The equation stays one of its own where there may be no position at all."""
-    from anyshape.equations import Equations, Step, Tensor
+    from anyshape.equations import Equations, RecurrenceStep, Tensor
     from anyshape.equations.functions import gt, where
     from anyshape.equations.recurrences import with_last_positions
 
@@ -215,15 +215,15 @@ def test_a_last_position_is_a_step_where_there_is_one(size: int | str) -> None:
     eqs.step(t[i, j], x[i, j] + where(gt(i, 0), lambda: t[i - 1, j], 0.0), i)
     (k,) = eqs.indices("k", y.shape)
     eqs.define(y[k], t[n - 1, k])
-    steps = [isinstance(q.form, Step) for q in with_last_positions(eqs.equations, [y])]
+    steps = [isinstance(q.form, RecurrenceStep) for q in with_last_positions(eqs.equations, [y])]
     assert steps == [True, size == 1]
-    assert [isinstance(q.form, Step) for q in with_last_positions(eqs.equations, [y, t])] == [True, False]
+    assert [isinstance(q.form, RecurrenceStep) for q in with_last_positions(eqs.equations, [y, t])] == [True, False]
 
 
 def longest(results: Sequence[Any]) -> int:
     """The longest recurrence among the equations that compute results."""
-    from anyshape.equations import Step
+    from anyshape.equations import RecurrenceStep
     from anyshape_testing.calls import equations_below
 
     forms = [q.form for q in equations_below(results[0].node)]
-    return max(int(form.along.extent) for form in forms if isinstance(form, Step))
+    return max(int(form.along.extent) for form in forms if isinstance(form, RecurrenceStep))

@@ -12,10 +12,10 @@ z3 = pytest.importorskip("z3")
 from anyshape import dims
 from anyshape.dims import Dim, Size, symbol
 from anyshape_gen.analysis import analyse
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.bounds import prove
 from anyshape_gen.bounds.check_op import How, verdicts
 from anyshape_gen.bounds.terms import Claim, Literal, Truth
+from anyshape_gen.model.analysis import OpAnalysis
 from anyshape_testing.proofs.judge import Answer, judge
 from anyshape_testing.proofs.of_ops import claims_of, judge_claims, judge_op, totals
 from anyshape_testing.proofs.translation import Translation

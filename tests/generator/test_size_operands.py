@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from anyshape_gen.analysis import analyse
-from anyshape_gen.shaping import sizing_attributes
+from anyshape_gen.resolve.shaping import sizing_attributes
 from tests.specs import all_specs
 
 CHOICES = {

@@ -8,7 +8,7 @@ import pytest
 
 from anyshape.errors import SpecError
 from anyshape_gen.analysis import analyse, read_specs
-from anyshape_gen.analysis_model import (
+from anyshape_gen.model.analysis import (
     Analysis,
     BindParam,
     Define,
@@ -20,9 +20,9 @@ from anyshape_gen.analysis_model import (
     Role,
     SolveStep,
 )
-from anyshape_gen.nodes import Exact, Fit, Flat, Node, Offset, Over, Placed, Reduction, TensorRead
-from anyshape_gen.printer import to_text
-from anyshape_gen.traverse import walk
+from anyshape_gen.model.nodes import Exact, Fit, Flat, Node, Offset, Over, Placed, Reduction, TensorRead
+from anyshape_gen.model.printer import to_text
+from anyshape_gen.model.traverse import walk
 from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]

@@ -17,9 +17,9 @@ from anyshape.dtypes import parse_dtype
 from anyshape.errors import AnyshapeError, SpecError
 from anyshape_gen.analysis import analyse
 from anyshape_gen.bounds.check_op import How, verdicts
-from anyshape_gen.moving import Moved, moved_dtypes
+from anyshape_gen.model.printer import equation_text
 from anyshape_gen.mutants import mutants
-from anyshape_gen.printer import equation_text
+from anyshape_gen.resolve.moving import Moved, moved_dtypes
 from anyshape_testing.profile import load_profile
 from anyshape_testing.quick import checks, run
 from tests.equations.test_gradients_of_forms import differences

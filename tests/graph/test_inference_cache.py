@@ -19,7 +19,7 @@ from anyshape.frontends.onnx import loading
 from anyshape.graph import infer
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
-from anyshape.graph.inference_cache import Memory, Question, question_of
+from anyshape.graph.inference_cache import InferenceCache, Question, question_of
 from anyshape.graph.registry import find_op
 from anyshape.graph.value import Node
 from anyshape_testing.calls import ByName, flat_values, typed
@@ -46,7 +46,7 @@ def held_against_inference() -> Iterator[Counter[str]]:
             assert described(inference) == described(infer.infer(node, facts)), f"{node}: {question}"
         return inference
 
-    memory = Memory[infer.Inference]()
+    memory = InferenceCache[infer.Inference]()
     with patch.object(infer, "_MEMORY", memory), patch.object(infer, "_inferred", compared):
         yield counted
 
@@ -201,7 +201,7 @@ def test_a_wrong_call_is_refused_each_time() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    memory = Memory[int](most=8)
+    memory = InferenceCache[int](most=8)
     for k in range(1000):
         memory.put((k,), k)
         assert memory.get((k,)) == k

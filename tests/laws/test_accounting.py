@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from anyshape.properties import Property
-from anyshape_gen.keys import LAWS as NUMBERS
+from anyshape_gen.parse.keys import LAWS as NUMBERS
 from anyshape_testing import time_budget
 from anyshape_testing.accounting import LEAST, Tally, WeakLaw, different_calls, required_calls, settle
 from anyshape_testing.calls import Call, valid_node, variants

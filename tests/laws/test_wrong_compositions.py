@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from anyshape_gen.parse_kernel import parse_procedure
-from anyshape_gen.printer import procedure_text
-from anyshape_gen.source import Findings
-from anyshape_gen.text import Text
+from anyshape_gen.model.printer import procedure_text
+from anyshape_gen.model.source import Findings
+from anyshape_gen.parse.kernel import parse_procedure
+from anyshape_gen.parse.text import Text
 from anyshape_testing import laws
 from anyshape_testing.mutation.making import Workshop, in_place, load
 from anyshape_testing.profile import load_profile, usual

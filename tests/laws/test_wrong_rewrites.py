@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyshape_gen.parse_rewrites import parse_rewrite
-from anyshape_gen.source import Findings
-from anyshape_gen.text import Text
+from anyshape_gen.model.source import Findings
+from anyshape_gen.parse.rewrites import parse_rewrite
+from anyshape_gen.parse.text import Text
 from anyshape_testing.mutation.making import Workshop, in_place, load
 from anyshape_testing.profile import load_profile, usual
 from anyshape_testing.rewrite_comparison import are_close

@@ -14,7 +14,7 @@ from anyshape.dims import Dim
 from anyshape.equations import Tensor
 from anyshape.equations.interpret import interpret
 from anyshape.failure_report import AREA, FailureReport, refusal
-from anyshape.lower import Group, Kernel, Packed, host_target, lower_group
+from anyshape.lower import Group, Kernel, PackedConstant, host_target, lower_group
 from anyshape.lower.llvm.jit import Loaded, load_object, object_for
 
 Array = NDArray[Any]
@@ -53,7 +53,7 @@ class Native:
         scalars = np.array([*[0] * AREA, *(int(dims.evaluate(s, sizes)) for s in self.kernel.scalars), 0], np.int64)
         inputs = []
         for t in self.kernel.inputs:
-            inputs.append(np.ascontiguousarray(t.array if isinstance(t, Packed) else arrays[t]))
+            inputs.append(np.ascontiguousarray(t.array if isinstance(t, PackedConstant) else arrays[t]))
         blocks, outputs = [], []
         for t in self.kernel.outputs:
             shape = tuple(int(dims.evaluate(n, sizes)) for n in t.shape)
@@ -169,7 +169,7 @@ def check_in_place(
     """Every output that may be written over an input, is: to the same bits."""
     for k, j in native.kernel.reusable:
         source = native.kernel.inputs[j]
-        assert not isinstance(source, Packed)
+        assert not isinstance(source, PackedConstant)
         if arrays[source].nbytes != want[k].nbytes:  # the caller's business
             continue
         for nparts in (1, 3):

@@ -19,7 +19,7 @@ from anyshape import ops
 from anyshape.errors import AnyshapeError
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
-from anyshape.kernel_model.forms import Kind, classify
+from anyshape.kernel_model.forms import KernelKind, classify
 from anyshape.kernel_model.kernel_size import MOST_INSTRUCTIONS, KernelSizes
 from anyshape.lower.kernel import Group
 from anyshape.lower.lowering import lower_group
@@ -60,7 +60,7 @@ def maps(operands: int) -> list[str]:
         if node is None or y.type != x.type or len(node.outputs) != 1 or node.op.kernel is None or node.op.is_random:
             continue
         equations = equations_of(node, *tensors_of(node)).equations
-        if classify(equations) in (Kind.MAP, Kind.MOVE) and not takes_parts(equations):
+        if classify(equations) in (KernelKind.MAP, KernelKind.MOVE) and not takes_parts(equations):
             names.append(name)
     return names
 

@@ -12,7 +12,7 @@ from anyshape.equations.expr import Expr, Tensor
 from anyshape.equations.functions import and_, cast, checked, ge, lt, not_, range_index
 from anyshape.equations.interpret import interpret
 from anyshape.equations.operations import operations
-from anyshape.equations.symbolic import Unknown
+from anyshape.equations.symbolic import UnknownElement
 from anyshape.errors import AnyshapeError
 from anyshape.lower import Group, host_target, lower_group
 from anyshape.lower.structural_key import StructuralKeyWriter
@@ -220,7 +220,7 @@ def test_places_of_symbols_are_not_needed_where_the_condition_does_not_hold() ->
     known = {at: np.array([1, N], object), values: np.array([3, 7], object)}
     assert interpret(b.eqs.equations, known, symbolic=True)[y].tolist() == [0, 3]
     for unknown in ({**known, values: np.array([3, 4], object)}, {**known, values: np.array([3, N], object)}):
-        with pytest.raises(Unknown):
+        with pytest.raises(UnknownElement):
             interpret(b.eqs.equations, unknown, symbolic=True)
 
 

@@ -15,7 +15,7 @@ from anyshape.dtypes import F32, F64, I64, parse_dtype
 from anyshape.equations import Tensor
 from anyshape.equations.expr import cast
 from anyshape.equations.functions import exp, maximum, minimum, reduce_, where
-from anyshape.lower import Group, Packed, describe, host_target, lower_group
+from anyshape.lower import Group, PackedConstant, describe, host_target, lower_group
 from anyshape.lower.emit import elementwise
 from anyshape.lower.gemm import tiles_for
 from anyshape.lower.target import Target
@@ -77,7 +77,7 @@ def test_constant_weights_of_short_floats_stay_short(dtype: str) -> None:
     group = with_constants(b.group(), {w: values})
     native = check(group, [{N: n} for n in (0, 1, 3, 8, 33)], tolerance=1e-4, fixed={w: values})
     assert native.kernel.schedule == ("product",)
-    (packed,) = (t for t in native.kernel.inputs if isinstance(t, Packed))
+    (packed,) = (t for t in native.kernel.inputs if isinstance(t, PackedConstant))
     assert packed.array.dtype == values.dtype
 
 
@@ -241,7 +241,7 @@ def test_constant_operand_is_packed(transposed: bool, shared: bool) -> None:
     array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
     group = with_constants(b.group(), {w: array})
     native = check(group, SIZES, tolerance=1e-4, fixed={w: array})
-    packed = [t for t in native.kernel.inputs if isinstance(t, Packed)]
+    packed = [t for t in native.kernel.inputs if isinstance(t, PackedConstant)]
     assert len(packed) == 1
     assert len(native.kernel.inputs) == 3 + shared
 
@@ -256,7 +256,7 @@ def test_a_row_times_a_constant_is_a_product_of_a_packed_matrix(lead: tuple[Any,
     b.output(b.map(maximum, b.matmul(x, w, tb=transposed), b.input([70])))
     group = with_constants(b.group(), {w: array})
     native = check(group, [{B: n} for n in (0, 1, 3)], tolerance=1e-4, fixed={w: array})
-    assert native.kernel.schedule == ("product",) and any(isinstance(i, Packed) for i in native.kernel.inputs)
+    assert native.kernel.schedule == ("product",) and any(isinstance(i, PackedConstant) for i in native.kernel.inputs)
 
 
 def test_constant_batched_operand() -> None:
@@ -279,7 +279,7 @@ def test_a_part_of_a_constant_is_packed(first: int, backward: bool) -> None:
     b.output(y)
     array = np.random.default_rng(1).normal(size=w.shape).astype(np.float32)
     native = check(with_constants(b.group(), {w: array}), SIZES, tolerance=1e-4, fixed={w: array})
-    assert [type(t) for t in native.kernel.inputs] == [Tensor, Packed]
+    assert [type(t) for t in native.kernel.inputs] == [Tensor, PackedConstant]
 
 
 def test_a_part_of_a_constant_that_begins_anywhere_is_not_packed() -> None:

@@ -13,7 +13,7 @@ import anyshape
 from anyshape import ops
 from anyshape.dims import Size, symbol
 from anyshape.equations.functions import wrap
-from anyshape.lower import Group, Kernel, Lowering, Origin, Packed, host_target, lower_group
+from anyshape.lower import Group, Kernel, Lowering, Origin, PackedConstant, host_target, lower_group
 from anyshape.lower.sharing import SharedKernels
 from tests.lower.groups import Builder, K, N
 
@@ -37,7 +37,7 @@ def test_one_kernel_for_equal_layers() -> None:
         assert (shared.text, shared.scalars, shared.scratch) == (alone.text, alone.scalars, alone.scratch)
         assert shared.outputs == group.outputs
         for got, expected in zip(shared.inputs, alone.inputs, strict=True):
-            if isinstance(got, Packed) and isinstance(expected, Packed):
+            if isinstance(got, PackedConstant) and isinstance(expected, PackedConstant):
                 assert got.tensor is expected.tensor and got.layout == expected.layout
                 np.testing.assert_array_equal(got.array, expected.array)
             else:
@@ -155,7 +155,7 @@ def test_no_weights_are_kept() -> None:
     Lowering(host_target(), forms).lower(group)
     (known,) = (forms.find(form) for form in list(forms._known))
     assert known is not None
-    assert sum(i.array.nbytes for i in known.kernel.inputs if isinstance(i, Packed)) == 0
+    assert sum(i.array.nbytes for i in known.kernel.inputs if isinstance(i, PackedConstant)) == 0
 
 
 def test_a_constant_of_several_groups_is_packed_once() -> None:
@@ -164,7 +164,8 @@ def test_a_constant_of_several_groups_is_packed_once() -> None:
     alike = replace(alike, constants={of_alike: weight})
     lowering = Lowering(host_target(), SharedKernels())
     packed = [
-        next(i.array for i in lowering.lower(g).inputs if isinstance(i, Packed)) for g in (group, alike, other, alike)
+        next(i.array for i in lowering.lower(g).inputs if isinstance(i, PackedConstant))
+        for g in (group, alike, other, alike)
     ]
     assert packed[0] is packed[1] is packed[3] is not packed[2]
 

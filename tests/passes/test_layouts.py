@@ -30,7 +30,7 @@ TOLERANCE = {"f32": 1e-4, "f64": 1e-9, "f16": 4e-2, "bf16": 0.2}
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores all channels last, however few they are and whatever that costs."""
     monkeypatch.setattr(layouts, "LEAST", 1)
-    monkeypatch.setattr(layouts._Storage, "pays", lambda self, group: True)
+    monkeypatch.setattr(layouts._ValueUses, "pays", lambda self, group: True)
 
 
 class Network:

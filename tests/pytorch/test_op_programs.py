@@ -16,7 +16,7 @@ from anyshape.frontends.torch import backend
 from anyshape.torch import operators, ops
 from anyshape.torch.__main__ import main
 from anyshape.torch.graph import node_of
-from anyshape.torch.kernel import MOST_NUMBERS, Kernel
+from anyshape.torch.kernel import MOST_NUMBERS, TorchKernel
 from tests.pytorch.op_calls import flat
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -160,9 +160,9 @@ def test_a_size_on_which_a_rank_depends_becomes_a_number() -> None:
     assert counter.frame_count == 2
 
 
-def kernel_of(name: str) -> Kernel:
+def kernel_of(name: str) -> TorchKernel:
     op = ops.VARIANTS[name]
-    return Kernel(name, op.arguments, lambda values: node_of(op, values).outputs, partial(node_of, op))
+    return TorchKernel(name, op.arguments, lambda values: node_of(op, values).outputs, partial(node_of, op))
 
 
 def test_after_some_choices_of_integers_they_are_operands() -> None:

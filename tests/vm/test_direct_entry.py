@@ -17,7 +17,7 @@ from handmade import ADD, DOUBLE, FILL, MUL, PICK, PRODUCT, SHAPE_OF, STATIC_SUM
 import anyshape
 from anyshape.errors import AnyshapeError, ArgumentError, OverflowedError, ShapeError
 from anyshape.vm import Executable, compile
-from anyshape.vm.compiling.plans import Straight
+from anyshape.vm.compiling.plans import ProgramPlan
 from anyshape.vm.native import executor, objects
 from anyshape.vm.native.executor import NativeExecutor
 from anyshape.vm.run import arena
@@ -50,7 +50,7 @@ def test_this_python_has_the_direct_entry() -> None:
     exe = add()
     exe(ones(3), ones(3))  # the first call may have threads to start
     plan = exe.plan
-    assert isinstance(plan, Straight) and plan.direct is not None
+    assert isinstance(plan, ProgramPlan) and plan.direct is not None
     assert plan.direct((ones(3), ones(3))) is not None
 
 
@@ -60,7 +60,7 @@ def test_arrays_with_a_dtype_object_of_their_own_go_the_same_way() -> None:
     exe = add()
     exe(x, x)
     plan = exe.plan
-    assert isinstance(plan, Straight) and plan.direct is not None
+    assert isinstance(plan, ProgramPlan) and plan.direct is not None
     results = plan.direct((x, x))
     assert results is not None
     np.testing.assert_array_equal(results[0], [2, 2, 2])
@@ -305,7 +305,7 @@ def growing_squares() -> Executable:
 def test_memory_grows_without_leaving_the_entry() -> None:
     exe = growing_squares()
     plan = exe.plan
-    assert isinstance(plan, Straight) and plan.direct is not None
+    assert isinstance(plan, ProgramPlan) and plan.direct is not None
     for n in (3, 1 << 20, 5, 1 << 21, 1 << 10):
         results = plan.direct((ones(n),))
         assert results is not None and results[0] == n

@@ -28,8 +28,8 @@ from anyshape.graph.value import Value
 from anyshape.strings import as_chars, as_strings
 from anyshape.types import TensorType
 from anyshape.vm.executable.executable import Executable
-from anyshape_gen.analysis_model import OpAnalysis
-from anyshape_gen.model import Example, ExampleValue
+from anyshape_gen.model.analysis import OpAnalysis
+from anyshape_gen.model.spec import Example, ExampleValue
 from anyshape_testing.profile import LONG
 from tests.specs import all_specs
 

@@ -15,9 +15,9 @@ from anyshape.dims import Size, evaluate, maximum, minimum, symbol
 from anyshape.vm.compiling.arena_code import ArenaCode
 from anyshape.vm.compiling.lifetimes import ENTRY, StorageGroup
 from anyshape.vm.compiling.shape_code import ShapeCode
-from anyshape.vm.program.memory_layout import Layout, Tenant, at_typical_points, lay_out, most_alive
+from anyshape.vm.program.memory_layout import MemoryLayout, Tenant, at_typical_points, lay_out, most_alive
 from anyshape.vm.program.table import Op, decode
-from anyshape.vm.run.arena import MAPPED, Context
+from anyshape.vm.run.arena import MAPPED, CallMemory
 
 N, M = symbol("n"), symbol("m")
 SIZES: tuple[Size, ...] = (
@@ -35,7 +35,7 @@ def tenants(draw: st.DrawFn) -> list[Tenant]:
     return draw(st.permutations(drawn))
 
 
-def numbers(listed: list[Tenant], layout: Layout, n: int, m: int) -> tuple[list[int], list[int], int]:
+def numbers(listed: list[Tenant], layout: MemoryLayout, n: int, m: int) -> tuple[list[int], list[int], int]:
     """(sizes, offsets, total), computed as the layout says."""
     sizes = [evaluate(t.bytes, {N: n, M: m}) for t in listed]
     offsets, ends = [0] * len(listed), [0] * len(listed)
@@ -137,7 +137,7 @@ def test_a_size_that_overflows_at_a_typical_point_is_only_large() -> None:
 
 
 def test_regions_are_aligned_and_grow() -> None:
-    context = Context(2)
+    context = CallMemory(2)
     for size in (1, 64, 1000, MAPPED, 3 * MAPPED + 5, 10):
         address = context.region(0, size)
         assert address % 64 == 0 and context.regions[0].capacity >= size

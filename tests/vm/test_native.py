@@ -11,7 +11,7 @@ from handmade import ADD, DOUBLE, FILL, FLATTEN, MUL, PICK, PRODUCT, SHAPE_OF, S
 import anyshape
 from anyshape.errors import ShapeError
 from anyshape.vm import compile
-from anyshape.vm.compiling.plans import Straight
+from anyshape.vm.compiling.plans import ProgramPlan
 
 
 def network() -> anyshape.Function:
@@ -67,7 +67,7 @@ def test_nothing_is_read_that_was_not_written() -> None:
     x = np.random.default_rng(5).standard_normal((33, 24)).astype(np.float32)
     expected = exe(x)
     plan = exe.plan
-    assert isinstance(plan, Straight)
+    assert isinstance(plan, ProgramPlan)
     for byte in (0xFF, 0x7F):
         for context in plan._pool._idle:
             for region in context.regions:

@@ -19,7 +19,7 @@ from anyshape.vm.native.executor import NativeExecutor
 from anyshape.vm.native.verify import verify_program
 from anyshape.vm.program.table import ELEMENT_CODE, ELEMENTS, CheckRecord, Mode, Op, Program, ResultType, encode
 from anyshape.vm.run import interpreter
-from anyshape.vm.run.arena import Context
+from anyshape.vm.run.arena import CallMemory
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +83,7 @@ def outcome(run: Any) -> Any:
 
 def all_outcomes(p: Program, arguments: list[Any]) -> list[Any]:
     """What each executor makes of a program."""
-    context = Context(p.regions)
+    context = CallMemory(p.regions)
     native = NativeExecutor(p)
     own = native.context()
     runs = [lambda: interpreter.run(p, arguments, context), lambda: native.run(arguments, own)]

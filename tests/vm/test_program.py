@@ -88,7 +88,7 @@ def test_rows_that_are_not_sound_are_noticed() -> None:
 
 
 def test_each_executor_has_one_handler_for_each_row() -> None:
-    walked = vars(interpreter._Run)
+    walked = vars(interpreter._CallFrame)
     assert set(handlers(Op, walked)) == set(HANDLERS) == set(Op)
     for rows, *rooms in (
         ([*Op, Wrong.LATE], walked), (list(Op)[1:], walked), (Op, walked, {"do_late": 0}), (Op, walked, {"do_add": 0}),
@@ -104,9 +104,9 @@ def misnamed(rows: Iterable[Instruction], room: Any) -> list[str]:
 
 
 def test_handlers_take_what_rows_read() -> None:
-    assert misnamed(Op, interpreter._Run) == []
+    assert misnamed(Op, interpreter._CallFrame) == []
 
-    class Other(interpreter._Run):
+    class Other(interpreter._CallFrame):
         def do_jump(self, from_: int) -> None: ...
 
     assert misnamed(Op, Other) == ["do_jump"]

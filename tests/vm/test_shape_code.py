@@ -33,7 +33,7 @@ from anyshape.errors import OverflowedError
 from anyshape.vm.compiling.shape_code import ShapeCode
 from anyshape.vm.program.table import ELEMENT_CODE, Op, Program, ResultType, encode
 from anyshape.vm.run import interpreter
-from anyshape.vm.run.arena import Context
+from anyshape.vm.run.arena import CallMemory
 
 N, M, K = (symbol(s, low=None) for s in "nmk")
 
@@ -70,7 +70,7 @@ def program(words: list[int], registers: int) -> Program:
 
 def results(p: Program, *arrays: Any) -> Any:
     """What the program gives first."""
-    got = interpreter.run(p, arrays, Context(1))
+    got = interpreter.run(p, arrays, CallMemory(1))
     assert got is not None
     return got[0].tolist()
 

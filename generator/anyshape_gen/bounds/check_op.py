@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from anyshape.dims import Cond, Dim, Size
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.bounds.obligations import Obligation, Obligations, access_numbers, unmodelled
 from anyshape_gen.bounds.prove import Proof, attempt
 from anyshape_gen.bounds.terms import NO_TERMS, Claim, Truth
+from anyshape_gen.model.analysis import OpAnalysis
 
 
 class How(StrEnum):

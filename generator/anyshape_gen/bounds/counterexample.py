@@ -18,14 +18,14 @@ from anyshape import dims
 from anyshape.dims import Cond, Dim
 from anyshape.errors import AnyshapeError, OverflowedError
 from anyshape.rules import Rule, Vec
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.bounds.obligations import Obligation, Obligations
 from anyshape_gen.bounds.signature import pieces_by_name
 from anyshape_gen.bounds.terms import NO_TERMS
 from anyshape_gen.emit import kernels, relations
 from anyshape_gen.emit.refusal import NotExecuted
-from anyshape_gen.model import Example, ExampleValue, ParamSpec
-from anyshape_gen.nodes import Bool, Float, Int, Str, Unary
+from anyshape_gen.model.analysis import OpAnalysis
+from anyshape_gen.model.nodes import Bool, Float, Int, Str, Unary
+from anyshape_gen.model.spec import Example, ExampleValue, ParamSpec
 
 TRIES = 250
 LARGEST = 6

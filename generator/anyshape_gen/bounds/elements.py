@@ -10,13 +10,13 @@ from typing import Any
 
 from anyshape import dims
 from anyshape.dims import Dim, Size
-from anyshape_gen.analysis_model import ResolvedEquation
 from anyshape_gen.bounds.context import Context, implies, within
 from anyshape_gen.bounds.evaluate import integer, listed, term, vector
 from anyshape_gen.bounds.signature import OpNames
 from anyshape_gen.bounds.state import Env
 from anyshape_gen.bounds.terms import Run, is_int
-from anyshape_gen.nodes import (
+from anyshape_gen.model.analysis import ResolvedEquation
+from anyshape_gen.model.nodes import (
     Call,
     Comprehension,
     Exact,

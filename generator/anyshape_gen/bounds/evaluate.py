@@ -28,7 +28,7 @@ from anyshape_gen.bounds.terms import (
     part,
     spread,
 )
-from anyshape_gen.nodes import (
+from anyshape_gen.model.nodes import (
     BinOp,
     Bool,
     BoolOp,
@@ -53,7 +53,7 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )
-from anyshape_gen.traverse import free_names
+from anyshape_gen.model.traverse import free_names
 
 _ORDER: dict[str, Callable[[Size, Size], Truth]] = {
     "==": dims.eq, "!=": dims.ne, "<": dims.lt, "<=": dims.le, ">": dims.gt, ">=": dims.ge,

@@ -14,7 +14,7 @@ from anyshape_gen.bounds.broadcasting import learn_broadcasts
 from anyshape_gen.bounds.evaluate import compare, iterations, term, truth
 from anyshape_gen.bounds.state import Env, State
 from anyshape_gen.bounds.terms import Run, Truth, is_truth
-from anyshape_gen.nodes import BoolOp, Call, Compare, Comprehension, Expr, Over, Reduction, Unary
+from anyshape_gen.model.nodes import BoolOp, Call, Compare, Comprehension, Expr, Over, Reduction, Unary
 
 
 def learn(s: State, c: Expr, env: Env, hypotheses: tuple[Truth, ...]) -> None:

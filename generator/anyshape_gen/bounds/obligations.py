@@ -13,16 +13,16 @@ from typing import Any
 
 from anyshape import dims
 from anyshape.dims import Dim, Size
-from anyshape_gen.analysis_model import OpAnalysis, ResolvedEquation, ResolvedKernel, Role
-from anyshape_gen.body_nodes import Store
 from anyshape_gen.bounds import axes as at_axes
-from anyshape_gen.bounds.accesses import accesses
 from anyshape_gen.bounds.elements import Elements, variable, variable_run
 from anyshape_gen.bounds.evaluate import integer, iterations, listed, term, truth, vector
 from anyshape_gen.bounds.learn import about_vectors, learn
 from anyshape_gen.bounds.signature import OpNames
 from anyshape_gen.bounds.terms import NO_TERMS, Literal, NotModelled, Run, Truth, concat, is_int
-from anyshape_gen.nodes import (
+from anyshape_gen.model.accesses import accesses
+from anyshape_gen.model.analysis import OpAnalysis, ResolvedEquation, ResolvedKernel, Role
+from anyshape_gen.model.body_nodes import Store
+from anyshape_gen.model.nodes import (
     Along,
     BoolOp,
     Comprehension,
@@ -45,10 +45,10 @@ from anyshape_gen.nodes import (
     TensorRead,
     VecLit,
 )
-from anyshape_gen.printer import to_text
-from anyshape_gen.slots import Factors, Many, ManyAt, One, Parts, Slot, slots_of
-from anyshape_gen.source import Span
-from anyshape_gen.traverse import children, walk
+from anyshape_gen.model.printer import to_text
+from anyshape_gen.model.source import Span
+from anyshape_gen.model.traverse import children, walk
+from anyshape_gen.resolve.slots import Factors, Many, ManyAt, One, Parts, Slot, slots_of
 
 NO_INDEX = "the prover has no terms for the index"
 

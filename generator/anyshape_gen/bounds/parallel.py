@@ -9,8 +9,8 @@ import multiprocessing
 import sys
 from collections.abc import Sequence
 
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.bounds.store import Safety, safety
+from anyshape_gen.model.analysis import OpAnalysis
 
 Ops = Sequence[tuple[OpAnalysis, str]]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyshape_gen.analysis_model import Analysis
-from anyshape_gen.bounds.accesses import accesses
 from anyshape_gen.bounds.check_op import How
 from anyshape_gen.bounds.store import Rest, Safety, place
+from anyshape_gen.model.accesses import accesses
+from anyshape_gen.model.analysis import Analysis
 
 COLUMNS = (How.STRUCTURAL, How.LINEAR, How.CASES, How.CHECKED, How.UNKNOWN)
 OF_DATA = "the value was read from a tensor"

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from anyshape_gen.analysis_model import Analysis, OpAnalysis
 from anyshape_gen.bounds.counterexample import counterexample
 from anyshape_gen.bounds.parallel import safeties
 from anyshape_gen.bounds.store import Safety, key_of
 from anyshape_gen.memo import Memo
-from anyshape_gen.source import Findings
+from anyshape_gen.model.analysis import Analysis, OpAnalysis
+from anyshape_gen.model.source import Findings
 
 
 def prove_indices(

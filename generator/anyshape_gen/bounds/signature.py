@@ -11,16 +11,28 @@ from typing import Any
 
 from anyshape import dims
 from anyshape.dims import Size
-from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.bounds import axes as at_axes
 from anyshape_gen.bounds.context import Context
 from anyshape_gen.bounds.evaluate import integer, term, truth, vector
 from anyshape_gen.bounds.learn import learn
 from anyshape_gen.bounds.state import State
 from anyshape_gen.bounds.terms import Member, Run, Truth, choose, concat
-from anyshape_gen.model import AtAxes, AtAxis, Dim, DimExpr, Operand, OpSpec, ParamSpec, Piece, Product, Ragged, RunExpr
-from anyshape_gen.model import Run as RunPiece
-from anyshape_gen.nodes import Assert, Assign, Expr, If, Index, Name, Statement, Unbacked, VecLit
+from anyshape_gen.model.analysis import OpAnalysis, ValueKind
+from anyshape_gen.model.nodes import Assert, Assign, Expr, If, Index, Name, Statement, Unbacked, VecLit
+from anyshape_gen.model.spec import (
+    AtAxes,
+    AtAxis,
+    Dim,
+    DimExpr,
+    Operand,
+    OpSpec,
+    ParamSpec,
+    Piece,
+    Product,
+    Ragged,
+    RunExpr,
+)
+from anyshape_gen.model.spec import Run as RunPiece
 
 CONSTANTS = ("inf", "pi")
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from anyshape_gen.bounds.context import Context
 from anyshape_gen.bounds.terms import Run, Truth
-from anyshape_gen.nodes import Function, TensorRead
+from anyshape_gen.model.nodes import Function, TensorRead
 
 Env = Mapping[str, Any]
 DEEPEST = 100

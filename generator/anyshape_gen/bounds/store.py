@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from anyshape_gen.analysis_model import Analysis, OpAnalysis
-from anyshape_gen.bounds.accesses import accesses
 from anyshape_gen.bounds.check_op import How, Verdict, verdicts
 from anyshape_gen.bounds.version import prover_version
-from anyshape_gen.nodes import Node
+from anyshape_gen.model.accesses import accesses
+from anyshape_gen.model.analysis import Analysis, OpAnalysis
+from anyshape_gen.model.nodes import Node
 
 FILE = "index_safety.json"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import keyword
 import textwrap
 
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.module import Code, Emitted, use
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.ops import default_text
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.model import Operand, OpSpec, ParamSpec
+from anyshape_gen.model.analysis import OpAnalysis
+from anyshape_gen.model.spec import Operand, OpSpec, ParamSpec
 
 KNOWN = {
     **dict.fromkeys(("call", "call_alias", "Operand"), "anyshape.graph.call"),
@@ -53,16 +53,12 @@ def function(a: OpAnalysis, variant: str) -> Emitted:
         call = f"{use('call_alias')}({both}, {rest})"
     else:
         call = f"{use('call')}({use(constant_name(spec.name, variant))}, {rest})"
-    code.add(f"return {call}{'' if returns_tuple(spec) else '[0]'}")
+    code.add(f"return {call}{'' if spec.returns_tuple else '[0]'}")
     return code.text()
 
 
 def python_name(name: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
-
-
-def returns_tuple(spec: OpSpec) -> bool:
-    return len(spec.outputs) != 1 or spec.outputs[0].signature.variadic is not None
 
 
 def _is_variadic(spec: OpSpec) -> bool:
@@ -71,7 +67,7 @@ def _is_variadic(spec: OpSpec) -> bool:
 
 
 def result_type(spec: OpSpec) -> str:
-    return f"tuple[{use('Value')}, ...]" if returns_tuple(spec) else use("Value")
+    return f"tuple[{use('Value')}, ...]" if spec.returns_tuple else use("Value")
 
 
 def _optional(o: Operand) -> bool:

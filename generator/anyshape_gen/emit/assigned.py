@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from anyshape_gen.body_nodes import Branch, For, Set, Step, While
+from anyshape_gen.model.body_nodes import Branch, For, Set, Step, While
 
 
 def assigned(steps: tuple[Step, ...], known: Iterable[str]) -> list[str]:

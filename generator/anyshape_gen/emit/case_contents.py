@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.constraints import all_of
 from anyshape_gen.emit.inlining import is_expression
 from anyshape_gen.emit.module import quoted
-from anyshape_gen.model import Dim
-from anyshape_gen.nodes import (
+from anyshape_gen.model.analysis import OpAnalysis
+from anyshape_gen.model.nodes import (
     BinOp,
     Call,
     Compare,
@@ -27,7 +26,8 @@ from anyshape_gen.nodes import (
     TensorRead,
     Unary,
 )
-from anyshape_gen.traverse import free_names, walk
+from anyshape_gen.model.spec import Dim
+from anyshape_gen.model.traverse import free_names, walk
 
 Spell = Callable[[Expr], str]
 

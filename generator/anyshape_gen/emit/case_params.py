@@ -13,9 +13,9 @@ from anyshape_gen.emit.case_writer import CaseWriter
 from anyshape_gen.emit.module import quoted, tuple_text, use
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import literal
-from anyshape_gen.model import ParamSpec, Run
-from anyshape_gen.nodes import Call, Compare, Expr, Int, Name, NoneLit, Str
-from anyshape_gen.traverse import free_names
+from anyshape_gen.model.nodes import Call, Compare, Expr, Int, Name, NoneLit, Str
+from anyshape_gen.model.spec import ParamSpec, Run
+from anyshape_gen.model.traverse import free_names
 
 
 def param(w: CaseWriter, p: ParamSpec) -> None:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.case_text import may_subtract, run_of
 from anyshape_gen.emit.case_writer import CaseWriter
 from anyshape_gen.emit.constraints import ANY, Between, unconditional
 from anyshape_gen.emit.module import quoted, tuple_text, use
-from anyshape_gen.kinds import kind_of
-from anyshape_gen.nodes import Call, Compare, Expr, Index, Int, Name
-from anyshape_gen.traverse import free_names
+from anyshape_gen.model.analysis import ValueKind
+from anyshape_gen.model.nodes import Call, Compare, Expr, Index, Int, Name
+from anyshape_gen.model.traverse import free_names
+from anyshape_gen.resolve.kinds import kind_of
 
 
 def run(w: CaseWriter, name: str, length: Expr | None = None) -> str:

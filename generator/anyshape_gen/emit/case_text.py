@@ -8,10 +8,10 @@ from __future__ import annotations
 from anyshape_gen.emit.module import quoted, use
 from anyshape_gen.emit.ops import default_text
 from anyshape_gen.emit.relations import NOT_LITERAL, literal
-from anyshape_gen.model import ParamSpec
-from anyshape_gen.nodes import BinOp, Expr, Unary
-from anyshape_gen.parse_values import CLASSES
-from anyshape_gen.traverse import walk
+from anyshape_gen.model.nodes import BinOp, Expr, Unary
+from anyshape_gen.model.spec import ParamSpec
+from anyshape_gen.model.traverse import walk
+from anyshape_gen.parse.values import CLASSES
 
 TAKEN = ("d", "more", "some", "len", "range", "min", "place", "Vec", "Case")
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.case_text import local
 from anyshape_gen.emit.constraints import ANY, Constraints
 from anyshape_gen.emit.module import Code, number_text, quoted
 from anyshape_gen.emit.relations import NOT_LITERAL, literal
 from anyshape_gen.emit.rule_text import RuleText
-from anyshape_gen.model import AtAxes, AtAxis, Dim, Operand, ParamSpec, Run, RunExpr
-from anyshape_gen.nodes import Call, Expr, Name, NoneLit
-from anyshape_gen.traverse import free_names, rebuild, walk, walk_all
+from anyshape_gen.model.analysis import OpAnalysis
+from anyshape_gen.model.nodes import Call, Expr, Name, NoneLit
+from anyshape_gen.model.spec import AtAxes, AtAxis, Dim, Operand, ParamSpec, Run, RunExpr
+from anyshape_gen.model.traverse import free_names, rebuild, walk, walk_all
 
 DRAWN_FIRST = ("int", "bool", "number", "enum", "ints", "axis", "axes")
 """Kinds of parameters that may be drawn before other names that depend on them"""

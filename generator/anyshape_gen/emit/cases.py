@@ -6,7 +6,6 @@ most of them satisfy the asserts. Draws that violate an assert are rejected by t
 
 from __future__ import annotations
 
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.case_contents import content_constraints
 from anyshape_gen.emit.case_params import param
 from anyshape_gen.emit.case_sizes import run, run_between, size
@@ -15,9 +14,10 @@ from anyshape_gen.emit.case_writer import CaseWriter
 from anyshape_gen.emit.module import Emitted, quoted, tuple_text, use
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.model import AtAxes, AtAxis, Dim, DimExpr, Operand, OpSpec, Piece, Product, Run, RunExpr
-from anyshape_gen.nodes import Call, Name
-from anyshape_gen.traverse import free_names, walk_all
+from anyshape_gen.model.analysis import OpAnalysis
+from anyshape_gen.model.nodes import Call, Name
+from anyshape_gen.model.spec import AtAxes, AtAxis, Dim, DimExpr, Operand, OpSpec, Piece, Product, Run, RunExpr
+from anyshape_gen.model.traverse import free_names, walk_all
 
 
 def case(a: OpAnalysis) -> Emitted:

@@ -10,10 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from anyshape_gen.analysis_model import OpAnalysis, ValueKind
-from anyshape_gen.bilinear import growth_of
-from anyshape_gen.body_nodes import Branch, For, Set, Step, While
-from anyshape_gen.composing import Argument, Composer
+from anyshape_gen.check.bilinear import growth_of
 from anyshape_gen.emit.api import python_name
 from anyshape_gen.emit.assigned import assigned, collected
 from anyshape_gen.emit.kernel_text import KernelText
@@ -23,9 +20,9 @@ from anyshape_gen.emit.names import KERNEL_NAMES, constant_name, kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import NOT_LITERAL, attribute_name, attributes_of, literal
 from anyshape_gen.emit.rule_text import ATOM, RuleText, Spelled, source_of
-from anyshape_gen.float_defaults import of_floats, substituted
-from anyshape_gen.model import OpSpec, ParamSpec
-from anyshape_gen.nodes import (
+from anyshape_gen.model.analysis import OpAnalysis, ValueKind
+from anyshape_gen.model.body_nodes import Branch, For, Set, Step, While
+from anyshape_gen.model.nodes import (
     BinOp,
     BoolOp,
     Call,
@@ -41,9 +38,12 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )
-from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
-from anyshape_gen.printer import to_text
-from anyshape_gen.traverse import free_names
+from anyshape_gen.model.printer import to_text
+from anyshape_gen.model.spec import OpSpec, ParamSpec
+from anyshape_gen.model.traverse import free_names
+from anyshape_gen.parse.values import DTYPES, OTHER_DTYPES
+from anyshape_gen.resolve.composing import Argument, Composer
+from anyshape_gen.resolve.float_defaults import of_floats, substituted
 
 KNOWN = {
     **{name: module for name, module in KERNEL_NAMES.items() if module == "anyshape.equations.functions"},

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from anyshape_gen.emit.inlining import assigned_in, inlined, is_expression, unpacked
-from anyshape_gen.nodes import (
+from anyshape_gen.model.nodes import (
     Assert,
     Assign,
     BinOp,
@@ -38,7 +38,7 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )
-from anyshape_gen.traverse import free_names, rebuild, walk
+from anyshape_gen.model.traverse import free_names, rebuild, walk
 
 COMPUTABLE = (
     Name, Int, Bool, Str, NoneLit, BinOp, Unary, IfExp, Compare, BoolOp, VecLit, Star, Index, Slice, Comprehension,

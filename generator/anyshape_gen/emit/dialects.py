@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from anyshape_gen.check_onnx import ATEN_FUNCTIONS
-from anyshape_gen.functions import LIST_FUNCTIONS
+from anyshape_gen.check.onnx import ATEN_FUNCTIONS
+from anyshape_gen.model.functions import LIST_FUNCTIONS
 
 KNOWN = {
     **dict.fromkeys(

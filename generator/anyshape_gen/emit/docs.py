@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyshape_gen.analysis_model import Analysis, Dependence, OpAnalysis
-from anyshape_gen.check_procedure import unbacked_sizes
 from anyshape_gen.emit.module import quoted, render
 from anyshape_gen.emit.ops import variants
 from anyshape_gen.emit.reports import Reports
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.model import Example, ExampleValue, OnnxMapping, OpSpec, ParamSpec, Spelling
-from anyshape_gen.parse_values import CLASSES
-from anyshape_gen.printer import function_text, kernel_text, procedure_text, statements_text, to_text
+from anyshape_gen.model.analysis import Analysis, Dependence, OpAnalysis
+from anyshape_gen.model.printer import function_text, kernel_text, procedure_text, statements_text, to_text
+from anyshape_gen.model.spec import Example, ExampleValue, OnnxMapping, OpSpec, ParamSpec, Spelling
+from anyshape_gen.model.traverse import unbacked_sizes
+from anyshape_gen.parse.values import CLASSES
 
 _DEPENDENCE = {
     Dependence.NOTHING: "nothing",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeGuard
 
-from anyshape_gen.nodes import (
+from anyshape_gen.model.nodes import (
     Assign,
     Bool,
     Call,
@@ -24,7 +24,7 @@ from anyshape_gen.nodes import (
     Star,
     VecLit,
 )
-from anyshape_gen.traverse import bound_by, rebuild, walk
+from anyshape_gen.model.traverse import bound_by, rebuild, walk
 
 LONGEST = 150
 """The most nodes of an expression after inlining"""

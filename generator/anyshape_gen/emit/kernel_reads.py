@@ -11,7 +11,7 @@ from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import Misused, NotExecuted
 from anyshape_gen.emit.relations import is_constant
 from anyshape_gen.emit.rule_text import ADD, ATOM, MUL, NEGATE
-from anyshape_gen.nodes import (
+from anyshape_gen.model.nodes import (
     Along,
     BinOp,
     Call,

@@ -11,9 +11,9 @@ from anyshape_gen.emit.module import use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import ATOM, MUL
-from anyshape_gen.nodes import Call, Expr, Generator, Over, Reduction, Slice, Star, TensorRead
-from anyshape_gen.numbering import chooses_tensor
-from anyshape_gen.traverse import free_names, walk
+from anyshape_gen.model.nodes import Call, Expr, Generator, Over, Reduction, Slice, Star, TensorRead
+from anyshape_gen.model.traverse import free_names, walk
+from anyshape_gen.resolve.numbering import chooses_tensor
 
 _FOLDED = ("sum", "prod", "max", "min", "any", "all")
 _NESTABLE = ("sum", "prod", "max", "min", "any", "all", "count")

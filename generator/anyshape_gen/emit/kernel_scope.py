@@ -9,12 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.module import use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.rule_text import RuleText, Spelled
-from anyshape_gen.functions import BITS, CASTS, UNARY
-from anyshape_gen.nodes import (
+from anyshape_gen.model.analysis import ValueKind
+from anyshape_gen.model.functions import BITS, CASTS, UNARY
+from anyshape_gen.model.nodes import (
     BinOp,
     BoolOp,
     Call,
@@ -38,7 +38,7 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )
-from anyshape_gen.traverse import children, walk
+from anyshape_gen.model.traverse import children, walk
 
 FUNCTIONS = {**{name: name for name in (*UNARY, *BITS, "trunc_div", "fmod", "clamp", "wrap", "reflect")},
              "abs": "abs_", "max": "maximum", "min": "minimum", "pow": "pow_", "int": "int_"}  # fmt: skip

@@ -6,7 +6,6 @@ and no tensor is a size or an attribute, and is emitted as in a rule; any other 
 
 from __future__ import annotations
 
-from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.kernel_reads import read, run
 from anyshape_gen.emit.kernel_reductions import reduction
 from anyshape_gen.emit.kernel_scope import CLASSES, FUNCTIONS, KernelScope, chain, is_of_extremes, joined
@@ -14,8 +13,9 @@ from anyshape_gen.emit.module import use
 from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import ADD, ATOM, MUL, NEGATE, TERNARY, Spelled
-from anyshape_gen.functions import CASTS
-from anyshape_gen.nodes import (
+from anyshape_gen.model.analysis import ValueKind
+from anyshape_gen.model.functions import CASTS
+from anyshape_gen.model.nodes import (
     BinOp,
     BoolOp,
     Call,
@@ -33,7 +33,7 @@ from anyshape_gen.nodes import (
     TensorRead,
     Unary,
 )
-from anyshape_gen.traverse import walk_all
+from anyshape_gen.model.traverse import walk_all
 
 _DIVIDED = {"//": "quotient", "%": "remainder"}
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}

@@ -9,16 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from anyshape.dtypes import parse_dtype
-from anyshape_gen.analysis_model import (
-    IndexVar,
-    OpAnalysis,
-    ResolvedEquation,
-    ResolvedKernel,
-    Role,
-    UnbackedSize,
-)
-from anyshape_gen.body_nodes import Equation
-from anyshape_gen.bounds.accesses import accesses
 from anyshape_gen.emit.kernel_reads import index
 from anyshape_gen.emit.kernel_reductions import loop, of_tensor
 from anyshape_gen.emit.kernel_scope import joined as all_of
@@ -29,7 +19,17 @@ from anyshape_gen.emit.names import KERNEL_NAMES, kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import source_of, wrapped
-from anyshape_gen.nodes import (
+from anyshape_gen.model.accesses import accesses
+from anyshape_gen.model.analysis import (
+    IndexVar,
+    OpAnalysis,
+    ResolvedEquation,
+    ResolvedKernel,
+    Role,
+    UnbackedSize,
+)
+from anyshape_gen.model.body_nodes import Equation
+from anyshape_gen.model.nodes import (
     Assert,
     Call,
     Comprehension,
@@ -45,10 +45,10 @@ from anyshape_gen.nodes import (
     TensorRead,
     Unary,
 )
-from anyshape_gen.numbering import chooses_tensor
-from anyshape_gen.parse_values import DTYPES
-from anyshape_gen.printer import equation_text, to_text
-from anyshape_gen.traverse import walk, walk_all
+from anyshape_gen.model.printer import equation_text, to_text
+from anyshape_gen.model.traverse import walk, walk_all
+from anyshape_gen.parse.values import DTYPES
+from anyshape_gen.resolve.numbering import chooses_tensor
 
 KNOWN = KERNEL_NAMES
 LONG = 96

@@ -8,7 +8,7 @@ from textwrap import wrap
 from anyshape_gen.emit.dialects import ONNX, Dialect
 from anyshape_gen.emit.mappings import function_name
 from anyshape_gen.emit.module import Code, Emitted, quoted, use
-from anyshape_gen.model import OnnxMapping, OnnxRefusal
+from anyshape_gen.model.spec import OnnxMapping, OnnxRefusal
 
 LINE = 100
 """The most characters in a line of text"""

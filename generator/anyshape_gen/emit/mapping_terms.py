@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from anyshape_gen.check_onnx import ATEN_FUNCTIONS, SEVERAL
-from anyshape_gen.emit.api import python_name, returns_tuple
+from anyshape_gen.check.onnx import ATEN_FUNCTIONS, SEVERAL
+from anyshape_gen.emit.api import python_name
 from anyshape_gen.emit.dialects import Dialect
 from anyshape_gen.emit.module import number_text, quoted, use
 from anyshape_gen.emit.refusal import NotExecuted
-from anyshape_gen.functions import LIST_FUNCTIONS
-from anyshape_gen.model import OnnxMapping, Operand, OpSpec, ParamSpec, TermFunction
-from anyshape_gen.nodes import (
+from anyshape_gen.model.functions import LIST_FUNCTIONS
+from anyshape_gen.model.nodes import (
     AttrRead,
     BinOp,
     Bool,
@@ -37,8 +36,9 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )  # fmt: skip
-from anyshape_gen.parse_values import DTYPES, OTHER_DTYPES
-from anyshape_gen.traverse import walk_all
+from anyshape_gen.model.spec import OnnxMapping, Operand, OpSpec, ParamSpec, TermFunction
+from anyshape_gen.model.traverse import walk_all
+from anyshape_gen.parse.values import DTYPES, OTHER_DTYPES
 
 NEGATED = {"==": "!=", "!=": "==", "is": "is not", "is not": "is", "in": "not in", "not in": "in"}
 
@@ -78,7 +78,7 @@ class MappingTerms:
         if any(o.signature.variadic is not None for o in spec.outputs):
             words.append("outputs=n.output_count")
         call = f"{use('api')}.{python_name(spec.name)}({', '.join([*words, 'source=n.source'])})"
-        return call if returns_tuple(spec) else f"[{call}]"
+        return call if spec.returns_tuple else f"[{call}]"
 
     def results(self, term: Node) -> str:
         """Emits a term as the sequence of a node's outputs: several are a list, or those of an op that has several."""
@@ -123,7 +123,7 @@ class MappingTerms:
         return all(isinstance(v, VecLit) or (isinstance(v, Call) and self._is_tuple(v.func)) for v in values)
 
     def _is_tuple(self, func: str) -> bool:
-        return func in self.specs and returns_tuple(self.specs[func])
+        return func in self.specs and self.specs[func].returns_tuple
 
     def param(self, p: ParamSpec, source: str, expr: Expr | None) -> str:
         if source == "input" or expr is None:

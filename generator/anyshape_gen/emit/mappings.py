@@ -14,9 +14,9 @@ from anyshape_gen.emit.mapping_terms import MappingTerms
 from anyshape_gen.emit.module import Code, Emitted, quoted, use
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.model import OnnxMapping, OpSpec, TermFunction
-from anyshape_gen.nodes import Assert, Assign, If, Return, Statement, Unbacked
-from anyshape_gen.traverse import walk_all
+from anyshape_gen.model.nodes import Assert, Assign, If, Return, Statement, Unbacked
+from anyshape_gen.model.spec import OnnxMapping, OpSpec, TermFunction
+from anyshape_gen.model.traverse import walk_all
 
 
 def function_name(op: str, since: int) -> str:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 
-from anyshape_gen.analysis_model import Analysis, IndexVar, OpAnalysis, ResolvedEquation
-from anyshape_gen.model import Operand, ParamSpec
-from anyshape_gen.nodes import (
+from anyshape_gen.model.analysis import Analysis, IndexVar, OpAnalysis, ResolvedEquation
+from anyshape_gen.model.nodes import (
     BinOp,
     BoolOp,
     Call,
@@ -32,7 +31,8 @@ from anyshape_gen.nodes import (
     TensorRead,
     Unary,
 )
-from anyshape_gen.traverse import walk
+from anyshape_gen.model.spec import Operand, ParamSpec
+from anyshape_gen.model.traverse import walk
 
 OPSET = 18
 """The version of ONNX's operators in functions: CastLike, and Mod of floats"""

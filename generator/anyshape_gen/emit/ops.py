@@ -8,17 +8,17 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.kernels import dtype_keys
 from anyshape_gen.emit.module import Code, Emitted, number_text, quoted, tuple_text, use
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import NOT_LITERAL, is_constant, literal
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.model import Operand, OpSpec, ParamSpec
-from anyshape_gen.moving import Moved, moved_dtypes
-from anyshape_gen.nodes import Call, Expr, Name
-from anyshape_gen.shaping import shaping_params
+from anyshape_gen.model.analysis import OpAnalysis
+from anyshape_gen.model.nodes import Call, Expr, Name
+from anyshape_gen.model.spec import Operand, OpSpec, ParamSpec
+from anyshape_gen.resolve.moving import Moved, moved_dtypes
+from anyshape_gen.resolve.shaping import shaping_params
 
 LINE = 100
 """Columns of a summary in one line."""

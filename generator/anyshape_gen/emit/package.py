@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 
-from anyshape_gen.analysis_model import Analysis, OpAnalysis
 from anyshape_gen.emit import (
     api,
     compositions,
@@ -31,8 +30,9 @@ from anyshape_gen.emit.module import NOTHING, Code, Doc, Emitted, joined, python
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import collecting
 from anyshape_gen.memo import Memo
-from anyshape_gen.model import OnnxMapping, OpSpec
-from anyshape_gen.source import Findings
+from anyshape_gen.model.analysis import Analysis, OpAnalysis
+from anyshape_gen.model.source import Findings
+from anyshape_gen.model.spec import OnnxMapping, OpSpec
 
 
 @dataclass(frozen=True)

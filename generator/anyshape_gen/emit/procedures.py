@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anyshape_gen.analysis_model import OpAnalysis, OutputShape, ResolvedKernel, ResolvedProcedure
-from anyshape_gen.body_nodes import Branch, Break, For, Set, Step, Store, While
 from anyshape_gen.emit.kernel_reads import index, run
 from anyshape_gen.emit.kernel_reductions import loop
 from anyshape_gen.emit.kernel_text import KernelText
@@ -18,7 +16,9 @@ from anyshape_gen.emit.names import kernel_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import attribute_name, attributes_of
 from anyshape_gen.emit.rule_text import MUL, source_of
-from anyshape_gen.nodes import (
+from anyshape_gen.model.analysis import OpAnalysis, OutputShape, ResolvedKernel, ResolvedProcedure
+from anyshape_gen.model.body_nodes import Branch, Break, For, Set, Step, Store, While
+from anyshape_gen.model.nodes import (
     BoolOp,
     Call,
     Comprehension,
@@ -34,7 +34,7 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )
-from anyshape_gen.traverse import children, free_names, walk, walk_all
+from anyshape_gen.model.traverse import children, free_names, walk, walk_all
 
 _UPDATES = {"=": "set", "+=": "add", "-=": "sub", "*=": "mul"}
 

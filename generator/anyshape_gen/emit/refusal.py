@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from anyshape_gen.nodes import Node
-from anyshape_gen.source import Findings, Span
+from anyshape_gen.model.nodes import Node
+from anyshape_gen.model.source import Findings, Span
 
 
 class NotExecuted(Exception):

@@ -9,7 +9,11 @@ import ast
 import keyword
 from collections.abc import Iterable, Iterator, Mapping
 
-from anyshape_gen.analysis_model import (
+from anyshape_gen.emit.module import Code, Emitted, quoted, use
+from anyshape_gen.emit.names import RULE_NAMES, relation_name
+from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.rule_text import RuleText, source_of
+from anyshape_gen.model.analysis import (
     AtLeastOne,
     BindParam,
     Define,
@@ -20,18 +24,15 @@ from anyshape_gen.analysis_model import (
     RankCheck,
     SolveStep,
 )
-from anyshape_gen.build import call
-from anyshape_gen.emit.module import Code, Emitted, quoted, use
-from anyshape_gen.emit.names import RULE_NAMES, relation_name
-from anyshape_gen.emit.refusal import NotExecuted
-from anyshape_gen.emit.rule_text import RuleText, source_of
-from anyshape_gen.model import ParamSpec
-from anyshape_gen.nodes import (
+from anyshape_gen.model.build import call
+from anyshape_gen.model.nodes import (
     Assert,
     Assign,
+    Bool,
     Call,
     Comprehension,
     Expr,
+    Float,
     Function,
     If,
     Int,
@@ -39,10 +40,13 @@ from anyshape_gen.nodes import (
     NoneLit,
     Star,
     Statement,
+    Str,
+    Unary,
     Unbacked,
     VecLit,
 )
-from anyshape_gen.traverse import free_names
+from anyshape_gen.model.spec import ParamSpec
+from anyshape_gen.model.traverse import free_names
 
 KNOWN = {**RULE_NAMES, **dict.fromkeys(("inf", "pi"), "math"), "Any": "typing"}
 
@@ -333,8 +337,6 @@ NOT_LITERAL = object()
 
 def literal(e: object) -> object:
     """Returns the Python value of a literal expression, or NOT_LITERAL."""
-    from anyshape_gen.nodes import Bool, Float, Int, Str, Unary, VecLit
-
     match e:
         case Int(value) | Float(value):
             return value

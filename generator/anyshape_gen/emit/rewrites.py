@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from anyshape_gen.analysis_model import OpAnalysis, ValueKind
 from anyshape_gen.emit.module import NOTHING, Code, Emitted, joined, quoted, tuple_text, use
 from anyshape_gen.emit.names import RULE_NAMES, constant_name
 from anyshape_gen.emit.refusal import Misused, NotExecuted
 from anyshape_gen.emit.relations import attribute_name
 from anyshape_gen.emit.rule_text import RuleText, source_of
-from anyshape_gen.model import OpSpec, Rewrite
-from anyshape_gen.nodes import Call, Expr, Index, Item, Name, Node, Slice, Star
-from anyshape_gen.traverse import free_names, rebuild, walk
+from anyshape_gen.model.analysis import OpAnalysis, ValueKind
+from anyshape_gen.model.nodes import Call, Expr, Index, Item, Name, Node, Slice, Star
+from anyshape_gen.model.spec import OpSpec, Rewrite
+from anyshape_gen.model.traverse import free_names, rebuild, walk
 
 KNOWN = {
     **RULE_NAMES,

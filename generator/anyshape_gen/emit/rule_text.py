@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from anyshape_gen.analysis_model import ValueKind
 from anyshape_gen.emit.module import characters, number_text, quoted, use
 from anyshape_gen.emit.names import relation_name
 from anyshape_gen.emit.refusal import NotExecuted
-from anyshape_gen.model import OpSpec
-from anyshape_gen.nodes import (
+from anyshape_gen.model.analysis import ValueKind
+from anyshape_gen.model.nodes import (
     BinOp,
     Bool,
     BoolOp,
@@ -40,6 +39,7 @@ from anyshape_gen.nodes import (
     Unary,
     VecLit,
 )  # fmt: skip
+from anyshape_gen.model.spec import OpSpec
 
 TERNARY, ADD, MUL, NEGATE, ATOM = 1, 6, 7, 8, 10
 Spelled = tuple[str, int]

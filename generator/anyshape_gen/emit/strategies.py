@@ -9,16 +9,16 @@ import ast
 import re
 from collections.abc import Iterable
 
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.emit.cases import case
 from anyshape_gen.emit.module import Code, Emitted, joined, number_text, quoted, tuple_text, use, used_names
 from anyshape_gen.emit.names import RULE_NAMES, constant_name
 from anyshape_gen.emit.refusal import NotExecuted
 from anyshape_gen.emit.relations import RelationEmitter
 from anyshape_gen.emit.rule_text import source_of
-from anyshape_gen.model import ExampleValue, Oracle
-from anyshape_gen.nodes import Assert
-from anyshape_gen.traverse import walk_all
+from anyshape_gen.model.analysis import OpAnalysis
+from anyshape_gen.model.nodes import Assert
+from anyshape_gen.model.spec import ExampleValue, Oracle
+from anyshape_gen.model.traverse import walk_all
 
 KNOWN = {
     **RULE_NAMES,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from anyshape_gen.analysis_model import OpAnalysis
-from anyshape_gen.check_spellings import Case, cases_of, dtypes_of
+from anyshape_gen.check.spellings import Case, cases_of, dtypes_of
 from anyshape_gen.emit.api import python_name, result_type
 from anyshape_gen.emit.module import Code, Emitted, quoted, tuple_text, use
-from anyshape_gen.model import OpSpec, Spelling
+from anyshape_gen.model.analysis import OpAnalysis
+from anyshape_gen.model.spec import OpSpec, Spelling
 
 KNOWN = {
     "Any": "typing",

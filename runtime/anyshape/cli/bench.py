@@ -41,7 +41,7 @@ US, THEY = "anyshape", "onnxruntime"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NodeGroup:
     """Nodes that stand in one row: what they are, and seconds by engine."""
 
     name: str
@@ -131,14 +131,14 @@ def places_of(nodes: Sequence[tuple[Any, float]], places: Mapping[str, int]) -> 
     return frozenset(places[t] for t in texts if t in places)
 
 
-def groups(model: Any, ours: Covered, theirs: Covered | None) -> list[Group]:
+def groups(model: Any, ours: Covered, theirs: Covered | None) -> list[NodeGroup]:
     """Makes the rows: what is slowest here comes first."""
     rows = []
     for members, mine, other in joined(ours, theirs or []):
         nodes = [model.graph.node[k] for k in sorted(members)]
         seconds = {US: mine} if theirs is None else {US: mine, THEY: other}
         if any(seconds.values()):
-            rows.append(Group(titled(nodes), tuple(map(spell_node, nodes)), seconds))
+            rows.append(NodeGroup(titled(nodes), tuple(map(spell_node, nodes)), seconds))
     return sorted(rows, key=lambda g: (-g.seconds[US], -g.seconds.get(THEY, 0.0)))
 
 
@@ -181,7 +181,7 @@ def head(seconds: Mapping[str, float], threads: int) -> str:
     return f"a call on {counted(threads, 'thread')}: {each}{ratio}"
 
 
-def table(rows: Sequence[Group]) -> str:
+def table(rows: Sequence[NodeGroup]) -> str:
     """Spells the rows, the first SHOWN of them one by one."""
     names = list(rows[0].seconds) if rows else [US]
     width = min(80, max([len("nodes"), *(len(g.name) for g in rows[:SHOWN])], default=0))
@@ -189,7 +189,7 @@ def table(rows: Sequence[Group]) -> str:
     lines = [f"{'nodes':<{width}}" + "".join(f"  {n + ', us':>15}" for n in names) + "   ratio   share"]
     shown = [*rows[:SHOWN]]
     if rest := rows[SHOWN:]:
-        shown.append(Group(f"{len(rest)} more", (), {n: sum(g.seconds[n] for g in rest) for n in names}))
+        shown.append(NodeGroup(f"{len(rest)} more", (), {n: sum(g.seconds[n] for g in rest) for n in names}))
     for g in shown:
         times = "".join(f"  {g.seconds[n] * 1e6:15,.1f}" for n in names)
         ratio = "" if g.ratio is None else f"{g.ratio:.2f}"

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from anyshape.cli.bench import Group
+    from anyshape.cli.bench import NodeGroup
 
 COLOURS = {"anyshape": "#2a7f62", "onnxruntime": "#e0a030"}
 _BAR, _LEFT, _WIDTH, _TOP = 11, 420, 980, 72
 
 
-def svg(title: str, rows: Sequence[Group], subtitle: str) -> str:
+def svg(title: str, rows: Sequence[NodeGroup], subtitle: str) -> str:
     """Draws bars of microseconds, each with its number."""
     engines = list(rows[0].seconds) if rows else []
     longest = max((s for g in rows for s in g.seconds.values()), default=0) or 1.0
@@ -42,7 +42,7 @@ def svg(title: str, rows: Sequence[Group], subtitle: str) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
-def png(path: str, title: str, rows: Sequence[Group], subtitle: str) -> None:
+def png(path: str, title: str, rows: Sequence[NodeGroup], subtitle: str) -> None:
     import matplotlib
 
     matplotlib.use("agg")

@@ -38,7 +38,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProfileRow:
     """Calls of one kernel, or one op, put together."""
 
     name: str
@@ -92,7 +92,7 @@ def profile_command(args: argparse.Namespace) -> Answer:
     return Answer(text="\n".join(lines), data=data)
 
 
-def _row(r: Row) -> dict[str, object]:
+def _row(r: ProfileRow) -> dict[str, object]:
     return {name: value for name, value in asdict(r).items() if name != "_"}
 
 
@@ -110,7 +110,7 @@ def text(measured: Profile, limits: Limits) -> str:
     return "\n".join([*head, *parts, "", NOTE])
 
 
-def by_kernel(samples: Iterable[Sample]) -> list[Row]:
+def by_kernel(samples: Iterable[Sample]) -> list[ProfileRow]:
     """Adds up samples of equal name and size; the slowest come first."""
     groups: dict[tuple[str, int, int, tuple[int, ...]], list[Sample]] = defaultdict(list)
     for s in samples:
@@ -119,11 +119,11 @@ def by_kernel(samples: Iterable[Sample]) -> list[Row]:
     for (name, operations, moved, result), group in groups.items():
         count = len(group)
         seconds = sum(s.seconds for s in group)
-        rows.append(Row(name, count, seconds, operations * count, moved * count, result=spell_sizes(result)))
+        rows.append(ProfileRow(name, count, seconds, operations * count, moved * count, result=spell_sizes(result)))
     return sorted(rows, key=lambda r: -r.seconds)
 
 
-def by_op(samples: Iterable[Sample]) -> list[Row]:
+def by_op(samples: Iterable[Sample]) -> list[ProfileRow]:
     """Adds up samples by name of the op, the slowest first. Bytes moved are known for the whole kernel, and are divided like its time."""
     totals: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0, 0.0])
     for s in samples:
@@ -131,7 +131,9 @@ def by_op(samples: Iterable[Sample]) -> list[Row]:
             total = totals[node.op.name]
             for k, amount in enumerate((1, s.seconds * share, s.operations * share, s.moved * share)):
                 total[k] += amount
-    rows = [Row(name, int(n), seconds, int(ops), int(moved)) for name, (n, seconds, ops, moved) in totals.items()]
+    rows = [
+        ProfileRow(name, int(n), seconds, int(ops), int(moved)) for name, (n, seconds, ops, moved) in totals.items()
+    ]
     return sorted(rows, key=lambda r: -r.seconds)
 
 
@@ -144,7 +146,7 @@ def speeds(seconds: float, operations: int, moved: int) -> tuple[float, float]:
     return (operations / seconds / 1e9, moved / seconds / 1e9) if seconds else (0.0, 0.0)
 
 
-def table(title: str, rows: Sequence[Row], total: float, limits: Limits) -> str:
+def table(title: str, rows: Sequence[ProfileRow], total: float, limits: Limits) -> str:
     width = max([len(title), *(len(r.name) for r in rows[:SHOWN])], default=0)
     heading = "  result" if any(r.result for r in rows) else ""
     lines = [f"{title:<{width}}  calls        us   share  GFLOP/s    GB/s  limit{heading}"]

@@ -14,7 +14,7 @@ from anyshape.vm.run.recorder import Sample
 from anyshape.wording import counted
 
 if TYPE_CHECKING:
-    from anyshape.cli.profile import Limits, Row
+    from anyshape.cli.profile import Limits, ProfileRow
 
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
@@ -105,7 +105,7 @@ def _figures(seconds: float, operations: int, moved: int, total: float, limits: 
     return f"<td>{seconds * 1e6:,.1f}{next(parts)}<td>{flops:.1f}<td>{rate:.1f}{next(parts)}"
 
 
-def _grouped(rows: Sequence[Row], total: float, limits: Limits) -> str:
+def _grouped(rows: Sequence[ProfileRow], total: float, limits: Limits) -> str:
     lines = []
     for r in rows:
         colour = f'<i style="background:{_colour(r.name)}"></i>' if r.result else ""

@@ -26,7 +26,7 @@ TRIES = 60
 """The most choices of other sizes that are tried"""
 
 
-class Sizes:
+class ChosenSizes:
     """Sizes of symbolic dims: bound by the shapes that are known, else chosen; `chosen` has those that no option gave."""
 
     def __init__(self, preferred: Mapping[str, int]) -> None:
@@ -63,14 +63,14 @@ def make_inputs(
     ints: tuple[int, int],
     seed: int,
     preferred: Mapping[str, int] = MappingProxyType({}),
-) -> tuple[dict[str, Any], Sizes]:
+) -> tuple[dict[str, Any], ChosenSizes]:
     """Makes an array for every input, and ELEMENTS arrays for a list; the shape of a list is that of each of its elements. `preferred` has
     sizes of named dims, for those that no shape binds. Raises ArgumentError for an unknown name and for a rank that nothing says."""
     _demand_inputs(names, (*shapes, *contents))
     strings = {name for name, t in zip(names, types) if t.dtype is CHAR}
     contents = {name: as_chars(a) if name in strings else a for name, a in contents.items()}
     shapes = {name: (*s, USUAL) if name in strings else s for name, s in shapes.items()}
-    sizes, random = Sizes(preferred), np.random.default_rng(seed)
+    sizes, random = ChosenSizes(preferred), np.random.default_rng(seed)
     said = {**shapes, **{name: a.shape for name, a in contents.items()}}
     for name, t in zip(names, types):
         if name in said and not isinstance(t, ListType):
@@ -113,15 +113,15 @@ def _demand_inputs(names: Sequence[str], asked: Sequence[str]) -> None:
             raise ArgumentError(f"the model has no input {name!r}; its inputs are {', '.join(names)}")
 
 
-def _sizes_of(name: str, t: TensorType, sizes: Sizes) -> tuple[int, ...]:
+def _sizes_of(name: str, t: TensorType, sizes: ChosenSizes) -> tuple[int, ...]:
     if t.shape is None:
         raise ArgumentError(f"{name} is {t}: its rank is not known, so pass a shape: --shape {name}=2x3")
     return tuple(sizes.size(d) for d in t.shape)
 
 
 def accepted_inputs(
-    run: Callable[[Mapping[str, Any]], object], make: Callable[[Mapping[str, int]], tuple[dict[str, Any], Sizes]]
-) -> tuple[dict[str, Any], Sizes]:
+    run: Callable[[Mapping[str, Any]], object], make: Callable[[Mapping[str, int]], tuple[dict[str, Any], ChosenSizes]]
+) -> tuple[dict[str, Any], ChosenSizes]:
     """Makes inputs that `run` accepts, with no preferred sizes at first. A model may demand what no type says, such as a mask as long as a
     cache and the new tokens together: then each chosen size is tried as the sum of two others, and as 1. If the model refuses all of
     them, the first inputs are returned, whose message says most."""
@@ -147,7 +147,12 @@ def _alternatives(chosen: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 
 def _elements(
-    name: str, t: ListType, said: Sequence[int] | None, sizes: Sizes, ints: tuple[int, int], random: np.random.Generator
+    name: str,
+    t: ListType,
+    said: Sequence[int] | None,
+    sizes: ChosenSizes,
+    ints: tuple[int, int],
+    random: np.random.Generator,
 ) -> Any:
     """Makes the elements of a list, or the one of an optional; sizes that may differ between elements do."""
     elements: list[Any] = []

@@ -15,7 +15,7 @@ VERSION = 17
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ApiFunction:
     """A function of the table: its name, its place counted in functions, its result and the types of its arguments."""
 
     name: str
@@ -32,59 +32,59 @@ class Entry:
 
 _STATUS = "void *"
 ENTRIES = (
-    Entry("CreateStatus", 0, _STATUS, "int code, const char *text"),
-    Entry("GetErrorCode", 1, "int", "const void *status"),
-    Entry("CreateCustomOpDomain", 26, _STATUS, "const char *name, void **domain"),
-    Entry("CustomOpDomain_Add", 27, _STATUS, "void *domain, const void *op"),
-    Entry("AddCustomOpDomain", 28, _STATUS, "void *options, void *domain"),
-    Entry(
+    ApiFunction("CreateStatus", 0, _STATUS, "int code, const char *text"),
+    ApiFunction("GetErrorCode", 1, "int", "const void *status"),
+    ApiFunction("CreateCustomOpDomain", 26, _STATUS, "const char *name, void **domain"),
+    ApiFunction("CustomOpDomain_Add", 27, _STATUS, "void *domain, const void *op"),
+    ApiFunction("AddCustomOpDomain", 28, _STATUS, "void *options, void *domain"),
+    ApiFunction(
         "CreateTensorWithDataAsOrtValue", 49, _STATUS,
         "const void *memory, void *data, size_t bytes, const int64_t *shape, size_t rank, int type, void **value",
     ),
-    Entry("GetTensorMutableData", 51, _STATUS, "void *value, void **data"),
-    Entry("CreateTensorTypeAndShapeInfo", 57, _STATUS, "void **type"),
-    Entry("SetDimensions", 59, _STATUS, "void *type, const int64_t *dims, size_t rank"),
-    Entry("GetTensorElementType", 60, _STATUS, "const void *type, int *element"),
-    Entry("GetDimensionsCount", 61, _STATUS, "const void *type, size_t *rank"),
-    Entry("GetDimensions", 62, _STATUS, "const void *type, int64_t *dims, size_t rank"),
-    Entry("GetSymbolicDimensions", 63, _STATUS, "const void *type, const char **names, size_t rank"),
-    Entry("GetTensorTypeAndShape", 65, _STATUS, "const void *value, void **type"),
-    Entry("CreateCpuMemoryInfo", 69, _STATUS, "int allocator, int memory, void **info"),
-    Entry("AllocatorAlloc", 75, _STATUS, "void *allocator, size_t bytes, void **memory"),
-    Entry("AllocatorFree", 76, _STATUS, "void *allocator, void *memory"),
-    Entry("KernelInfoGetAttribute_float", 85, _STATUS, "const void *info, const char *name, float *value"),
-    Entry("KernelInfoGetAttribute_int64", 86, _STATUS, "const void *info, const char *name, int64_t *value"),
-    Entry("KernelInfoGetAttribute_string", 87, _STATUS, "const void *info, const char *name, char *text, size_t *bytes"),
-    Entry("KernelContext_GetInputCount", 88, _STATUS, "const void *context, size_t *count"),
-    Entry("KernelContext_GetOutputCount", 89, _STATUS, "const void *context, size_t *count"),
-    Entry("KernelContext_GetInput", 90, _STATUS, "const void *context, size_t index, const void **value"),
-    Entry(
+    ApiFunction("GetTensorMutableData", 51, _STATUS, "void *value, void **data"),
+    ApiFunction("CreateTensorTypeAndShapeInfo", 57, _STATUS, "void **type"),
+    ApiFunction("SetDimensions", 59, _STATUS, "void *type, const int64_t *dims, size_t rank"),
+    ApiFunction("GetTensorElementType", 60, _STATUS, "const void *type, int *element"),
+    ApiFunction("GetDimensionsCount", 61, _STATUS, "const void *type, size_t *rank"),
+    ApiFunction("GetDimensions", 62, _STATUS, "const void *type, int64_t *dims, size_t rank"),
+    ApiFunction("GetSymbolicDimensions", 63, _STATUS, "const void *type, const char **names, size_t rank"),
+    ApiFunction("GetTensorTypeAndShape", 65, _STATUS, "const void *value, void **type"),
+    ApiFunction("CreateCpuMemoryInfo", 69, _STATUS, "int allocator, int memory, void **info"),
+    ApiFunction("AllocatorAlloc", 75, _STATUS, "void *allocator, size_t bytes, void **memory"),
+    ApiFunction("AllocatorFree", 76, _STATUS, "void *allocator, void *memory"),
+    ApiFunction("KernelInfoGetAttribute_float", 85, _STATUS, "const void *info, const char *name, float *value"),
+    ApiFunction("KernelInfoGetAttribute_int64", 86, _STATUS, "const void *info, const char *name, int64_t *value"),
+    ApiFunction("KernelInfoGetAttribute_string", 87, _STATUS, "const void *info, const char *name, char *text, size_t *bytes"),
+    ApiFunction("KernelContext_GetInputCount", 88, _STATUS, "const void *context, size_t *count"),
+    ApiFunction("KernelContext_GetOutputCount", 89, _STATUS, "const void *context, size_t *count"),
+    ApiFunction("KernelContext_GetInput", 90, _STATUS, "const void *context, size_t index, const void **value"),
+    ApiFunction(
         "KernelContext_GetOutput", 91, _STATUS,
         "void *context, size_t index, const int64_t *dims, size_t rank, void **value",
     ),
-    Entry("ReleaseStatus", 93, "void", "void *status"),
-    Entry("ReleaseMemoryInfo", 94, "void", "void *memory"),
-    Entry("ReleaseValue", 96, "void", "void *value"),
-    Entry("ReleaseTensorTypeAndShapeInfo", 99, "void", "void *type"),
-    Entry("ReleaseCustomOpDomain", 101, "void", "void *domain"),
-    Entry("ReleaseAllocator", 132, "void", "void *allocator"),
-    Entry("KernelInfoGetAttributeArray_float", 162, _STATUS, "const void *info, const char *name, float *values, size_t *count"),
-    Entry(
+    ApiFunction("ReleaseStatus", 93, "void", "void *status"),
+    ApiFunction("ReleaseMemoryInfo", 94, "void", "void *memory"),
+    ApiFunction("ReleaseValue", 96, "void", "void *value"),
+    ApiFunction("ReleaseTensorTypeAndShapeInfo", 99, "void", "void *type"),
+    ApiFunction("ReleaseCustomOpDomain", 101, "void", "void *domain"),
+    ApiFunction("ReleaseAllocator", 132, "void", "void *allocator"),
+    ApiFunction("KernelInfoGetAttributeArray_float", 162, _STATUS, "const void *info, const char *name, float *values, size_t *count"),
+    ApiFunction(
         "KernelInfoGetAttributeArray_int64", 163, _STATUS,
         "const void *info, const char *name, int64_t *values, size_t *count",
     ),
-    Entry("KernelContext_GetAllocator", 253, _STATUS, "const void *context, const void *memory, void **allocator"),
-    Entry("ShapeInferContext_GetInputCount", 267, _STATUS, "const void *context, size_t *count"),
-    Entry("ShapeInferContext_GetInputTypeShape", 268, _STATUS, "const void *context, size_t index, void **type"),
-    Entry("ShapeInferContext_GetAttribute", 269, _STATUS, "const void *context, const char *name, const void **attribute"),
-    Entry("ShapeInferContext_SetOutputTypeShape", 270, _STATUS, "const void *context, size_t index, const void *type"),
-    Entry("SetSymbolicDimensions", 271, _STATUS, "void *type, const char **names, size_t rank"),
-    Entry("ReadOpAttr", 272, _STATUS, "const void *attribute, int type, void *data, size_t bytes, size_t *read"),
-    Entry(
+    ApiFunction("KernelContext_GetAllocator", 253, _STATUS, "const void *context, const void *memory, void **allocator"),
+    ApiFunction("ShapeInferContext_GetInputCount", 267, _STATUS, "const void *context, size_t *count"),
+    ApiFunction("ShapeInferContext_GetInputTypeShape", 268, _STATUS, "const void *context, size_t index, void **type"),
+    ApiFunction("ShapeInferContext_GetAttribute", 269, _STATUS, "const void *context, const char *name, const void **attribute"),
+    ApiFunction("ShapeInferContext_SetOutputTypeShape", 270, _STATUS, "const void *context, size_t index, const void *type"),
+    ApiFunction("SetSymbolicDimensions", 271, _STATUS, "void *type, const char **names, size_t rank"),
+    ApiFunction("ReadOpAttr", 272, _STATUS, "const void *attribute, int type, void *data, size_t bytes, size_t *read"),
+    ApiFunction(
         "KernelContext_ParallelFor", 274, _STATUS,
         "const void *context, void (*each)(void *, size_t), size_t total, size_t batches, void *data",
     ),
-    Entry(  # since version 25: called where the version is at least that
+    ApiFunction(  # since version 25: called where the version is at least that
         "KernelInfoGetAttributeArray_string", 417, _STATUS,
         "const void *info, const char *name, void *allocator, char ***texts, size_t *count",
     ),
@@ -97,6 +97,6 @@ ELEMENT_TYPES = {
 """onnxruntime's numbers of the element types that tensors of both have, one element in whole bytes."""
 
 
-def declarations(entries: Sequence[Entry] = ENTRIES) -> str:
+def declarations(entries: Sequence[ApiFunction] = ENTRIES) -> str:
     """C text: the version, and a macro for each function, called on the table `entries`."""
     return "\n".join([f"#define ORT_VERSION {VERSION}", *(e.declaration() for e in entries), ""])

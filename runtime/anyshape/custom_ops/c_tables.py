@@ -14,14 +14,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from anyshape.custom_ops.c_interface import ELEMENT_TYPES, ENTRIES, Entry, declarations
+from anyshape.custom_ops.c_interface import ELEMENT_TYPES, ENTRIES, ApiFunction, declarations
 from anyshape.custom_ops.calls import KernelCall, NodeOp
 from anyshape.dims import Dim, Size
 from anyshape.dtypes import DType, is_dtype_name, parse_dtype
 from anyshape.errors import UnsupportedError
 from anyshape.graph.opdef import ParamDef
 from anyshape.vm.export.header import shared_types
-from anyshape.vm.export.interface import Interface, Tensor
+from anyshape.vm.export.interface import Interface, InterfaceTensor
 from anyshape.vm.export.tensor_code import code_of
 from anyshape.vm.native import MOST_THREADS
 
@@ -35,14 +35,14 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Kernel:
+class OpKernel:
     """A call, and what callers see of the function that it was exported as."""
 
     call: KernelCall
     interface: Interface
 
     @cached_property
-    def inputs(self) -> Mapping[str, Tensor]:
+    def inputs(self) -> Mapping[str, InterfaceTensor]:
         return {t.name: t for t in self.interface.inputs}
 
     @property
@@ -58,7 +58,7 @@ class _Overload:
 
     inputs: tuple[DType, ...]
     outputs: tuple[DType, ...]
-    kernels: list[Kernel]
+    kernels: list[OpKernel]
 
 
 def name_of(op: NodeOp) -> str:
@@ -66,10 +66,10 @@ def name_of(op: NodeOp) -> str:
     return op.name if op.variant == "static" else op.full_name
 
 
-class _Op:
+class _KernelsOfOp:
     """The kernels of one op, and the inputs and outputs that all of them have together."""
 
-    def __init__(self, op: NodeOp, kernels: Sequence[Kernel]) -> None:
+    def __init__(self, op: NodeOp, kernels: Sequence[OpKernel]) -> None:
         self.op, self.kernels = op, kernels
         self.name = name_of(op)
         names: dict[str, None] = {}
@@ -109,7 +109,7 @@ class _Op:
             known.kernels.append(k)
         return [*overloads.values()]
 
-    def input_dtype(self, kernel: Kernel, name: str) -> DType:
+    def input_dtype(self, kernel: OpKernel, name: str) -> DType:
         """The element type of an input; of an absent one, that of its variable."""
         if name in kernel.inputs:
             return kernel.inputs[name].dtype
@@ -132,10 +132,10 @@ class _Op:
         return "; ".join(texts)[:700]
 
 
-def c_text(name: str, domain: str, kernels: Sequence[Kernel], entries: Sequence[Entry] = ENTRIES) -> str:
+def c_text(name: str, domain: str, kernels: Sequence[OpKernel], entries: Sequence[ApiFunction] = ENTRIES) -> str:
     """The text of the C file. Raises UnsupportedError for what onnxruntime cannot tell apart, or cannot compare."""
-    ops = [_Op(op, [*listed]) for op, listed in groupby(kernels, lambda k: k.call.op)]
-    tables = _Tables()
+    ops = [_KernelsOfOp(op, [*listed]) for op, listed in groupby(kernels, lambda k: k.call.op)]
+    tables = _CTables()
     for op in ops:
         for overload in op.overloads():
             tables.overload(op, overload)
@@ -164,7 +164,7 @@ def c_text(name: str, domain: str, kernels: Sequence[Kernel], entries: Sequence[
     return "\n".join(parts)
 
 
-class _Tables:
+class _CTables:
     """Arrays of C, written one after the other; each is known by its number."""
 
     def __init__(self) -> None:
@@ -180,13 +180,13 @@ class _Tables:
         self.lines.append(f"static const {type_} {name}[] = {{{', '.join(items)}}};")
         return name
 
-    def overload(self, op: _Op, overload: _Overload) -> None:
+    def overload(self, op: _KernelsOfOp, overload: _Overload) -> None:
         parameters = [
             f"{{{_quoted(n)}, {ELEMENT_TYPES[t]}, {int(op.is_optional(n))}}}"
             for n, t in zip(op.inputs, overload.inputs)
         ]
         results = [f"{{NULL, {ELEMENT_TYPES[t]}, {int(op.output_count > 1)}}}" for t in overload.outputs]
-        by_values: dict[str, list[Kernel]] = {}
+        by_values: dict[str, list[OpKernel]] = {}
         for k in overload.kernels:
             by_values.setdefault(repr(k.values), []).append(k)
         choices = [self.choice(op, listed) for listed in by_values.values()]
@@ -199,7 +199,7 @@ class _Tables:
             f"{self.array('Parameter', results)}, {', '.join(map(str, counts))}, {self.array('Choice', choices)}}}"
         )
 
-    def choice(self, op: _Op, kernels: Sequence[Kernel]) -> str:
+    def choice(self, op: _KernelsOfOp, kernels: Sequence[OpKernel]) -> str:
         attributes = [self.attribute(op.op, p, v) for p, v in zip(op.op.attributes, kernels[0].values)]
         written = self.array("Kernel", [self.kernel(op, k) for k in kernels])
         return f"{{&ops[{len(self.ops)}], {self.array('Attribute', attributes)}, {written}, {len(kernels)}}}"
@@ -215,7 +215,7 @@ class _Tables:
         table = self.array("uint64_t", words or ["0"])
         return f"{{{_quoted(p.name)}, ATTRIBUTE_{kind}, {is_default}, {table}, {len(content)}}}"
 
-    def kernel(self, op: _Op, k: Kernel) -> str:
+    def kernel(self, op: _KernelsOfOp, k: OpKernel) -> str:
         operands = [self.operand(k.inputs.get(n)) for n in op.inputs]
         results = [self.result(op, k, t) for t in k.interface.outputs]
         name = k.interface.name
@@ -224,13 +224,13 @@ class _Tables:
             f"{name}_run_tensors}}"
         )
 
-    def operand(self, t: Tensor | None) -> str:
+    def operand(self, t: InterfaceTensor | None) -> str:
         if t is None:
             return "{0, 0, 0, 0, NULL}"
         dims = self.array("int64_t", [str(-1 if isinstance(n, Dim) else n) for n in t.shape])
         return f"{{{ELEMENT_TYPES[t.dtype]}, {t.rank}, {_code(t)}, {dims}}}"
 
-    def result(self, op: _Op, k: Kernel, t: Tensor) -> str:
+    def result(self, op: _KernelsOfOp, k: OpKernel, t: InterfaceTensor) -> str:
         axes = []
         for n in t.shape:
             sizes = _sizes(op, k, n)
@@ -238,7 +238,7 @@ class _Tables:
         return f"{{{t.rank}, {_code(t)}, {self.array('Axis', axes)}}}"
 
 
-def _sizes(op: _Op, k: Kernel, n: Size) -> list[str]:
+def _sizes(op: _KernelsOfOp, k: OpKernel, n: Size) -> list[str]:
     """The sizes of which an axis of a result is the broadcast; none where one of them is no axis of an input."""
     parts: Sequence[Size] = n.args if isinstance(n, Dim) and n.kind == "bcast" else [n]
     listed = []
@@ -265,7 +265,7 @@ def _content(kind: str, value: Any) -> bytes:
     )
 
 
-def _code(t: Tensor) -> str:
+def _code(t: InterfaceTensor) -> str:
     code = code_of(t.dtype)
     assert code is not None
     return f"{code[0]}, {code[1]}"

@@ -182,7 +182,7 @@ def _types(op: OpDef, choice: Choice, params: Mapping[str, Any]) -> Iterator[Map
             f"{op.full_name}: --input must say the types of its inputs and of its operands {', '.join(p.name for p in op.operands)}"
         )
     for dtypes in dtype_choices(op, choice.dtypes):
-        search = _Search(op, dtypes, choice.ranks, params)
+        search = _RankSearch(op, dtypes, choice.ranks, params)
         calls = [*search.types(0, {})]
         if not calls:
             raise ArgumentError(
@@ -193,7 +193,7 @@ def _types(op: OpDef, choice: Choice, params: Mapping[str, Any]) -> Iterator[Map
 
 
 @dataclass
-class _Search:
+class _RankSearch:
     """Ranks are tried from the first input to the last, with unknown ones for those that follow, and left when the op refuses them."""
 
     op: OpDef

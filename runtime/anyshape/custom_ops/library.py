@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from anyshape.custom_ops.c_tables import Kernel, c_text, name_of
+from anyshape.custom_ops.c_tables import OpKernel, c_text, name_of
 from anyshape.custom_ops.calls import Choice, KernelCall, calls_of, demand_comparable
 from anyshape.errors import ArgumentError, UnsupportedError
 from anyshape.files import PathLike, write_files
@@ -31,7 +31,7 @@ class Library:
     name: str
     domain: str
     target: ExportTarget
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[OpKernel, ...]
     object: bytes
     text: str
 
@@ -68,7 +68,7 @@ def library_of(calls: Sequence[KernelCall], name: str, target: ExportTarget, dom
         demand_comparable(call)
     functions = {f"{name}_{k}": call.function for k, call in enumerate(calls)}
     exported = export_several(functions, name, Request(target, make_options({"dims": {}})))
-    kernels = tuple(Kernel(call, m) for call, (m, _) in zip(calls, exported.programs, strict=True))
+    kernels = tuple(OpKernel(call, m) for call, (m, _) in zip(calls, exported.programs, strict=True))
     text = c_text(name, domain, kernels)
     return Library(name=name, domain=domain, target=target, kernels=kernels, object=exported.object, text=text)
 

@@ -12,7 +12,7 @@ from typing import Any
 from anyshape.dims.bound import bounds, nonneg
 from anyshape.dims.cases import assuming, is_multiple, refinements
 from anyshape.dims.conditions import Truth, equals_zero, not_
-from anyshape.dims.expr import REBUILD, Bounds, Cond, Dim, Size, find_atom, make_atom, remember
+from anyshape.dims.expr import REBUILD, Cond, Dim, Interval, Size, find_atom, make_atom, remember
 from anyshape.dims.substitution import INT64_MAX, INT64_MIN, substitute_atoms
 
 _minima: dict[tuple[Size, ...], Size] = {}
@@ -74,7 +74,7 @@ def _argument_order(x: Size) -> tuple[Any, ...]:
     return (0, *(a.order for a in x.terms[0][0]), (2, "", x.digest, x.uid))
 
 
-def _extreme_bounds(kind: str, args: tuple[Size, ...]) -> Bounds:
+def _extreme_bounds(kind: str, args: tuple[Size, ...]) -> Interval:
     lows, highs = zip(*(bounds(a) for a in args))
     if kind == "min":
         known = [h for h in highs if h is not None]

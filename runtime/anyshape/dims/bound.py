@@ -8,7 +8,7 @@ Min, Max, //, %, bcast and select by what bounds them.
 
 from __future__ import annotations
 
-from anyshape.dims.expr import Atom, Bounds, Dim, Monomial, Size, build, replace_atoms
+from anyshape.dims.expr import Atom, Dim, Interval, Monomial, Size, build, replace_atoms
 from anyshape.dims.samples import samples
 
 LARGEST_SIZE = (
@@ -19,7 +19,7 @@ DEPTH = 4  # how many opaque atoms one proof may take apart, one after the other
 LARGEST_PROOF = 256  # how many it may take apart in all, whichever it tried first
 
 
-def bounds(e: Size) -> Bounds:
+def bounds(e: Size) -> Interval:
     """(low, high): every value of e lies between them; None means that no bound is known."""
     if isinstance(e, int):
         return e, e
@@ -28,7 +28,7 @@ def bounds(e: Size) -> Bounds:
     return e._bounds
 
 
-def _bounds(p: Dim) -> Bounds:
+def _bounds(p: Dim) -> Interval:
     terms = p.terms
     if len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1:
         atom = terms[0][0][0]
@@ -43,7 +43,7 @@ def _bounds(p: Dim) -> Bounds:
     return low, high
 
 
-def _far_bounds(p: Dim, low: int | None, high: int | None) -> Bounds:
+def _far_bounds(p: Dim, low: int | None, high: int | None) -> Interval:
     """Bounds of n - INT64_MAX and the like, which slices "to the end" compare with 0."""
     weight = 0
     for monomial, coefficient in p.terms:
@@ -66,7 +66,7 @@ def _smaller(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else min(a, b)
 
 
-def _interval(p: Dim) -> Bounds:
+def _interval(p: Dim) -> Interval:
     low: int | None = 0
     high: int | None = 0
     for monomial, c in p.terms:
@@ -78,7 +78,7 @@ def _interval(p: Dim) -> Bounds:
     return low, high
 
 
-def monomial_bounds(monomial: Monomial) -> Bounds:
+def monomial_bounds(monomial: Monomial) -> Interval:
     low: int | None = 1
     high: int | None = 1
     i, n = 0, len(monomial)
@@ -94,7 +94,7 @@ def monomial_bounds(monomial: Monomial) -> Bounds:
     return low, high
 
 
-def product_bounds(x: Bounds, y: Bounds) -> Bounds:
+def product_bounds(x: Interval, y: Interval) -> Interval:
     (a, b), (c, d) = x, y
     if a is not None and c is not None and a >= 0 and c >= 0:
         if b == 0 or d == 0:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import gcd
 
 from anyshape.dims.bound import bounds, nonneg, nonzero
-from anyshape.dims.expr import REBUILD, Atom, Bounds, Dim, Monomial, Size, build, find_atom, make_atom, remember
+from anyshape.dims.expr import REBUILD, Atom, Dim, Interval, Monomial, Size, build, find_atom, make_atom, remember
 
 _quotients: dict[tuple[Size, Size], Size] = {}
 _remainders: dict[tuple[Size, Size], Size] = {}
@@ -191,7 +191,7 @@ def _is_multiple(e: Dim, p: Dim) -> bool:
     return _exactly(e, p)[1] == 0 if e is not p else True
 
 
-def _quotient_bounds(a: Size, b: Size) -> Bounds:
+def _quotient_bounds(a: Size, b: Size) -> Interval:
     (low, high), (least, most) = bounds(a), bounds(b)
     if most == 0 and least == 0:
         return 0, 0
@@ -231,7 +231,7 @@ def _mod(a: Size, b: Size) -> Size:
     return make_atom("mod", (rest, b), _remainder_bounds(rest, b)) if atom is None else atom
 
 
-def _remainder_bounds(a: Size, b: Size) -> Bounds:
+def _remainder_bounds(a: Size, b: Size) -> Interval:
     least, most = bounds(b)
     if least is None or least < 0:
         return None, None

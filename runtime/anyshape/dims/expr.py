@@ -25,7 +25,7 @@ from anyshape.errors import ArgumentError
 Result = TypeVar("Result")
 Size: TypeAlias = "int | Dim"
 Monomial: TypeAlias = "tuple[Atom, ...]"
-Bounds: TypeAlias = "tuple[int | None, int | None]"
+Interval: TypeAlias = "tuple[int | None, int | None]"
 
 REBUILD: dict[str, Callable[..., Any]] = {}
 """kind of an atom or a condition -> the function that makes one from its arguments, simplified."""
@@ -163,7 +163,7 @@ class Dim(Consed):
                 self.weight += atom.weight
                 if atom.conds:
                     self.conds |= atom.conds
-        self._bounds: Bounds | None = None
+        self._bounds: Interval | None = None
         self._nonneg: bool | None = None
         self._samples: tuple[int, ...] | None = None
         self._symbols: frozenset[Atom] | None = None
@@ -418,7 +418,7 @@ def _mul(a: Dim, b: Size) -> Size:
     return remember(_products, (a, b), result)
 
 
-def make_atom(kind: str, args: tuple[Any, ...], bounds: Bounds) -> Size:
+def make_atom(kind: str, args: tuple[Any, ...], bounds: Interval) -> Size:
     """The dim that is one atom of an operation; its bounds are a function of kind and args, so they are no part
     of the key."""
     if bounds[0] is not None and bounds[0] == bounds[1]:

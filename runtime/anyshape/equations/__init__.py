@@ -23,10 +23,10 @@ oracle; the same interpreter on symbolic contents, which is type inference; and 
     checked(x)[i]                       a read that the generator did not prove within bounds; checked at run time
 """
 
-from anyshape.equations.builder import Compaction, Demand, Equation, Equations, Run, Sorting, Step, Update
+from anyshape.equations.builder import Compaction, Demand, Equation, Equations, RecurrenceStep, Run, Sorting, Update
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 
 __all__ = [
-    "Apply", "Compaction", "Const", "Demand", "Equation", "Equations", "Expr", "Read", "Reduce", "Run", "Scalar",
-    "Sorting", "Step", "Tensor", "Update", "Var"
+    "Apply", "Compaction", "Const", "Demand", "Equation", "Equations", "Expr", "Read", "RecurrenceStep", "Reduce", "Run",
+    "Scalar", "Sorting", "Tensor", "Update", "Var"
 ]  # fmt: skip

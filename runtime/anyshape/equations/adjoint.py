@@ -21,7 +21,7 @@ from anyshape.equations.adjoint_indices import digits_of, in_order_of_places, sh
 from anyshape.equations.adjoint_preparation import needs_before, next_cycle, prepared
 from anyshape.equations.adjoint_terms import Term, all_of, either_of, gathered_at, only_where, total_of
 from anyshape.equations.adjoint_updates import factors, number, other_factors, ties, winner
-from anyshape.equations.builder import Demand, Equation, Equations, Run, Step, Update
+from anyshape.equations.builder import Demand, Equation, Equations, RecurrenceStep, Run, Update
 from anyshape.equations.dependencies import needed
 from anyshape.equations.derivatives import shares_of
 from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var, apply, cast, const, reduce_node, scalar
@@ -84,10 +84,10 @@ class _Adjoint:
 
     def reverse(self, unit: Sequence[Equation]) -> None:
         """Adds to the terms what the equations of one unit read."""
-        if unit and isinstance(unit[0].form, Step):
+        if unit and isinstance(unit[0].form, RecurrenceStep):
             self.recurrence(unit, not unit[0].form.backward)
         for q in unit:
-            if not isinstance(q.form, Step):
+            if not isinstance(q.form, RecurrenceStep):
                 self.equation(q)
 
     def equation(self, q: Equation) -> None:
@@ -333,7 +333,7 @@ class _Adjoint:
 
 
 def _along(q: Equation) -> Var:
-    assert isinstance(q.form, Step)
+    assert isinstance(q.form, RecurrenceStep)
     return q.form.along
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from anyshape.dims import Size
 from anyshape.dtypes import I64, accum
-from anyshape.equations.builder import Compaction, Equation, Equations, Step, Update
+from anyshape.equations.builder import Compaction, Equation, Equations, RecurrenceStep, Update
 from anyshape.equations.dependencies import reads, units
 from anyshape.equations.expr import Expr, Tensor, Var, apply, cast, const, scalar
 from anyshape.equations.recurrences import outermost_reductions, prefix_steps, reads_any
@@ -35,7 +35,7 @@ def prepared(eqs: Equations, forward: Sequence[Equation]) -> list[Unit]:
 
 def next_cycle(equations: Iterable[Equation]) -> int:
     """A number that no recurrence has yet."""
-    return 1 + max((q.form.cycle for q in equations if isinstance(q.form, Step)), default=-1)
+    return 1 + max((q.form.cycle for q in equations if isinstance(q.form, RecurrenceStep)), default=-1)
 
 
 def ravelled(variables: Sequence[Expr], extents: Sequence[Size]) -> Expr:
@@ -90,12 +90,12 @@ def _without_running(equations: Sequence[Equation]) -> list[Equation]:
 
 
 def _with_reductions_apart(unit: Unit) -> Unit:
-    if not isinstance(unit[0].form, Step):
+    if not isinstance(unit[0].form, RecurrenceStep):
         return unit
     written = {q.target for q in unit}
     apart: Unit = []
     for q in unit:
-        assert isinstance(q.form, Step)
+        assert isinstance(q.form, RecurrenceStep)
         outermost = outermost_reductions(
             q, lambda r: r.dtype is not None and r.dtype.is_float and reads_any(r, written)
         )

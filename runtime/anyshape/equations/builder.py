@@ -51,7 +51,7 @@ class Update:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Step:
+class RecurrenceStep:
     """One equation of a recurrence: those of one `cycle` are computed together, position by position of `along`, the last first if
     `backward`; at each position in the order stated.
 
@@ -77,7 +77,7 @@ class Run:
     program: StepProgram
 
 
-Form = Compaction | Sorting | Update | Step | Demand | Run
+Form = Compaction | Sorting | Update | RecurrenceStep | Demand | Run
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -99,7 +99,7 @@ class Equation:
 
     def __post_init__(self) -> None:
         """Compilers trust that what is put into a tensor has its dtype: a narrow float is rounded by a cast, and nowhere else."""
-        if self.form is None or isinstance(self.form, (Step, Update)):
+        if self.form is None or isinstance(self.form, (RecurrenceStep, Update)):
             assert self.value.dtype in (None, self.target.dtype), (
                 f"{self.target.name} of {self.target.dtype} = {self.value}"
             )
@@ -282,7 +282,7 @@ class Equations:
                 f"{self.op}: a recurrence of {tensor.name} goes along {along.name}, which one index must have"
             )
         self.equations.append(
-            Equation(tensor, index, _adapted(value, tensor.dtype), source, Step(along, bool(backward), cycle))
+            Equation(tensor, index, _adapted(value, tensor.dtype), source, RecurrenceStep(along, bool(backward), cycle))
         )
 
     def demand(self, condition: ExprLike, message: tuple[str | Size, ...], source: str = "") -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from anyshape.dims import Cond, Dim, Size, free_symbols
-from anyshape.equations.builder import Compaction, Equation, Run, Sorting, Step, Update
+from anyshape.equations.builder import Compaction, Equation, RecurrenceStep, Run, Sorting, Update
 from anyshape.equations.expr import Read, Reduce, Scalar, Tensor, Var
 from anyshape.equations.traversal import walk
 from anyshape.errors import ShapeError
@@ -67,7 +67,7 @@ def _units(equations: Sequence[Equation]) -> list[list[Equation]]:
 
 def together(q: Equation) -> object:
     """A key that is equal for equations that are computed together."""
-    if isinstance(q.form, Step):
+    if isinstance(q.form, RecurrenceStep):
         return q.form.cycle
     return q.form.program if isinstance(q.form, Run) else q
 
@@ -75,7 +75,7 @@ def together(q: Equation) -> object:
 def _needs(q: Equation, other: Equation, earlier: bool) -> bool:
     """Whether `other` must come before q. `earlier`: it was stated earlier."""
     if other.target is q.target:
-        if isinstance(q.form, (Compaction, Sorting, Step)):
+        if isinstance(q.form, (Compaction, Sorting, RecurrenceStep)):
             return other.form is None
         return isinstance(q.form, Update) and (earlier or not isinstance(other.form, Update))
     return other.target in reads(q) or (other.unbacked is not None and other.unbacked in symbols(q))

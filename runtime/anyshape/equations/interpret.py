@@ -20,14 +20,14 @@ from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
 from anyshape.dtypes import CHAR
 from anyshape.equations.array_sizes import depth_of
-from anyshape.equations.builder import Compaction, Demand, Equation, Run, Sorting, Step, Update
+from anyshape.equations.builder import Compaction, Demand, Equation, RecurrenceStep, Run, Sorting, Update
 from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 from anyshape.equations.refusing import Refused, out_of_range, reads_below, unwrapped
 from anyshape.equations.symbolic import (
     DECIDING,
     NOTHING,
-    Unknown,
+    UnknownElement,
     apply_symbolic,
     decided,
     fold_symbolic,
@@ -78,12 +78,12 @@ def _unit(
 ) -> None:
     q = unit[0]
     start = Evaluation(known, numbers, symbolic, arithmetic=arithmetic)
-    if isinstance(q.form, Step):
+    if isinstance(q.form, RecurrenceStep):
         _recurrence(unit, q.form, start)
         return
     if isinstance(q.form, Run):
         if symbolic:
-            raise Unknown(f"what the steps of {q.target.name} give")
+            raise UnknownElement(f"what the steps of {q.target.name} give")
         from anyshape.equations.running import run_program
 
         run_program(q.form.program, known, numbers, arithmetic)
@@ -95,7 +95,7 @@ def _unit(
     if q.unbacked is not None:
         size = known[q.target][()]
         if not isinstance(size, (int, np.integer)):
-            raise Unknown(q.target.name)
+            raise UnknownElement(q.target.name)
         numbers[q.unbacked] = int(size)
 
 
@@ -106,7 +106,7 @@ def _computed(a: Array) -> Array:
 
 def _demand(form: Demand, asked: Expr, holds: Any, start: Evaluation) -> None:
     if isinstance(holds, Cond) or holds is NOTHING:
-        raise Unknown(f"whether it holds that {form.message}")
+        raise UnknownElement(f"whether it holds that {form.message}")
     if not holds:
         sizes = start.sizes
         words = "".join(str(dims.evaluate(p, sizes)) if isinstance(p, Dim) else str(p) for p in form.message)
@@ -117,20 +117,20 @@ def _blamed(start: Evaluation, asked: Expr) -> list[tuple[Tensor, str]]:
     """The elements of which an assert does not hold; none where some are symbols."""
     try:
         return start.blamed(asked)
-    except (Unknown, TypeError):
+    except (UnknownElement, TypeError):
         if not start.symbolic:
             raise
         return []
 
 
-def _recurrence(unit: Sequence[Equation], first: Step, start: Evaluation) -> None:
+def _recurrence(unit: Sequence[Equation], first: RecurrenceStep, start: Evaluation) -> None:
     """Evaluates a recurrence: position by position, and at each one equation after the other."""
     for q in unit:
         start.make(q.target)
     positions = range(start.size(first.along.extent))
     for at in reversed(positions) if first.backward else positions:
         for q in unit:
-            assert isinstance(q.form, Step)
+            assert isinstance(q.form, RecurrenceStep)
             try:
                 Evaluation(start.known, start.sizes, start.symbolic, {q.form.along: at}, start.arithmetic).run(q)
             except Refused as e:
@@ -173,7 +173,7 @@ class Evaluation:
         target = self.make(q.target)
         if 0 in extents:
             return
-        if q.form is not None and not isinstance(q.form, (Step, Demand)):
+        if q.form is not None and not isinstance(q.form, (RecurrenceStep, Demand)):
             with np.errstate(all="ignore"):
                 self.ordered(q, target, extents)
             return
@@ -224,7 +224,7 @@ class Evaluation:
             return np.ones(full, bool), everywhere
         keep = self.whole(q.where, everywhere, len(full), full)
         if self.symbolic and not all(isinstance(k, (bool, np.bool_)) for k in keep.flat):
-            raise Unknown(f"a filter of {q}")
+            raise UnknownElement(f"a filter of {q}")
         keep = keep.astype(bool)
         return keep, keep.reshape((*full, *([1] * (self.rank - len(full)))))
 
@@ -290,7 +290,7 @@ class Evaluation:
         if isinstance(n, int):
             return n
         if self.symbolic:
-            raise Unknown(f"an extent of {n}")
+            raise UnknownElement(f"an extent of {n}")
         return int(dims.evaluate(n, self.sizes))
 
     def eval(self, e: Expr, active: Array, depth: int) -> Array:
@@ -359,7 +359,7 @@ class Evaluation:
         error."""
         try:
             return self.eval(e, active, depth)
-        except Unknown:
+        except UnknownElement:
             return np.full((1,) * self.rank, NOTHING, object)
         except Refused:
             if not is_open:
@@ -376,13 +376,13 @@ class Evaluation:
 
     def read(self, e: Read, active: Array, depth: int) -> Array:
         if e.tensor not in self.known:
-            raise Unknown(e.tensor.name)
+            raise UnknownElement(e.tensor.name)
         array = self.known[e.tensor]
         if not e.index:
             return np.asarray(array[()]).reshape((1,) * self.rank) if not self.symbolic else self.full(array[()], e)
         columns = [self.eval(i, active, depth) for i in e.index]
         if self.symbolic and any(v is NOTHING or isinstance(v, (Dim, Cond)) for c in columns for v in c.flat):
-            raise Unknown(f"an index of {e}")
+            raise UnknownElement(f"an index of {e}")
         index = np.broadcast_arrays(*(c.astype(np.int64) for c in columns))
         inside = np.ones(index[0].shape, bool)
         for k, (i, n) in enumerate(zip(index, array.shape, strict=True)):
@@ -408,13 +408,13 @@ class Evaluation:
         for v, a in zip(e.vars, axes, strict=True):
             shape[a] = self.size(v.extent)
         if self.symbolic and math.prod(shape) > MOST_TERMS:
-            raise Unknown(f"a {e.kind} of {math.prod(shape)} elements")
+            raise UnknownElement(f"a {e.kind} of {math.prod(shape)} elements")
         inner = depth + len(e.vars)
         keep = np.ones(shape, bool)
         if e.where is not None:
             where = self.eval(e.where, active, inner)
             if self.symbolic and not all(isinstance(k, (bool, np.bool_)) for k in where.flat):
-                raise Unknown(f"a {e.kind} of what holds for symbols")
+                raise UnknownElement(f"a {e.kind} of what holds for symbols")
             keep = keep & where.astype(bool)
         body = self.eval(e.body, active & keep, inner)
         body, keep = np.broadcast_arrays(body, keep)
@@ -426,13 +426,13 @@ class Evaluation:
 
 
 def _demand_known(q: Equation, index: Sequence[Array], value: Array, over: tuple[int, ...]) -> None:
-    """Raises Unknown where what is put in order, or its place, is a symbol."""
+    """Raises UnknownElement where what is put in order, or its place, is a symbol."""
     if any(v is NOTHING or isinstance(v, (Dim, Cond)) for i in index for v in i.flat):
-        raise Unknown(f"an index of {q}")
+        raise UnknownElement(f"an index of {q}")
     if isinstance(q.form, Update) and q.form.op != "set":
-        raise Unknown(f"what {q} adds up to")
+        raise UnknownElement(f"what {q} adds up to")
     if isinstance(q.form, Sorting) and 0 not in over and not all(isinstance(v, int) for v in value.flat):
-        raise Unknown(f"the order of {q}")
+        raise UnknownElement(f"the order of {q}")
 
 
 def first_false(good: Array) -> tuple[int, ...]:

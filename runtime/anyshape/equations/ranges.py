@@ -14,10 +14,10 @@ from anyshape.dtypes import BOOL, I64
 from anyshape.equations.expr import Apply, Const, Expr, ExprLike, Scalar, Var, apply, as_expr, const, reduce_node
 from anyshape.errors import SpecError
 
-Body = Callable[..., ExprLike]
+RangeBody = Callable[..., ExprLike]
 
 
-def reduce_range(kind: str, low: ExprLike, high: ExprLike, body: Body, where: Body | None = None) -> Expr:
+def reduce_range(kind: str, low: ExprLike, high: ExprLike, body: RangeBody, where: RangeBody | None = None) -> Expr:
     """`kind(body for j in range(low, high) if where)`, where low and high depend on variables of the equation."""
     from anyshape.equations.functions import reduce_
 
@@ -88,7 +88,7 @@ def _ends(e: Expr) -> tuple[Size, Size]:
     raise SpecError(f"the end {e} of a range has no least and greatest value that can be told before a kernel runs")
 
 
-def last_place(kind: str, extent: Size, body: Body, where: Body | None) -> Expr:
+def last_place(kind: str, extent: Size, body: RangeBody, where: RangeBody | None) -> Expr:
     """argmax or argmin, the last of equal ones; NaN is the greatest and the least."""
     best_of, v = Var("r0", extent), Var("r1", extent)
     condition = None if where is None else as_expr(where(best_of))
@@ -103,7 +103,7 @@ def last_place(kind: str, extent: Size, body: Body, where: Body | None) -> Expr:
     return apply("max", reduce_node("max", (v,), apply("select", hit, v, const(-1, I64)), None, I64), const(-1, I64))
 
 
-def end_item(kind: str, extent: Size, body: Body, where: Body | None) -> Expr:
+def end_item(kind: str, extent: Size, body: RangeBody, where: RangeBody | None) -> Expr:
     """The first or last value for which the condition holds; the lowest of its dtype if there is none."""
     v, w = Var("r0", extent), Var("r1", extent)
     condition = None if where is None else as_expr(where(v))

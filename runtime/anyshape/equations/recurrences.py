@@ -15,7 +15,7 @@ from dataclasses import replace
 from anyshape import dims
 from anyshape.dims import Dim, Size
 from anyshape.dtypes import BOOL, accum, highest, lowest
-from anyshape.equations.builder import Equation, Step
+from anyshape.equations.builder import Equation, RecurrenceStep
 from anyshape.equations.expr import (
     Apply,
     Const,
@@ -39,7 +39,7 @@ _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 def as_steps(equations: Sequence[Equation]) -> list[Equation]:
     """Prefix reductions as recurrences, then reductions out of recurrences that do not read them."""
-    cycles = max((q.form.cycle for q in equations if isinstance(q.form, Step)), default=-1) + 1
+    cycles = max((q.form.cycle for q in equations if isinstance(q.form, RecurrenceStep)), default=-1) + 1
     expanded: list[Equation] = []
     for q in equations:
         steps = prefix_steps(q, cycles)
@@ -51,11 +51,11 @@ def as_steps(equations: Sequence[Equation]) -> list[Equation]:
 def with_last_positions(equations: Sequence[Equation], results: Collection[Tensor]) -> list[Equation]:
     """The equations with those that read the last position of a recurrence, of which nobody else reads a position, as steps of it: each
     position puts its own value there, and the last one stays. So the recurrence needs no memory for its positions."""
-    steps = {q.target: q for q in equations if isinstance(q.form, Step)}
+    steps = {q.target: q for q in equations if isinstance(q.form, RecurrenceStep)}
     counts = Counter(q.target for q in equations)
     instead: dict[Equation, Equation] = {}
     for t, s in steps.items():
-        readers = [q for q in equations if not isinstance(q.form, Step) and reads_any_of(q, t)]
+        readers = [q for q in equations if not isinstance(q.form, RecurrenceStep) and reads_any_of(q, t)]
         last = {q: _at_each_position(q, s) for q in readers if counts[q.target] == 1}
         replaced = {q: p for q, p in last.items() if p is not None}
         if counts[t] == 1 and t not in results and len(replaced) == len(readers):
@@ -69,7 +69,7 @@ def reads_any_of(q: Equation, t: Tensor) -> bool:
 
 def _at_each_position(q: Equation, s: Equation) -> Equation | None:
     """The equation `y[j] = t[last, j]` as a step of the recurrence of t, `y[j] = t[position, j]`."""
-    assert isinstance(s.form, Step)
+    assert isinstance(s.form, RecurrenceStep)
     e, along = q.value, s.form.along
     if q.form is not None or not isinstance(e, Read) or e.outside is not None or dims.ge(along.extent, 1) is not True:
         return None
@@ -139,7 +139,7 @@ def _steps(
     both = apply(_COMBINE[r.kind], at(previous), new)
     value = apply("select", before, both, neutral if exclusive else new)
     value = value if guard is None else apply("select", guard, value, neutral)
-    form = Step(k, backward, cycle)
+    form = RecurrenceStep(k, backward, cycle)
     whole = replace_node(q.value, {r: cast(at(k), r.dtype)})
     return [Equation(running, variables, value, q.source, form), replace(q, value=whole, form=form)]
 
@@ -156,11 +156,11 @@ def _neutral(r: Reduce) -> int | float | bool:
 def _moved_out(equations: list[Equation]) -> list[Equation]:
     written: dict[int, set[Tensor]] = {}
     for q in equations:
-        if isinstance(q.form, Step):
+        if isinstance(q.form, RecurrenceStep):
             written.setdefault(q.form.cycle, set()).add(q.target)
     moved: list[Equation] = []
     for q in equations:
-        if isinstance(q.form, Step):
+        if isinstance(q.form, RecurrenceStep):
             for k, (r, guard) in enumerate(_without_waiting(q, written[q.form.cycle])):
                 nothing = const(False if r.dtype is BOOL else 0, r.dtype)
                 whole = r if guard is None else apply("select", guard, r, nothing)

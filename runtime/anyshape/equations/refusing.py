@@ -17,7 +17,7 @@ from anyshape.equations.traversal import walk
 from anyshape.errors import ShapeError
 from anyshape.failure_report import MOST_ELEMENTS, whole
 
-Names = Mapping[Tensor, str]
+TensorNames = Mapping[Tensor, str]
 """What an op calls tensors that have been named by others."""
 
 
@@ -31,7 +31,7 @@ class Refused(ShapeError):
         element: tuple[Tensor, tuple[Expr, ...]] | None = None,
         read: Sequence[tuple[Tensor, str]] = (),
         equation: Equation | None = None,
-        names: Names | None = None,
+        names: TensorNames | None = None,
     ) -> None:
         self.words, self.element, self.read, self.equation = words, element, tuple(read), equation
         known = names or {}
@@ -40,7 +40,7 @@ class Refused(ShapeError):
         elements = [f"{known.get(t, t.name)}{text}" for t, text in read]
         super().__init__(whole(said, equation_text(equation.source if equation is not None else "", place), elements))
 
-    def of(self, q: Equation, names: Names | None = None) -> Refused:
+    def of(self, q: Equation, names: TensorNames | None = None) -> Refused:
         """Returns this refusal with the equation that caused it, unless it has one already."""
         return Refused(self.words, self.element, self.read, self.equation or q, names)
 
@@ -50,7 +50,7 @@ def equation_text(source: str, element: str) -> str:
     return source if "[" in source or not element else f"{source}: {element}" if source else element
 
 
-def element_of(t: Tensor, index: Sequence[Expr], names: Names) -> str:
+def element_of(t: Tensor, index: Sequence[Expr], names: TensorNames) -> str:
     """The text of the element read or written, without the bounds check of its index."""
     plain = (spell(i.args[0] if isinstance(i, Apply) and i.op == "within" else i) for i in index)
     return f"{names.get(t, t.name)}[{', '.join(plain)}]"

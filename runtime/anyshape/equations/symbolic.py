@@ -1,7 +1,7 @@
 """Operations of equations on elements that are sizes: numbers, dims and conditions, in arrays of dtype object.
 
-In: an operation and its operands. Out: its elements, `NOTHING` among them where nothing is known. Raises Unknown where an element that is
-needed is not known.
+In: an operation and its operands. Out: its elements, `NOTHING` among them where nothing is known. Raises UnknownElement where an element
+that is needed is not known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anyshape.equations.expr import Apply, Reduce
 Array = NDArray[Any]
 
 
-class Unknown(Exception):
+class UnknownElement(Exception):
     """The symbolic reading needs an element that is not known."""
 
 
@@ -62,7 +62,7 @@ def _truncated(a: Size, b: Size) -> Size:
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     if dims.ge(a, 0) is True and dims.gt(b, 0) is True:
         return a // b
-    raise Unknown("a truncating division of values whose signs are not known")
+    raise UnknownElement("a truncating division of values whose signs are not known")
 
 
 def _elementwise(f: Callable[..., Any], *args: Array, deciding: bool | None = None) -> Array:
@@ -103,7 +103,7 @@ def _on_numbers(e: Apply, args: list[Array]) -> Array:
     out = np.full(broadcast[0].shape, NOTHING, object)
     known = [at for at in np.ndindex(out.shape) if all(isinstance(b[at], (bool, int, float)) for b in broadcast)]
     if not known:
-        raise Unknown(f"{e.op} of symbols")
+        raise UnknownElement(f"{e.op} of symbols")
     operands = [
         np.array([b[at] for at in known], None if a.dtype is None else a.dtype.computed)
         for a, b in zip(e.args, broadcast)
@@ -128,12 +128,12 @@ def apply_symbolic(e: Apply, args: list[Array]) -> Array:
             )
         if e.dtype.is_bool:
             return _elementwise(lambda v: v if isinstance(v, (bool, Cond)) else dims.ne(v, 0), *args)
-        raise Unknown(f"a cast to {e.dtype}")
+        raise UnknownElement(f"a cast to {e.dtype}")
     if e.op == "div" and e.dtype is not None and e.dtype.is_integer:
         return _elementwise(_truncated, *args)
     f = _SYMBOLIC.get(e.op)
     if f is None:
-        raise Unknown(f"{e.op} of symbols")
+        raise UnknownElement(f"{e.op} of symbols")
     return _elementwise(f, *args, deciding=DECIDING.get(e.op))
 
 
@@ -147,9 +147,9 @@ def fold_symbolic(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) ->
         "all": (True, dims.and_),
     }
     if e.kind not in folds or not all(isinstance(k, (bool, np.bool_)) for k in keep.flat):
-        raise Unknown(f"{e.kind} of symbols")
+        raise UnknownElement(f"{e.kind} of symbols")
     if any(v is NOTHING for v in body.flat):
-        raise Unknown(f"{e.kind} of what is not known")
+        raise UnknownElement(f"{e.kind} of what is not known")
     start, step = folds[e.kind]
     shape = tuple(1 if a in axes else n for a, n in enumerate(body.shape))
     out = np.full(shape, start, object)
@@ -158,5 +158,5 @@ def fold_symbolic(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) ->
             to = tuple(0 if a in axes else i for a, i in enumerate(at))
             out[to] = body[at] if out[to] is None else step(out[to], body[at])
     if any(v is None for v in out.flat):
-        raise Unknown(f"{e.kind} of nothing")
+        raise UnknownElement(f"{e.kind} of nothing")
     return out

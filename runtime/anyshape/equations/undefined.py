@@ -78,7 +78,7 @@ def _is_plain(stated: Sequence[Equation]) -> bool:
 
 
 def _define_the_rest_of(t: Tensor, stated: list[Equation], eqs: Equations) -> None:
-    from anyshape.equations.builder import Compaction, Equation, Sorting, Step, Update
+    from anyshape.equations.builder import Compaction, Equation, RecurrenceStep, Sorting, Update
 
     defining = [q for q in stated if not isinstance(q.form, Update)]
     try:
@@ -90,7 +90,7 @@ def _define_the_rest_of(t: Tensor, stated: list[Equation], eqs: Equations) -> No
         again: dict[Equation, Equation] = {
             q: replace(q, form=Update("set"))
             for q in defining
-            if q.form is None and not any(isinstance(s.form, Step) for s in stated)
+            if q.form is None and not any(isinstance(s.form, RecurrenceStep) for s in stated)
         }
         eqs.equations = [again.get(q, q) for q in eqs.equations]
         stated = [again.get(q, q) for q in stated]
@@ -104,14 +104,14 @@ def _define_the_rest_of(t: Tensor, stated: list[Equation], eqs: Equations) -> No
 
 def _place(t: Tensor, stated: Sequence[Equation], eqs: Equations) -> int:
     """Returns the position at which the equations of a tensor begin: ahead of all that is computed with its first one, or reads it."""
-    from anyshape.equations.builder import Step
+    from anyshape.equations.builder import RecurrenceStep
 
     for k, q in enumerate(eqs.equations):
         first = stated[0] if stated else None
         together = (
             first is not None
-            and isinstance(first.form, Step)
-            and isinstance(q.form, Step)
+            and isinstance(first.form, RecurrenceStep)
+            and isinstance(q.form, RecurrenceStep)
             and q.form.cycle == first.form.cycle
         )
         if (

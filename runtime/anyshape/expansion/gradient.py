@@ -168,7 +168,7 @@ def _adjoints(
     if op.kernel is None or op.is_random:
         why = "it draws" if op.is_random else f"a {op.name} has no adjoint" if node.regions else "it has no equations"
         raise UnsupportedError(f"no gradient of {_named(node, callers)}: {why}")
-    adjoint = _Call(node, needed, _named(node, callers))
+    adjoint = _AdjointCall(node, needed, _named(node, callers))
     call = build(adjoint.op(), [*adjoint.data, *seeds, *adjoint.operands], node.attrs, source or node.source)
     if not call.is_open:
         equations_of(call, *tensors_of(call))  # what has no adjoint is refused now
@@ -224,7 +224,7 @@ class _Stated(Equations):
         """Does nothing: the size is a dim of what was computed."""
 
 
-class _Call:
+class _AdjointCall:
     """The call of an op's adjoint: its inputs are those of the op that are present, then the seed of each float result."""
 
     def __init__(self, node: Node, differentiated: Sequence[Value], named: str) -> None:

@@ -128,7 +128,7 @@ class _Ref:
         return None
 
 
-class _Call:
+class _CallRules:
     def infer(self, node: Node) -> Inference:
         function = node.inputs[-1]
         assert function is not None
@@ -204,7 +204,7 @@ CALL = OpDef(
     dtypes={},
     relation=no_relation,
     summary="What a function gives.",
-    structure=_Call(),
+    structure=_CallRules(),
 )
 
 CALL_OPS: Mapping[str, OpDef] = {op.full_name: op for op in (REF, CALL)}

@@ -19,12 +19,12 @@ from anyshape.equations import Equations, Tensor
 from anyshape.equations.accumulation import accumulate
 from anyshape.equations.expr import const
 from anyshape.equations.interpret import interpret
-from anyshape.equations.symbolic import NOTHING, Unknown
+from anyshape.equations.symbolic import NOTHING, UnknownElement
 from anyshape.equations.undefined import define_the_rest
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
 from anyshape.graph.counts import known_sizes
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
-from anyshape.graph.inference_cache import Memory, question_of
+from anyshape.graph.inference_cache import InferenceCache, question_of
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.relating import ranks_anyway, related, shapes_of, shapes_without_floats
 from anyshape.graph.sequences import spread, walk_of
@@ -60,7 +60,7 @@ class Restated(Exception):
         self.node = node
 
 
-_MEMORY = Memory[Inference]()
+_MEMORY = InferenceCache[Inference]()
 
 
 def infer(node: Node, facts: Facts | None = None) -> Inference:
@@ -329,7 +329,7 @@ def _contents(
             arrays[t] = a.reshape([n for n in t.shape if isinstance(n, int)])
     try:
         results = interpret(eqs.equations, arrays, symbolic=True)
-    except Unknown:
+    except UnknownElement:
         return nothing
     return tuple(
         _named(results[t].reshape(-1).tolist(), v) if t in results else None for t, v in zip(flat(outs), trial.outputs)

@@ -17,7 +17,7 @@ from anyshape.graph.value import SMALL, Node, Value
 from anyshape.types import TensorType
 
 Question = tuple[Any, ...]
-Answer = TypeVar("Answer")
+Cached = TypeVar("Cached")
 
 MOST = 1 << 12
 """The most answers that are kept. A BERT has some two hundred, each about a kilobyte."""
@@ -28,17 +28,17 @@ class Unlike(Exception):
     """Raised where nothing tells whether another call is the same."""
 
 
-class Memory(Generic[Answer]):
+class InferenceCache(Generic[Cached]):
     """The last answers, by question. Safe from any number of threads: each step is one operation of a dict."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._answers: dict[Question, Answer] = {}
+        self._answers: dict[Question, Cached] = {}
 
-    def get(self, question: Question) -> Answer | None:
+    def get(self, question: Question) -> Cached | None:
         return self._answers.get(question)
 
-    def put(self, question: Question, answer: Answer) -> None:
+    def put(self, question: Question, answer: Cached) -> None:
         if len(self._answers) >= self._most:  # symbols of models long gone
             self._answers.clear()
         self._answers[question] = answer

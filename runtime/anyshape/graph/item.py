@@ -41,7 +41,7 @@ class _Pick:
         return 1 if self.is_mask else self.at.type.rank or 0
 
 
-Entry = None | slice | _Pick
+IndexEntry = None | slice | _Pick
 
 
 def item(x: Value, key: Any) -> Value:
@@ -68,7 +68,7 @@ def item(x: Value, key: Any) -> Value:
     return x._new_axes(along=tuple(new)) if new else x
 
 
-def _entries(x: Value, keys: Sequence[Any]) -> list[Entry]:
+def _entries(x: Value, keys: Sequence[Any]) -> list[IndexEntry]:
     """One entry for each axis, or for several that a mask is over, and for each new axis."""
     rank = x.type.rank
     if rank is None:
@@ -81,7 +81,7 @@ def _entries(x: Value, keys: Sequence[Any]) -> list[Entry]:
         )
     if not any(k is Ellipsis for k in read):
         read.append(Ellipsis)
-    entries: list[Entry] = []
+    entries: list[IndexEntry] = []
     axis = 0
     for k in read:
         if k is Ellipsis:
@@ -109,7 +109,7 @@ def _pick(k: Any) -> _Pick:
     return _Pick(0, at, at.type.dtype.is_bool)
 
 
-def _sliced(x: Value, entries: Sequence[Entry]) -> Value:
+def _sliced(x: Value, entries: Sequence[IndexEntry]) -> Value:
     axes: list[int] = []
     bounds: list[tuple[Any, Any, Any]] = []
     axis = 0

@@ -101,14 +101,14 @@ def _sized(t: TensorType, name: str = "?") -> tuple[TensorType, dict[Dim, tuple[
     return TensorType(t.dtype, shape), positions
 
 
-class _Kept:
+class _Unsimplified:
     """An op that is what it is, whatever is known of its operands."""
 
     def simplify(self, node: Node) -> Sequence[Value] | None:
         return None
 
 
-class _List(_Kept):
+class _MakeList(_Unsimplified):
     def infer(self, node: Node) -> Inference:
         optional = bool(node.attrs.get("optional", False))
         said = node.attrs.get("element", "")
@@ -132,7 +132,7 @@ class _List(_Kept):
         return _inference(joined)
 
 
-class _Insert(_Kept):
+class _Insert(_Unsimplified):
     def infer(self, node: Node) -> Inference:
         t = _list_type(node)
         _check_position(node)
@@ -143,7 +143,7 @@ class _Insert(_Kept):
         return _inference(joined_list(t, added, f"{node.op.full_name}: the list", ("before", "by what is inserted")))
 
 
-class _Erase(_Kept):
+class _Erase(_Unsimplified):
     def infer(self, node: Node) -> Inference:
         t = _list_type(node)
         _check_position(node)
@@ -183,7 +183,7 @@ class _At:
         return None if known is None else [known]
 
 
-class _Length(_Kept):
+class _Length(_Unsimplified):
     def infer(self, node: Node) -> Inference:
         _list_type(node)
         items = known_items(operand(node, 0))
@@ -191,7 +191,7 @@ class _Length(_Kept):
         return _inference(INDEX, (length,))
 
 
-class _Split:
+class _ListSplit:
     """The op `list_split`: replaced by other ops as soon as the rank is known (`expansion.list_split`)."""
 
     def infer(self, node: Node) -> Inference:
@@ -245,7 +245,7 @@ _ONE = (InputDef("list", "L"),)
 _AT = ParamDef("at", "int", False, operand=True)
 LIST = _op(
     "list", (InputDef("values", "T", variadic=True),),
-    (ParamDef("element", "str", False, ""), ParamDef("optional", "bool", False, False)), _List(), "A list of these.",
+    (ParamDef("element", "str", False, ""), ParamDef("optional", "bool", False, False)), _MakeList(), "A list of these.",
 )  # fmt: skip
 INSERT = _op("list_insert", (*_ONE, InputDef("value", "T")), (_AT,), _Insert(), "The list with an element more.")
 ERASE = _op("list_erase", _ONE, (_AT,), _Erase(), "The list without an element.")
@@ -253,7 +253,7 @@ AT = _op("list_at", _ONE, (_AT,), _At(), "An element of a list.")
 LENGTH = _op("list_length", _ONE, (), _Length(), "How many elements a list has.")
 SPLIT = _op(
     "list_split", (InputDef("x", "T"), InputDef("sizes", "I", optional=True)),
-    (ParamDef("axis", "int", False, 0), ParamDef("keepdims", "bool", False, True)), _Split(), "A tensor in pieces.",
+    (ParamDef("axis", "int", False, 0), ParamDef("keepdims", "bool", False, True)), _ListSplit(), "A tensor in pieces.",
 )  # fmt: skip
 
 LIST_OPS: Mapping[str, OpDef] = {op.full_name: op for op in (LIST, INSERT, ERASE, AT, LENGTH, SPLIT)}

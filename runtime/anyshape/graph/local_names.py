@@ -37,7 +37,7 @@ def localised(node: Node, names: Mapping[Value, str], facts: Facts | None) -> No
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _DimOfValue:
     """A dim of a value."""
 
     of: Value
@@ -52,7 +52,7 @@ def _own(region: Function, names: Mapping[Value, str]) -> Function:
     """The region without the parameters that are names."""
     params = [p for p in region.params if p not in names]
     positions = _written(region, names)
-    scope: dict[str, _Place] = {}
+    scope: dict[str, _DimOfValue] = {}
     mapped: dict[Value, Value] = {}
     for node in region.nodes:
         inner: dict[Value, str] = {}
@@ -79,7 +79,7 @@ def over(node: Node, inputs: tuple[Value | None, ...]) -> Node:
     return copy
 
 
-def _written(region: Function, names: Mapping[Value, str]) -> dict[Value, _Place]:
+def _written(region: Function, names: Mapping[Value, str]) -> dict[Value, _DimOfValue]:
     """Finds where the region itself writes each name: `match_shape` makes a vector of the required dims for one call that asserts them."""
     vectors: dict[Value, Value] = {}
     for node in region.nodes:
@@ -87,9 +87,9 @@ def _written(region: Function, names: Mapping[Value, str]) -> dict[Value, _Place
             x = node.inputs[0]
             assert shape is not None and x is not None
             vectors[shape] = x
-    positions: dict[Value, _Place] = {}
+    positions: dict[Value, _DimOfValue] = {}
     for node in region.nodes:
         if len(node.outputs) == 1 and node.outputs[0] in vectors:
             x = vectors[node.outputs[0]]
-            positions.update((v, _Place(x, k)) for k, v in enumerate(node.inputs) if v is not None and v in names)
+            positions.update((v, _DimOfValue(x, k)) for k, v in enumerate(node.inputs) if v is not None and v in names)
     return positions

@@ -124,7 +124,7 @@ def low_of(n: Size) -> int:
     return max(bounds(n)[0] or 0, 0)
 
 
-class _Loop:
+class _LoopControl:
     regions = ("body",)
     repeats = True
 
@@ -318,5 +318,6 @@ def no_relation(r: Rule, **_: object) -> Bound:
 LOOP = OpDef(
     name="loop", variant="", inputs=(InputDef("values", "T", variadic=True),),
     params=(ParamDef("carried", "int"), ParamDef("trip", "int", False, operand=True), ParamDef("cond", "bool", False, operand=True)),
-    outputs=(OutputDef("results", "T", variadic=True),), dtypes={}, relation=no_relation, summary="A region, repeated.", control=_Loop(),
+    outputs=(OutputDef("results", "T", variadic=True),), dtypes={}, relation=no_relation, summary="A region, repeated.",
+    control=_LoopControl(),
 )  # fmt: skip

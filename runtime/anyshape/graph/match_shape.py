@@ -2,7 +2,7 @@
 
 In: a value and the text of a type. Out: the same value through `ensure_shape`, its required dims an operand. A name in the text
 stands for a size of the function that the call ends up in: a dim of an input that has the name, or else the dim at which the
-name is written first. Which that is shows only when the function is closed, so until then the name is a `NamedDim`, and
+name is written first. Which that is shows only when the function is closed, so until then the name is a `DimValue`, and
 `resolved` puts the size in its place. It calls ops by name, as users do: how many calls there are follows from a text, which no spec's
 composition can take.
 """
@@ -44,7 +44,7 @@ from anyshape.types import FunctionType, ListType, TensorType, parse_type
 I64 = parse_dtype("i64")
 
 
-class NamedDim(Value):
+class DimValue(Value):
     """A size that a text calls by a name, as a vector of one item; `of` and `axis` say where it is written, if anywhere but in an input."""
 
     __slots__ = ("axis", "dim", "of", "within")
@@ -55,7 +55,7 @@ class NamedDim(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DimSource:
     """A dim of a value that tells a symbol: it is (dim - rest) / factor."""
 
     of: Value
@@ -63,7 +63,9 @@ class Place:
     factor: int = 1
     rest: Size = 0
 
-    def size(self, places: Mapping[Dim, Place], mapped: Mapping[Value, Value] | None = None, source: str = "") -> Value:
+    def size(
+        self, places: Mapping[Dim, DimSource], mapped: Mapping[Value, Value] | None = None, source: str = ""
+    ) -> Value:
         """The symbol as a vector of one item; `mapped` has what stands for values now."""
         of = (mapped or {}).get(self.of, self.of)
         size = make("shape_of", [of], {"start": self.axis, "end": self.axis + 1}, source)
@@ -144,20 +146,22 @@ def as_parameters(name: str, params: Sequence[Value], arguments: Sequence[Value]
 
     Raises DtypeError or ShapeError for what cannot fit."""
     actual: dict[Dim, Size] = {}
-    positions: dict[Dim, Place] = {}
+    positions: dict[Dim, DimSource] = {}
     fitted: list[Value] = []
     for k, (p, v) in enumerate(zip(params, arguments, strict=True)):
         where, t = f"{name}: argument {k}", p.type
         if (t.rank is not None and v.type.rank is not None) or t.dtype is not v.type.dtype:
             bind_argument(where, t, v.type, actual)
         for s, d in definitions(enumerate(t.shape or ()), positions).items():
-            positions[s] = Place(v, d.place, d.factor, d.rest)
+            positions[s] = DimSource(v, d.place, d.factor, d.rest)
         sizes = [_demanded(n, v, axis, actual, positions) for axis, n in enumerate(t.shape or ())]
         fitted.append(v if all(n is None for n in sizes) else ensured(v, sizes, where))
     return fitted
 
 
-def _demanded(n: Size, v: Value, axis: int, actual: dict[Dim, Size], positions: Mapping[Dim, Place]) -> Value | None:
+def _demanded(
+    n: Size, v: Value, axis: int, actual: dict[Dim, Size], positions: Mapping[Dim, DimSource]
+) -> Value | None:
     """The size that v must have along an axis; None where it is known to have it, or where this argument is the first to define it."""
     m = v.type.shape[axis] if v.type.shape is not None else None
     if isinstance(n, Dim) and n.is_symbol and (positions[n].of, positions[n].axis, positions[n].factor) == (v, axis, 1):
@@ -182,17 +186,17 @@ def _limited(v: Value, axis: int, low: int | None, high: int | None) -> Value:
     return size if high is None else make("minimum", [size, constant(np.array([high], np.int64))], {}, "")
 
 
-def _size(n: Size, places: Mapping[Dim, Place]) -> Value:
+def _size(n: Size, places: Mapping[Dim, DimSource]) -> Value:
     """A size as a vector of one item, computed from the dims that define its symbols."""
     if isinstance(n, int):
         return constant(np.array([n], np.int64))
     return _computed(n, {s: places[s].size(places) for s in free_symbols(n)})
 
 
-def _entry_places(params: Sequence[Value]) -> dict[Dim, Place]:
+def _entry_places(params: Sequence[Value]) -> dict[Dim, DimSource]:
     """Returns the places in parameters at which their symbols are read."""
     sizes = [((p, axis), n) for p in params for axis, n in enumerate(p.type.shape or ())]
-    return {s: Place(*d.place, d.factor, d.rest) for s, d in definitions(sizes).items()}
+    return {s: DimSource(*d.place, d.factor, d.rest) for s, d in definitions(sizes).items()}
 
 
 def _piece(
@@ -208,7 +212,7 @@ def _piece(
             f"match_shape: {text!r}: a dim must be a number, ?, a name, or a sum of products of names, got {n}"
         )
     at = {s: places[s].place if s in places else axis for s in free_symbols(n)}
-    named = {s: NamedDim(s, x, k, shape[k]) for s, k in at.items()}
+    named = {s: DimValue(s, x, k, shape[k]) for s, k in at.items()}
     return named[n] if n.is_symbol else _computed(n, named)
 
 
@@ -228,7 +232,7 @@ def resolved(params: Sequence[Value], results: Sequence[Value], held: Sequence[V
     """The results with every name of a dim read off an input, or off the value at which it is written first; put through what is required,
     which is known of all of them."""
     nodes = topological((*held, *results))
-    if not held and not any(isinstance(v, NamedDim) for node in nodes for v in node.inputs):
+    if not held and not any(isinstance(v, DimValue) for node in nodes for v in node.inputs):
         return list(results)
     scope = _entry_names(params)
     entry = EntryFacts(Function(params, ()), required={h.node for h in held})
@@ -237,7 +241,7 @@ def resolved(params: Sequence[Value], results: Sequence[Value], held: Sequence[V
     for node in nodes:
         inner: dict[Value, str] = {}
         for v in node.inputs:
-            if isinstance(v, NamedDim):
+            if isinstance(v, DimValue):
                 name = v.dim.name
                 if name not in scope and node.regions and (v.of is None or not (v.of in seen or v.of.is_constant)):
                     inner[v] = name
@@ -255,7 +259,7 @@ def resolved(params: Sequence[Value], results: Sequence[Value], held: Sequence[V
     return after([mapped.get(v, v) for v in results], [mapped[h] for h in held])
 
 
-def _written(v: NamedDim, scope: Mapping[str, Place]) -> Place:
+def _written(v: DimValue, scope: Mapping[str, DimSource]) -> DimSource:
     """Returns the place at which a name is written first. Raises ArgumentError if it is nowhere, or beside other names that nothing
     tells."""
     parts = linear(v.within, v.dim)
@@ -264,7 +268,7 @@ def _written(v: NamedDim, scope: Mapping[str, Place]) -> Place:
         if v.of is None:
             raise ArgumentError(f"a size is computed of {v.dim}, and no input has that dim; there are {known}")
         raise ArgumentError(f"match_shape: the dim {v.within} does not tell {v.dim}; known are {known}")
-    return Place(v.of, v.axis, *parts)
+    return DimSource(v.of, v.axis, *parts)
 
 
 def names_of_unknowns(params: Sequence[Value], results: Sequence[Value]) -> dict[Dim, Size]:
@@ -273,7 +277,7 @@ def names_of_unknowns(params: Sequence[Value], results: Sequence[Value]) -> dict
     taken, renamed = set(_entry_names(params)), dict[Dim, Size]()
     for node in topological(results) if unknown else ():
         for v in node.inputs:
-            if not isinstance(v, NamedDim) or v.of is None or v.dim.name in taken:
+            if not isinstance(v, DimValue) or v.of is None or v.dim.name in taken:
                 continue
             taken.add(v.dim.name)
             if v.within is not v.dim:
@@ -284,5 +288,5 @@ def names_of_unknowns(params: Sequence[Value], results: Sequence[Value]) -> dict
     return renamed
 
 
-def _entry_names(params: Sequence[Value]) -> dict[str, Place]:
+def _entry_names(params: Sequence[Value]) -> dict[str, DimSource]:
     return {s.name: place for s, place in _entry_places(params).items() if not s.name.startswith("?")}

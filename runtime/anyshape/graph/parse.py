@@ -73,7 +73,7 @@ def _part(
 ) -> Function:
     """Reads one function of a text."""
     bounds = {m.group(1): m.groups() for _, line in lines if (m := _DIM.fullmatch(line))}
-    reader = _Reader(constants, bounds, callees)
+    reader = _FunctionReader(constants, bounds, callees)
     stack = [reader]
     for number, line in lines:
         if not line or line.startswith("#") or _DIM.fullmatch(line):
@@ -87,10 +87,10 @@ def _part(
     return reader.function()
 
 
-class _Region:
+class _RegionReader:
     """The regions of a call, until the bracket that closes it."""
 
-    def __init__(self, outer: _Reader, m: re.Match[str]) -> None:
+    def __init__(self, outer: _FunctionReader, m: re.Match[str]) -> None:
         self.outer, self.match = outer, m
         self.regions: list[Function] = []
 
@@ -106,13 +106,13 @@ class _Region:
         else:
             raise ParseError("this is not a region")
 
-    def reader(self, m: re.Match[str]) -> _Reader:
-        inner = _Reader(self.outer.constants, {}, self.outer.callees, self.outer.scope, self)
+    def reader(self, m: re.Match[str]) -> _FunctionReader:
+        inner = _FunctionReader(self.outer.constants, {}, self.outer.callees, self.outer.scope, self)
         inner.header(m)
         return inner
 
 
-class _Reader:
+class _FunctionReader:
     """A reader of one function or region. `scope` are the dims of the whole text."""
 
     def __init__(
@@ -121,7 +121,7 @@ class _Reader:
         bounds: Mapping[str, tuple[str | Any, ...]],
         callees: Mapping[str, Callee],
         scope: dict[str, Dim] | None = None,
-        inside: _Region | None = None,
+        inside: _RegionReader | None = None,
     ) -> None:
         self.constants, self.callees, self.inside = constants, callees, inside
         self.scope: dict[str, Dim] = {} if scope is None else scope
@@ -140,7 +140,7 @@ class _Reader:
                 stack.pop()
                 self.inside.regions.append(self.function())
         elif m := _OPENED.fullmatch(line):
-            stack.append(_Region(self, m))
+            stack.append(_RegionReader(self, m))
         else:
             self.line(line)
 

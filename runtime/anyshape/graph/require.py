@@ -18,7 +18,7 @@ from anyshape.dims import Cond, Sameness
 from anyshape.errors import ArgumentError, ShapeError
 from anyshape.graph.function import topological
 from anyshape.graph.infer import build
-from anyshape.graph.match_shape import NamedDim
+from anyshape.graph.match_shape import DimValue
 from anyshape.graph.required import REQUIRE
 from anyshape.graph.sizes import inputs_with, truth_value
 from anyshape.graph.value import Value
@@ -88,7 +88,7 @@ def _roots(held: Value) -> tuple[list[Value], list[Value]]:
     newest, roots = list[Value](), list[Value]()
     for node in topological([held]):
         for v in node.inputs:
-            if isinstance(v, NamedDim):
+            if isinstance(v, DimValue):
                 having = inputs_with(v.dim.name)
                 if not having:
                     raise ArgumentError(f"require: no input has the dim {v.dim} any more; keep the value that it is of")
@@ -125,7 +125,7 @@ def _is_meant(held: Value, inputs: set[Value]) -> bool:
 def _is_of(held: Value, inputs: set[Value], names: set[str]) -> bool:
     """Whether all that a requirement is computed of is a function's."""
     read = [v for node in topological([held]) for v in node.inputs if v is not None and v.is_param]
-    return all(v.dim.name in names if isinstance(v, NamedDim) else v in inputs for v in read)
+    return all(v.dim.name in names if isinstance(v, DimValue) else v in inputs for v in read)
 
 
 @contextmanager

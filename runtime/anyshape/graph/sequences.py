@@ -15,7 +15,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.rules import Check, Elements, Undetermined, Vec
 from anyshape.types import DIFFERS, ListType, TensorType
 
-Place = tuple[Dim, int]
+ElementAxis = tuple[Dim, int]
 """A symbol, and the axis of an element that it is the size of."""
 
 
@@ -25,8 +25,8 @@ class Walk:
 
     elements: Elements[Vec]
     value: Value
-    first: tuple[Place, ...]
-    each: tuple[Place, ...]
+    first: tuple[ElementAxis, ...]
+    each: tuple[ElementAxis, ...]
     checks: tuple[Check, ...]
 
     @property

@@ -1,7 +1,7 @@
 """Sizes as values: a dim wherever an op takes a number, `ops.full(0.0, (4 * x.shape[0], k))`.
 
 In: a number, a dim, a Value, or a list with some of each. Out: a Value of i64 whose contents are what is known. A symbol that data decide
-is read off the value that has it, the first that did; the name of an input's dim is resolved when the function is closed (`NamedDim`).
+is read off the value that has it, the first that did; the name of an input's dim is resolved when the function is closed (`DimValue`).
 """
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ def size(n: Size) -> Value:
 
 
 def _atom(n: Dim) -> Value:
-    from anyshape.graph.match_shape import NamedDim
+    from anyshape.graph.match_shape import DimValue
     from anyshape.graph.matching import make
 
     if n.is_symbol:
         if _is_named(n):
-            return NamedDim(n).reshape()
+            return DimValue(n).reshape()
         place = _PLACES.get(n)
         value = None if place is None else place[0]()
         if place is None or value is None:

@@ -16,34 +16,34 @@ from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
 from anyshape.kernel_model.costs import cost_of
 
 
-class Kind(Enum):
+class KernelKind(Enum):
     MOVE = "move"
     MAP = "map"
     ROW = "row"
     CONTRACTION = "contraction"
 
 
-def classify(equations: Iterable[Equation]) -> Kind:
+def classify(equations: Iterable[Equation]) -> KernelKind:
     kinds = {_kind_of(q) for q in equations}
-    for kind in (Kind.CONTRACTION, Kind.ROW, Kind.MAP):
+    for kind in (KernelKind.CONTRACTION, KernelKind.ROW, KernelKind.MAP):
         if kind in kinds:
             return kind
-    return Kind.MOVE
+    return KernelKind.MOVE
 
 
-def _kind_of(q: Equation) -> Kind:
+def _kind_of(q: Equation) -> KernelKind:
     reductions = [e for e in walk(q.value) if isinstance(e, Reduce)]
     if any(contraction_of(EXPRESSIONS, e) for e in reductions):
-        return Kind.CONTRACTION
+        return KernelKind.CONTRACTION
     if reductions:
-        return Kind.ROW
+        return KernelKind.ROW
     value = q.value
     plain = (
         isinstance(value, Read)
         and value.outside is None
         and not any(isinstance(e, Read) for i in value.index for e in walk(i))
     )
-    return Kind.MOVE if plain else Kind.MAP
+    return KernelKind.MOVE if plain else KernelKind.MAP
 
 
 def is_cheap(equations: Iterable[Equation]) -> bool:

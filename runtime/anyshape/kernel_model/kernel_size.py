@@ -22,16 +22,16 @@ MOST_INSTRUCTIONS = 2_000
 """The most instructions of one element in a group's kernel: beyond them, fusion leaves the next node to another kernel. Code generation
 takes some 0.1 ms for each instruction, in a few copies, and more than in proportion for much larger kernels."""
 
-Place = tuple[Hashable, ...]
+IndexKey = tuple[Hashable, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Code:
+class _EquationCost:
     """The cost of one equation's element, what it reads and where it is stored, and whether it reads only at its own index."""
 
     instructions: int
     reads: tuple[Read, ...]
-    stored: Place
+    stored: IndexKey
     values: Mapping[Var, Hashable]
     plain: bool
 
@@ -40,7 +40,7 @@ class KernelSizes:
     """Counts, and keeps what it found out about each equation."""
 
     def __init__(self) -> None:
-        self._known: dict[Equation, _Code] = {}
+        self._known: dict[Equation, _EquationCost] = {}
 
     def is_within(self, equations: Sequence[Equation], most: int = MOST_INSTRUCTIONS) -> bool:
         """Whether a kernel of the equations has no more instructions for each element."""
@@ -69,7 +69,7 @@ class KernelSizes:
                         positions[source][place] = _values(source, place)
         return total
 
-    def _code(self, q: Equation) -> _Code:
+    def _code(self, q: Equation) -> _EquationCost:
         code = self._known.get(q)
         if code is None:
             distinct = {e: None for part in q.expressions for e in walk(part)}
@@ -77,7 +77,7 @@ class KernelSizes:
             values = _own_values(q)
             stored = tuple(_term(i, values) for i in q.index)
             plain = all(e.index == q.index for e in reads)
-            code = self._known[q] = _Code(sum(map(_instructions, distinct)), reads, stored, values, plain)
+            code = self._known[q] = _EquationCost(sum(map(_instructions, distinct)), reads, stored, values, plain)
         return code
 
 
@@ -99,7 +99,7 @@ def _own_values(q: Equation) -> Mapping[Var, Hashable]:
     return values
 
 
-def _values(q: Equation, place: Place) -> Mapping[Var, Hashable]:
+def _values(q: Equation, place: IndexKey) -> Mapping[Var, Hashable]:
     """The values of an equation's variables at a position of its target."""
     return {i: at for i, at in zip(q.index, place, strict=True) if isinstance(i, Var)}
 

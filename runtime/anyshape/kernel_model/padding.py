@@ -20,7 +20,7 @@ from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
 from anyshape.dtypes import DType, highest, lowest
 from anyshape.equations import Tensor
-from anyshape.equations.builder import Demand, Equation, Step
+from anyshape.equations.builder import Demand, Equation, RecurrenceStep
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.indexing import is_variable
 from anyshape.equations.numeric import compute
@@ -35,13 +35,13 @@ Fills = dict[tuple[Tensor, int], Number]
 def fills_of(equations: Iterable[Equation], operands: Collection[Tensor], padded: Set[Dim]) -> Fills:
     """The constants that must stand in the padded tails of operands of a call. `padded`: the dims that become larger."""
     stated = list(equations)
-    analysis = _Analysis(stated, operands, padded)
+    analysis = _PaddingAnalysis(stated, operands, padded)
     for q in stated:
         analysis.equation(q)
     return analysis.fills
 
 
-class _Analysis:
+class _PaddingAnalysis:
     def __init__(self, equations: Iterable[Equation], operands: Collection[Tensor], padded: Set[Dim]) -> None:
         self._operands, self._padded = operands, padded
         self._definitions = {q.target: q for q in equations if q.form is None}
@@ -54,7 +54,7 @@ class _Analysis:
         match q.form:
             case None:
                 pass
-            case Step(along=along, backward=backward):
+            case RecurrenceStep(along=along, backward=backward):
                 if backward and self._grows(along.extent):
                     _refuse(f"it runs from the end of {along.extent} positions")
             case Demand():

@@ -11,7 +11,7 @@ Everything is decided by the form of the equations; no op has a name here. The r
     Lowering(target).lower(group) -> Kernel     a group of the structure of an earlier one gets its kernel, with its own tensors
     Kernel(symbol, text, scalars, inputs, outputs, scratch, errors, schedule, imports)
         the text is the same for groups that differ in names alone; `scalars` are dims that the caller evaluates and passes; an input may
-        be `Packed`, a constant laid out when the model is compiled; `imports` are symbols of the matrix-product library
+        be `PackedConstant`, a constant laid out when the model is compiled; `imports` are symbols of the matrix-product library
 
 The ABI is `i32 symbol(i64* scalars, ptr* buffers, ptr scratch, i64 part, i64 parts)`: buffers are the inputs, then the outputs; scratch is
 aligned to 64 bytes and belongs to one part. 0 is success, k > 0 is `errors[k - 1]`, -1 that the kernel was told to stop. A bool is a byte,
@@ -21,12 +21,12 @@ which are zero before and belong to the call. The first of them is no part of th
 """
 
 from anyshape.lower.describe import describe
-from anyshape.lower.kernel import Group, Kernel, KernelError, Origin, Packed
+from anyshape.lower.kernel import Group, Kernel, KernelError, Origin, PackedConstant
 from anyshape.lower.lowering import lower_group
 from anyshape.lower.sharing import Lowering
 from anyshape.lower.target import Target, host_target
 
 __all__ = [
-    "Group", "Kernel", "KernelError", "Lowering", "Origin", "Packed", "Target", "describe", "host_target",
+    "Group", "Kernel", "KernelError", "Lowering", "Origin", "PackedConstant", "Target", "describe", "host_target",
     "lower_group"
 ]  # fmt: skip

@@ -24,7 +24,7 @@ from anyshape.lower.ir.dag import (
     Reduction,
     SizeValue,
 )
-from anyshape.lower.ir.procedure import Assign, Choose, Lowered, Procedure, Repeat, SizeIs, Sort, Stop
+from anyshape.lower.ir.procedure import Assign, Break, Choose, Lowered, LoweredProcedure, Repeat, SizeIs, Sort
 from anyshape.lower.ir.stores import Ordered, Store
 from anyshape.lower.kernel import Group
 from anyshape.lower.lowering import nodes_of
@@ -74,7 +74,7 @@ class _Text:
                 self.recurrence(p)
             case Ordered():
                 self.ordered(p)
-            case Procedure(actions):
+            case LoweredProcedure(actions):
                 self.block(actions, 0)
 
     def blocked(self, b: Blocked) -> None:
@@ -177,7 +177,7 @@ class _Text:
                 if other:
                     self.line(depth, "else:")
                     self.block(other, depth + 1)
-            case Stop(loop):
+            case Break(loop):
                 self.line(depth, f"leave {loop}")
 
     def scope(self, scope: Scope, depth: int) -> None:

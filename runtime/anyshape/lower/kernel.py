@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from anyshape import failure_report
 from anyshape.dims import Cond, Size
 from anyshape.equations import Equation, Tensor
-from anyshape.equations.refusing import Names
+from anyshape.equations.refusing import TensorNames
 from anyshape.rules.checks import located
 
 LITERAL_BYTES = 256
@@ -35,7 +35,7 @@ class Origin:
 
     op: str
     source: str = ""
-    names: Names = field(default_factory=dict)
+    names: TensorNames = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -55,7 +55,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedConstant:
     """A constant operand laid out before the first call; `layout` says how, `array` is the result. `pack` does the same to the
     constant of another group of the same form."""
 
@@ -126,7 +126,7 @@ class Kernel:
     symbol: str
     text: str
     scalars: tuple[Size | Cond, ...]
-    inputs: tuple[Tensor | Packed, ...]
+    inputs: tuple[Tensor | PackedConstant, ...]
     outputs: tuple[Tensor, ...]
     scratch: Size
     errors: tuple[KernelError, ...]

@@ -19,9 +19,9 @@ from anyshape.lower.emit.empty_loops import end_if_empty
 from anyshape.lower.emit.failure_report import ReportedElements
 from anyshape.lower.emit.phases import emit_phases, form_names
 from anyshape.lower.ir.dag import DagNode, Load, walk
-from anyshape.lower.ir.procedure import Procedure
+from anyshape.lower.ir.procedure import LoweredProcedure
 from anyshape.lower.ir.stores import Ordered
-from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
+from anyshape.lower.kernel import Group, Kernel, KernelError, PackedConstant
 from anyshape.lower.llvm.builder import KERNEL_ARGS, Module
 from anyshape.lower.llvm.polling import Polls
 from anyshape.lower.llvm.types import I32, const
@@ -76,7 +76,7 @@ def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
     errors = _with_reported(schedule.errors, ctx)
     text = module.text()
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
-    phases = [p for p in schedule.phases if not isinstance(p, Recurrence | Procedure)]
+    phases = [p for p in schedule.phases if not isinstance(p, Recurrence | LoweredProcedure)]
     return Kernel(
         symbol=symbol,
         text=text.replace(_NAME, symbol),
@@ -117,18 +117,18 @@ def _with_reported(errors: Sequence[KernelError], ctx: KernelContext) -> tuple[K
     return read
 
 
-Operand = Tensor | Packed
+KernelOperand = Tensor | PackedConstant
 
 
 def _operands(
     group: Group, schedule: KernelSchedule, target: Target
-) -> tuple[tuple[Operand, ...], dict[Product, Tensor], dict[int, Tensor]]:
+) -> tuple[tuple[KernelOperand, ...], dict[Product, Tensor], dict[int, Tensor]]:
     """The operands with constants in their packed form, which comes in place of the tensor where nothing else reads it.
 
     The second result names the packed form of each product: a tensor that only marks its place among the operands. The third has the marks
     by their places, those of sums of constants too.
     """
-    operands: list[Operand] = list(group.inputs)
+    operands: list[KernelOperand] = list(group.inputs)
     panels: dict[Product, Tensor] = {}
     marks: dict[int, Tensor] = {}
     for p in (s for s in schedule.steps if isinstance(s, Product)):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Cond, Dim, Size, substitute
 from anyshape.equations import Tensor
-from anyshape.lower.kernel import Group, Kernel, KernelError, Packed
+from anyshape.lower.kernel import Group, Kernel, KernelError, PackedConstant
 from anyshape.lower.lowering import lower_group
 from anyshape.lower.structural_key import Form, StructuralKeyWriter
 from anyshape.lower.target import Target
@@ -29,7 +29,7 @@ KEPT_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _SharedKernel:
     """A kernel, the tensors and symbols of its group by their numbers in the form, and if it can refuse data what is in its messages."""
 
     kernel: Kernel
@@ -43,19 +43,19 @@ class SharedKernels:
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
         self._limit, self._bytes, self._lock = limit, 0, Lock()
-        self._known: OrderedDict[Form, _Known] = OrderedDict()
+        self._known: OrderedDict[Form, _SharedKernel] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, form: Form) -> _Known | None:
+    def find(self, form: Form) -> _SharedKernel | None:
         with self._lock:
             known = self._known.get(form)
             if known is not None:
                 self._known.move_to_end(form)
             return known
 
-    def enter(self, form: Form, known: _Known) -> None:
+    def enter(self, form: Form, known: _SharedKernel) -> None:
         with self._lock:
             if form not in self._known:
                 self._known[form] = known
@@ -83,18 +83,18 @@ class Lowering:
             return self._of_group(known, writer, group)
         kernel = lower_group(group, self.target)
         messages = writer.messages(group) if kernel.errors else ()
-        self._forms.enter(form, _Known(_without_arrays(kernel), tuple(writer.tensors), writer.dims, messages))
+        self._forms.enter(form, _SharedKernel(_without_arrays(kernel), tuple(writer.tensors), writer.dims, messages))
         for place, i in enumerate(kernel.inputs):
-            if isinstance(i, Packed) and i.tensor in group.constants:
+            if isinstance(i, PackedConstant) and i.tensor in group.constants:
                 constant = group.constants[i.tensor]
                 self._packed.setdefault((id(constant), kernel.text, place), (constant, i.array))
         return kernel
 
-    def _of_group(self, known: _Known, writer: StructuralKeyWriter, group: Group) -> Kernel:
+    def _of_group(self, known: _SharedKernel, writer: StructuralKeyWriter, group: Group) -> Kernel:
         kernel, tensors = known.kernel, dict(zip(known.tensors, writer.tensors, strict=True))
         renamed = {a: b for a, b in zip(known.symbols, writer.dims, strict=True) if a is not b}
 
-        def operand(place: int, i: Tensor | Packed) -> Tensor | Packed:
+        def operand(place: int, i: Tensor | PackedConstant) -> Tensor | PackedConstant:
             if isinstance(i, Tensor):
                 return tensors[i]
             t = tensors[i.tensor]
@@ -118,7 +118,7 @@ class Lowering:
 
 def _without_arrays(kernel: Kernel) -> Kernel:
     """A kernel without the arrays of its constants, so that no model's weights are kept."""
-    inputs = (replace(i, array=np.empty(0)) if isinstance(i, Packed) else i for i in kernel.inputs)
+    inputs = (replace(i, array=np.empty(0)) if isinstance(i, PackedConstant) else i for i in kernel.inputs)
     return replace(kernel, inputs=tuple(inputs))
 
 

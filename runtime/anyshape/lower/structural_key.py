@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Atom, Cond, Dim, Size
 from anyshape.dtypes import literal_key
-from anyshape.equations import Compaction, Demand, Equation, Run, Sorting, Step, Tensor, Update
+from anyshape.equations import Compaction, Demand, Equation, RecurrenceStep, Run, Sorting, Tensor, Update
 from anyshape.equations.builder import Form as EquationForm
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.program import Action, Leave, Let, Order, Put, blocks_of, expressions_of
@@ -102,7 +102,7 @@ class StructuralKeyWriter:
                 return ("compaction", self.expression(along), self.all(over), kept)
             case Sorting(along, over, descending):
                 return ("sorting", self.expression(along), self.expression(over), descending)
-            case Step(along, backward, cycle):
+            case RecurrenceStep(along, backward, cycle):
                 return ("step", self.expression(along), backward, cycle)
             case Update(op, where):
                 return ("update", op, () if where is None else (self.expression(where),))

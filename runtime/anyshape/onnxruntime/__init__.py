@@ -33,7 +33,7 @@ from anyshape.onnxruntime.options import (
     SessionOptions,
 )
 from anyshape.onnxruntime.patching import patch
-from anyshape.onnxruntime.refused import LACKING, Refused
+from anyshape.onnxruntime.refused import LACKING, RefusedName
 from anyshape.onnxruntime.session import InferenceSession
 from anyshape.onnxruntime.values import OrtAllocatorType, OrtDevice, OrtMemType, OrtValue
 
@@ -48,5 +48,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in LACKING:
-        return Refused(name)
+        return RefusedName(name)
     raise AttributeError(f"module 'anyshape.onnxruntime' has no attribute {name!r}")

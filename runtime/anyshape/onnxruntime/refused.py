@@ -1,7 +1,7 @@
 """Names of onnxruntime that nothing here stands for: they can be imported, and using one is refused by name.
 
-In: LACKING, a reason for each name. Out: `Refused` objects. docs/onnxruntime.md lists the names, and a test compares them with those of the
-installed onnxruntime.
+In: LACKING, a reason for each name. Out: `RefusedName` objects. docs/onnxruntime.md lists the names, and a test compares them with those of
+the installed onnxruntime.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LACKING = {
 """Reasons why there is nothing for a name, by name"""
 
 
-class Refused:
+class RefusedName:
     """Stands for a name: calling it, or reading an attribute of it, raises NotImplemented."""
 
     def __init__(self, name: str) -> None:

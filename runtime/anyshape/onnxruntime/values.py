@@ -50,7 +50,7 @@ def spelled_dtype(t: DType) -> str:
     return SPELLED.get(t.name) or f"{t.kind}{t.bits}"
 
 
-class Unsupported(AnyshapeError):
+class UnsupportedDevice(AnyshapeError):
     """A device that nothing here knows."""
 
 
@@ -60,7 +60,7 @@ def check_device(device: Any) -> None:
     if name in ("cuda", "gpu", "dml", "npu", "webgpu", "cann", "hip"):
         raise NoValue(f"Can't allocate memory on the device {name!r}: anyshape runs on the CPU")
     if name != "cpu":
-        raise Unsupported(f"Unsupported device type: {name}")
+        raise UnsupportedDevice(f"Unsupported device type: {name}")
 
 
 class OrtDevice:

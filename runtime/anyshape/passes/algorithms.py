@@ -49,7 +49,7 @@ class _Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class _Choice:
+class _ChosenCandidate:
     """The candidate that was chosen for a call, and the symbols of the call that stand for batches."""
 
     candidate: _Candidate
@@ -66,7 +66,7 @@ class Algorithms:
     growth: float
     side: int = LARGE
     _: KW_ONLY
-    choices: list[_Choice] = field(default_factory=list)
+    choices: list[_ChosenCandidate] = field(default_factory=list)
     known: dict[Any, list[_Candidate]] = field(default_factory=dict)
     """Ways of calls that differ in nothing but their operands."""
     facts: Facts = field(default_factory=Facts)
@@ -85,7 +85,7 @@ class Algorithms:
         if len(self.known[key]) == 1:
             return None
         symbols = frozenset(s for v in node.inputs if v is not None for s in v.type.symbols())
-        choices = [_Choice(candidate, symbols, _first_symbols(node)) for candidate in self.known[key]]
+        choices = [_ChosenCandidate(candidate, symbols, _first_symbols(node)) for candidate in self.known[key]]
         best = min(choices, key=lambda choice: self.cost(choice, self.side))
         self.choices.append(best)
         return None if best.candidate.algorithm is None else _called(node, best.candidate.algorithm, self.facts)
@@ -98,7 +98,7 @@ class Algorithms:
             candidates += [_Candidate(each, _works(_new(node, values)))] if values is not None else []
         return candidates
 
-    def cost(self, choice: _Choice, side: int) -> float:
+    def cost(self, choice: _ChosenCandidate, side: int) -> float:
         """Rough cycles of a candidate for pictures of that side; not of what is computed of constants alone."""
         sizes = {s: 1 if s in choice.batches else side for s in choice.symbols}
         return sum(work.cycles(sizes, self.lanes) for work in choice.candidate.works)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
-from anyshape.kernel_model.forms import Kind, classify
+from anyshape.kernel_model.forms import KernelKind, classify
 
 
 def bytes_of_factors(f: Function) -> int:
@@ -27,4 +27,4 @@ def _is_contraction(node: Node) -> bool:
     typed = all(v is None or v.type.shape is not None for v in (*node.inputs, *node.outputs))
     if node.op.kernel is None or node.bound is None or not typed:
         return False
-    return classify(equations_of(node, *tensors_of(node)).equations) is Kind.CONTRACTION
+    return classify(equations_of(node, *tensors_of(node)).equations) is KernelKind.CONTRACTION

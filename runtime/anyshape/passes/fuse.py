@@ -17,9 +17,9 @@ from anyshape.equations.recurrences import as_steps, with_last_positions, withou
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, flat, tensors_of
 from anyshape.graph.value import Node, Value
-from anyshape.kernel_model.forms import Kind, classify
+from anyshape.kernel_model.forms import KernelKind, classify
 from anyshape.kernel_model.left_operand import LeftOperand, left_operand
-from anyshape.passes.fusion_rules import RULES, Edge, Groups, When
+from anyshape.passes.fusion_rules import RULES, Edge, Groups, RuleStage
 from anyshape.passes.group_equations import GroupEquations
 from anyshape.passes.group_graph import FusionGroup, GroupGraph
 from anyshape.passes.group_steps import GroupSteps
@@ -32,7 +32,7 @@ MAX_NODES = 40
 """A bound on the size of one kernel: code generation is linear in it, and registers are few."""
 _RULES = {
     (when, p, c): tuple(r for r in RULES if r.when is when and p in r.producers and c in r.consumers)
-    for when, p, c in product(When, Kind, Kind)
+    for when, p, c in product(RuleStage, KernelKind, KernelKind)
 }
 
 
@@ -74,7 +74,7 @@ class _Fusion:
         kind = classify(equations)
         return FusionGroup(
             nodes=[node], kind=kind, shape=node.outputs[0].type.shape or (), equations=list(equations),
-            apart=takes_parts(equations), contractions=int(kind is Kind.CONTRACTION),
+            apart=takes_parts(equations), contractions=int(kind is KernelKind.CONTRACTION),
         )  # fmt: skip
 
     # --- what is tried ---
@@ -82,24 +82,24 @@ class _Fusion:
     def try_operands(self, node: Node) -> None:
         operands = {v: self.graph.group_of[v.node] for v in _data(node) if v.node is not None}
         computed = [v for v, group in operands.items() if not group.is_alone]
-        for v in sorted(computed, key=lambda v: operands[v].kind is not Kind.CONTRACTION):
-            self.apply(When.OPERAND, v, node)
+        for v in sorted(computed, key=lambda v: operands[v].kind is not KernelKind.CONTRACTION):
+            self.apply(RuleStage.OPERAND, v, node)
         for v in operands:
             if v.node is not None and v.node.op.view:
-                self.apply(When.VIEW, v, node)
+                self.apply(RuleStage.VIEW, v, node)
         self.try_moves(self.graph.group_of[node])
 
     def try_moves(self, group: FusionGroup) -> None:
         """A group that only moves elements and has several readers is fused with them once all of these are in one group."""
-        if group.kind not in (Kind.MOVE, Kind.MAP) or len(group.nodes) == 1:
+        if group.kind not in (KernelKind.MOVE, KernelKind.MAP) or len(group.nodes) == 1:
             return
         for node in list(group.nodes):
             for v in _data(node) if not node.op.view else ():
                 if len(self.graph.readers[v]) > 1 and v.node is not None and self.graph.group_of[v.node] is not group:
                     if v.node.op.view:
-                        self.apply(When.VIEW, v, node, only_moves=True)
-                    elif self.graph.group_of[v.node].kind is Kind.MOVE:
-                        self.apply(When.OPERAND, v, node)
+                        self.apply(RuleStage.VIEW, v, node, only_moves=True)
+                    elif self.graph.group_of[v.node].kind is KernelKind.MOVE:
+                        self.apply(RuleStage.OPERAND, v, node)
 
     def try_side_by_side(self) -> None:
         last: dict[LeftOperand, FusionGroup] = {}
@@ -109,13 +109,13 @@ class _Fusion:
                 continue
             left, v, node = operand
             if left in last:
-                self.apply(When.END, v, node, last[left])
+                self.apply(RuleStage.END, v, node, last[left])
             last[left] = group
 
     def left_operand(self, group: FusionGroup) -> tuple[LeftOperand, Value, Node] | None:
         """What the group's contraction reads, and others may read in the same kernel; no constants, since sharing those would share
         weights."""
-        if group.kind is not Kind.CONTRACTION or group.contractions > 1 or group.apart or not group.nodes:
+        if group.kind is not KernelKind.CONTRACTION or group.contractions > 1 or group.apart or not group.nodes:
             return None
         left = left_operand(group.equations)
         if left is None:
@@ -126,7 +126,7 @@ class _Fusion:
     # --- what holds for every rule ---
 
     def apply(
-        self, when: When, v: Value, node: Node, producer: FusionGroup | None = None, only_moves: bool = False
+        self, when: RuleStage, v: Value, node: Node, producer: FusionGroup | None = None, only_moves: bool = False
     ) -> None:
         """Applies the first rule that fits an edge. `producer`: the group at its other end, if that is not the one of the value."""
         consumer = self.graph.group_of[node]
@@ -141,7 +141,7 @@ class _Fusion:
         refused: list[Groups] = []
         for rule in rules:
             groups = rule.joins(edge)
-            if groups is None or groups in refused or (only_moves and groups[0].kind is not Kind.MOVE):
+            if groups is None or groups in refused or (only_moves and groups[0].kind is not KernelKind.MOVE):
                 continue
             obstacle = self.obstacle(groups)
             if obstacle is None:

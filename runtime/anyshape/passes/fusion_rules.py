@@ -15,7 +15,7 @@ from enum import Enum
 from anyshape.equations.expr import Read, Var
 from anyshape.graph.value import Node, Value
 from anyshape.kernel_model.forms import (
-    Kind,
+    KernelKind,
     classify,
     is_cheap,
     looks_up,
@@ -55,26 +55,26 @@ class Edge:
         return self.producer.shape == self.consumer.shape
 
 
-class When(Enum):
+class RuleStage(Enum):
     OPERAND = "for each operand"
     VIEW = "for each view"
     END = "at the end"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class FusionRule:
     """`joins`: the groups that become one, producers first; None where the rule does not apply. It is asked for producers and consumers
     of these kinds."""
 
     name: str
     description: str
-    when: When
-    producers: frozenset[Kind]
-    consumers: frozenset[Kind]
+    when: RuleStage
+    producers: frozenset[KernelKind]
+    consumers: frozenset[KernelKind]
     joins: Callable[[Edge], Groups | None]
 
 
-def _pair(name: str, description: str, kinds: tuple[str, str], fits: Callable[[Edge], bool]) -> Rule:
+def _pair(name: str, description: str, kinds: tuple[str, str], fits: Callable[[Edge], bool]) -> FusionRule:
     """A rule that makes producer and consumer one. `kinds`: those that either may be of."""
 
     def joins(e: Edge) -> Groups | None:
@@ -82,13 +82,18 @@ def _pair(name: str, description: str, kinds: tuple[str, str], fits: Callable[[E
         return (e.producer, e.consumer) if not several and fits(e) else None
 
     producers, consumers = map(_kinds, kinds)
-    return Rule(
-        name=name, description=description, when=When.OPERAND, producers=producers, consumers=consumers, joins=joins
+    return FusionRule(
+        name=name,
+        description=description,
+        when=RuleStage.OPERAND,
+        producers=producers,
+        consumers=consumers,
+        joins=joins,
     )
 
 
-def _kinds(names: str) -> frozenset[Kind]:
-    return frozenset(map(Kind, names.split()))
+def _kinds(names: str) -> frozenset[KernelKind]:
+    return frozenset(map(KernelKind, names.split()))
 
 
 # --- chains of contractions ---
@@ -111,10 +116,10 @@ def _scores(e: Edge, rows: FusionGroup) -> Value | None:
     for v in dict.fromkeys(v for v in inputs if v.node is not None and v.node not in rows.nodes):
         assert v.node is not None
         first = e.graph.group_of[v.node]
-        same = first.kind is Kind.CONTRACTION and first.shape == v.type.shape == e.value.type.shape
+        same = first.kind is KernelKind.CONTRACTION and first.shape == v.type.shape == e.value.type.shape
         if same and first.contractions == 1 and not first.apart and e.graph.is_read_by(v, rows):
             stated = [e.stated.equations[n] for n in first.nodes if not n.op.view]
-            products = [equations for equations in stated if classify(equations) is Kind.CONTRACTION]
+            products = [equations for equations in stated if classify(equations) is KernelKind.CONTRACTION]
             if has_own_rows(products) and by_rows(rows.equations, e.stated.tensors[v]):
                 return v
     return None
@@ -162,16 +167,16 @@ def _is_read_once_a_row(e: Edge) -> bool:
     """Whether nothing is computed twice for a row: it only moves, or its domain is that of the rows. Where windows read each element at
     every tap, it has to be cheap."""
     again = sees_windows(e.stated.equations[e.node], e.stated.tensors[e.value])
-    if again and e.producer.kind is not Kind.MOVE and not is_cheap(e.producer.equations):
+    if again and e.producer.kind is not KernelKind.MOVE and not is_cheap(e.producer.equations):
         return False
     shapes = [v.type.shape for v in e.node.inputs if v is not None and v.type.shape is not None]
     widest = max(shapes, key=len) if shapes else None
-    return e.is_private and (e.producer.kind is Kind.MOVE or e.value.type.shape == widest)
+    return e.is_private and (e.producer.kind is KernelKind.MOVE or e.value.type.shape == widest)
 
 
 def _may_be_computed_again(e: Edge) -> bool:
     same = e.value.type.shape == e.node.outputs[0].type.shape
-    return e.is_private and (e.producer.kind is Kind.MOVE or same or is_cheap(e.producer.equations))
+    return e.is_private and (e.producer.kind is KernelKind.MOVE or same or is_cheap(e.producer.equations))
 
 
 # --- others ---
@@ -187,7 +192,7 @@ def _across_views(e: Edge) -> Groups | None:
     if not views or seen is None or seen.node is None:
         return None
     producer, between = e.graph.group_of[seen.node], [e.graph.group_of[n] for n in reversed(views)]
-    if producer.kind not in (Kind.MOVE, Kind.MAP) or any(len(g.nodes) > 1 for g in between):
+    if producer.kind not in (KernelKind.MOVE, KernelKind.MAP) or any(len(g.nodes) > 1 for g in between):
         return None
     if e.graph.outputs_read(seen.node) > 1 or e.graph.outputs_read(e.node) > 1 or any(n.checks for n in views):
         return None
@@ -201,7 +206,7 @@ def _across_views(e: Edge) -> Groups | None:
 
 def _move_behind_views(e: Edge) -> Groups | None:
     groups = _across_views(e)
-    return groups if groups is not None and groups[0].kind is Kind.MOVE else None
+    return groups if groups is not None and groups[0].kind is KernelKind.MOVE else None
 
 
 def _side_by_side(e: Edge) -> Groups | None:
@@ -210,10 +215,10 @@ def _side_by_side(e: Edge) -> Groups | None:
 
 
 RULES = (
-    Rule(
+    FusionRule(
         name="rows between contractions",
         description="a contraction, rows of its result, and a contraction of these rows, if nobody else reads what is between",
-        when=When.OPERAND,
+        when=RuleStage.OPERAND,
         producers=_kinds("row"),
         consumers=_kinds("contraction"),
         joins=_rows_between,
@@ -272,26 +277,26 @@ RULES = (
         ("move map", "map move"),
         _may_be_computed_again,
     ),
-    Rule(
+    FusionRule(
         name="maps across views",
         description="maps with nothing but views between them, which nobody else reads, are one over the refinement of both shapes",
-        when=When.VIEW,
+        when=RuleStage.VIEW,
         producers=_kinds("move"),
         consumers=_kinds("move map"),
         joins=_across_views,
     ),
-    Rule(
+    FusionRule(
         name="move behind views",
         description="a move that a contraction alone reads, through views, is in its strides: keys repeated for each head of a group",
-        when=When.VIEW,
+        when=RuleStage.VIEW,
         producers=_kinds("move"),
         consumers=_kinds("contraction"),
         joins=_move_behind_views,
     ),
-    Rule(
+    FusionRule(
         name="side by side",
         description="contractions that read one operand alike, none of which needs another, are shared out to threads together",
-        when=When.END,
+        when=RuleStage.END,
         producers=_kinds("contraction"),
         consumers=_kinds("contraction"),
         joins=_side_by_side,

@@ -17,12 +17,12 @@ from anyshape.equations.builder import Equation
 from anyshape.errors import VerifyError
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node, Value
-from anyshape.kernel_model.forms import Kind
+from anyshape.kernel_model.forms import KernelKind
 from anyshape.passes.steps import stands_alone
 
 MOST_LOOKED_AT = 256
 """Edges of the graph of groups that a search goes along from either end: in models, paths around two groups are of a few."""
-_ORDER = (Kind.MOVE, Kind.MAP, Kind.ROW, Kind.CONTRACTION)
+_ORDER = (KernelKind.MOVE, KernelKind.MAP, KernelKind.ROW, KernelKind.CONTRACTION)
 
 Shape = tuple[Size, ...]
 
@@ -32,7 +32,7 @@ class FusionGroup:
     """Nodes that will be one kernel, or one node that is no kernel or more than one."""
 
     nodes: list[Node]
-    kind: Kind = Kind.MOVE
+    kind: KernelKind = KernelKind.MOVE
     shape: Shape = ()
     equations: list[Equation] = field(default_factory=list)
     apart: bool = False

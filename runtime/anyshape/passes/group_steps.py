@@ -16,7 +16,7 @@ from anyshape.passes.group_graph import FusionGroup, GroupGraph
 from anyshape.passes.parts import steps_of
 from anyshape.passes.pieces import in_pieces
 from anyshape.passes.simplify import viewed
-from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, ViewStep, stands_alone
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, ScheduleStep, ViewStep, stands_alone
 from anyshape.passes.walks import table_step
 
 
@@ -28,7 +28,7 @@ class GroupSteps:
     stated: GroupEquations
     schedule: Callable[[Function], Schedule]
 
-    def of(self, group: FusionGroup) -> list[Step]:
+    def of(self, group: FusionGroup) -> list[ScheduleStep]:
         node = group.nodes[0]
         if len(group.nodes) == 1 and stands_alone(node):
             return [self.alone(node)]
@@ -37,7 +37,7 @@ class GroupSteps:
             return [*steps_of(node, self.stated.equations[node], self.stated.tensors, live)]
         return [self.kernel(group)]
 
-    def alone(self, node: Node) -> Step:
+    def alone(self, node: Node) -> ScheduleStep:
         if node.regions:
             return RegionStep(node, tuple(self.schedule(r) for r in node.regions))
         source = viewed(node)

@@ -24,7 +24,7 @@ from anyshape.graph.matching import make
 from anyshape.graph.value import Node, Value, constant
 from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
 from anyshape.passes.group_equations import GroupEquations
-from anyshape.passes.steps import KernelStep, Schedule, Step, ViewStep, stands_alone
+from anyshape.passes.steps import KernelStep, Schedule, ScheduleStep, ViewStep, stands_alone
 
 LEAST = 8
 """Channels of a value that are worth being adjacent: of fewer, vectors would be half empty."""
@@ -45,7 +45,7 @@ def channels_last(schedule: Schedule, stated: GroupEquations) -> Schedule:
     f = schedule.function
     if not any(_may_convolve(n) for n in f.nodes):
         return schedule
-    storage = _Storage(schedule)
+    storage = _ValueUses(schedule)
     gaining = [group for group in _Layouts(f, stated).groups() if storage.pays(group)]
     return _Rewriting(storage, gaining).run() if gaining else schedule
 
@@ -65,7 +65,7 @@ class _Roles:
 
 
 @dataclass(slots=True)
-class _Group:
+class _LayoutGroup:
     """Values that have their channels last together. `saved`: what convolutions save, in cycles for a place of an image."""
 
     axes: dict[Value, int] = field(default_factory=dict)
@@ -212,7 +212,7 @@ class _Layouts:
                 )
         return axes.pop() if len(axes) == 1 else None
 
-    def groups(self) -> Iterator[_Group]:
+    def groups(self) -> Iterator[_LayoutGroup]:
         seen: set[Value] = set()
         for node in self.f.nodes:
             if self.result(node) not in seen and (self.convolution(node) or self.windows(node)) is not None:
@@ -220,9 +220,9 @@ class _Layouts:
                 seen.update(group.axes)
                 yield group
 
-    def group(self, first: Node) -> _Group:
+    def group(self, first: Node) -> _LayoutGroup:
         """The values that have channels where this convolution has some."""
-        group, ahead = _Group(), [first]
+        group, ahead = _LayoutGroup(), [first]
         while ahead:
             node = ahead.pop()
             if node in group.nodes:
@@ -246,7 +246,7 @@ class _Layouts:
                 group.saved += saved * _number(result.type.shape, axis)
         return group
 
-    def at(self, node: Node, group: _Group) -> _Roles | None:
+    def at(self, node: Node, group: _LayoutGroup) -> _Roles | None:
         """The channels of a node that reads or makes a value of the group."""
         begun = self.convolution(node) or self.windows(node)
         if begun is not None:
@@ -258,7 +258,7 @@ class _Layouts:
             axis = next((k for v, a in known if (k := self.carried(node, v, a)) is not None), None)
         return None if axis is None else self.roles(node, axis)
 
-    def enter(self, group: _Group, v: Value, axis: int, ahead: list[Node]) -> None:
+    def enter(self, group: _LayoutGroup, v: Value, axis: int, ahead: list[Node]) -> None:
         if v in group.axes or axis == _rank(v) - 1:
             return
         group.axes[v] = axis
@@ -298,13 +298,13 @@ def _size(n: Size) -> int:
     return n if isinstance(n, int) else LANES
 
 
-class _Storage:
+class _ValueUses:
     """Steps that make and read the values of a schedule."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self.makers: dict[Value, KernelStep] = {}
-        self.readers: dict[Value, list[Step]] = {}
+        self.readers: dict[Value, list[ScheduleStep]] = {}
         self.results = set(schedule.function.results)
         for step in schedule.steps:
             if isinstance(step, KernelStep):
@@ -321,7 +321,7 @@ class _Storage:
         """Whether a value is read by the caller, or by a step that takes its axes as they are."""
         return v in self.results or not all(_is_plain(step) for step in self.readers.get(v, ()))
 
-    def pays(self, group: _Group) -> bool:
+    def pays(self, group: _LayoutGroup) -> bool:
         """Whether convolutions save more than transposes take, in cycles for a place of an image."""
         spent = 0
         for v, axis in group.axes.items():
@@ -332,15 +332,15 @@ class _Storage:
         return group.saved > spent
 
 
-def _is_plain(step: Step) -> bool:
+def _is_plain(step: ScheduleStep) -> bool:
     return isinstance(step, KernelStep) and all(q.form is None and q.unbacked is None for q in step.equations)
 
 
-def _is_of(step: Step, nodes: Mapping[Node, Value]) -> bool:
+def _is_of(step: ScheduleStep, nodes: Mapping[Node, Value]) -> bool:
     return isinstance(step, KernelStep) and any(n in nodes for n in step.nodes)
 
 
-def _inputs(step: Step) -> Iterable[Value]:
+def _inputs(step: ScheduleStep) -> Iterable[Value]:
     if isinstance(step, KernelStep):
         return step.inputs
     return (step.input,) if isinstance(step, ViewStep) else [v for v in step.node.inputs if v is not None]
@@ -349,13 +349,13 @@ def _inputs(step: Step) -> Iterable[Value]:
 class _Rewriting:
     """The schedule with values of some groups stored as transposes."""
 
-    def __init__(self, storage: _Storage, groups: Sequence[_Group]) -> None:
+    def __init__(self, storage: _ValueUses, groups: Sequence[_LayoutGroup]) -> None:
         self.storage = storage
         self.axes = {v: axis for group in groups for v, axis in group.axes.items()}
         self.nodes = {n: v for group in groups for n, v in group.nodes.items()}
         self.stored: dict[Value, Value] = {}
         """Values of the layout as they lie in memory."""
-        self.steps: list[Step] = []
+        self.steps: list[ScheduleStep] = []
 
     def run(self) -> Schedule:
         for step in self.storage.schedule.steps:
@@ -389,7 +389,7 @@ class _Rewriting:
         new = self.stored[v] = make("transpose", [v], {"axes": order}, _source(v))
         self.steps.append(_transposing(new, v, new))
 
-    def back(self, v: Value) -> Step:
+    def back(self, v: Value) -> ScheduleStep:
         """The step that stores a value as it is, for those who take it so."""
         axis, rank = self.axes[v], _rank(v)
         order = [*range(axis), rank - 1, *range(axis, rank - 1)]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
-from anyshape.kernel_model.forms import Kind, classify
+from anyshape.kernel_model.forms import KernelKind, classify
 from anyshape.passes.rewriting import rewrite
 
 MOST = 8
@@ -54,4 +54,4 @@ def _only_moves(node: Node) -> bool:
     if not 1 < len(node.outputs) <= MOST or untyped or node.checks or node.sequence is not None:
         return False
     stated = equations_of(node, *tensors_of(node)).equations
-    return len(stated) == len(node.outputs) and all(classify([q]) is Kind.MOVE for q in stated)
+    return len(stated) == len(node.outputs) and all(classify([q]) is KernelKind.MOVE for q in stated)

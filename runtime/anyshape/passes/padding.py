@@ -37,10 +37,10 @@ class PaddedFunction:
 
 def padded(f: Function, sizes: Mapping[Dim, int]) -> PaddedFunction:
     """The function with operands of these sizes for some of its dims, right for operands that are at most as long and not empty."""
-    return _Padding(f, sizes).run()
+    return _PaddedCopy(f, sizes).run()
 
 
-class _Padding:
+class _PaddedCopy:
     def __init__(self, f: Function, sizes: Mapping[Dim, int]) -> None:
         self._f, self._sizes, self._dims = f, sizes, frozenset(sizes)
         self._values: dict[Value, Value] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from anyshape.dims import Dim, free_symbols
-from anyshape.equations import Demand, Equation, Reduce, Run, Step, Tensor
+from anyshape.equations import Demand, Equation, RecurrenceStep, Reduce, Run, Tensor
 from anyshape.equations.dependencies import needed, reads, symbols, together
 from anyshape.equations.traversal import walk
 from anyshape.errors import VerifyError
@@ -49,11 +49,11 @@ def _units(equations: Sequence[Equation], values: Mapping[Tensor, Value]) -> lis
     by_key: dict[object, list[Tensor]] = {}
     for q in equations:
         if q.form is not None or q.unbacked is not None:
-            key = together(q) if isinstance(q.form, (Run, Step)) else q.target
+            key = together(q) if isinstance(q.form, (Run, RecurrenceStep)) else q.target
             if q.target not in by_key.setdefault(key, []):
                 by_key[key].append(q.target)
     apart = {t for unit in by_key.values() for t in unit}
-    waited = {t for q in equations if isinstance(q.form, Step) for t in reads(q)} - apart - set(values)
+    waited = {t for q in equations if isinstance(q.form, RecurrenceStep) for t in reads(q)} - apart - set(values)
     for q in equations:
         if q.target in waited and any(isinstance(e, Reduce) for e in walk(q.value)):
             by_key.setdefault(q.target, [q.target])

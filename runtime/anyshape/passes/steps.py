@@ -57,7 +57,7 @@ class TableStep:
     carried: Mapping[Value, Value] = field(default_factory=dict)
 
 
-Step = KernelStep | ViewStep | RegionStep | TableStep
+ScheduleStep = KernelStep | ViewStep | RegionStep | TableStep
 
 
 def stands_alone(node: Node) -> bool:
@@ -70,7 +70,7 @@ class Schedule:
     """The steps of a function. Checks of a node run before the step that holds it."""
 
     function: Function
-    steps: tuple[Step, ...]
+    steps: tuple[ScheduleStep, ...]
 
 
 def step_name(step: KernelStep) -> str:

@@ -17,7 +17,7 @@ from anyshape.equations.builder import Equation
 from anyshape.equations.expr import Const, Expr, Read, Var, const, read
 from anyshape.equations.traversal import replace_node, walk
 
-Sizes = tuple[Size, ...]
+ViewShape = tuple[Size, ...]
 Views = Sequence[tuple[Tensor, Tensor]]
 
 
@@ -38,7 +38,7 @@ def joined(equations: Sequence[Equation], views: Views) -> Joined | None:
     return Joined(*splitting.rewritten()) if splitting.settle() else None
 
 
-def common(a: Sequence[Size], b: Sequence[Size]) -> Sizes | None:
+def common(a: Sequence[Size], b: Sequence[Size]) -> ViewShape | None:
     """The coarsest sizes whose products of neighbours give either list; without ones."""
     left, right = ([n for n in sizes if n != 1] for sizes in (a, b))
     factors: list[Size] = []
@@ -65,9 +65,9 @@ def _quotient(a: Size, b: Size) -> Size | None:
     return q if q != 1 and q * b == a else None
 
 
-def _shared_out(sizes: Sequence[Size], refined: Sequence[Size]) -> list[Sizes] | None:
+def _shared_out(sizes: Sequence[Size], refined: Sequence[Size]) -> list[ViewShape] | None:
     """Divides `refined` into runs, one for each size, which is the product of its run."""
-    left, groups = list(refined), list[Sizes]()
+    left, groups = list(refined), list[ViewShape]()
     for n in reversed(sizes):
         own: list[Size] = []
         while n != 1:
@@ -88,8 +88,8 @@ class _Splitting:
     def __init__(self, equations: Sequence[Equation], views: Views) -> None:
         self.equations = equations
         self.groups = _groups(views)
-        self.parts: dict[Tensor, list[Sizes]] = {t: [(n,) for n in t.shape] for g in self.groups for t in g}
-        self.of_vars: dict[Var, Sizes] = {}
+        self.parts: dict[Tensor, list[ViewShape]] = {t: [(n,) for n in t.shape] for g in self.groups for t in g}
+        self.of_vars: dict[Var, ViewShape] = {}
         self.accesses = {q: [(q.target, q.index), *((e.tensor, e.index) for e in _reads(q))] for q in equations}
 
     def settle(self) -> bool:
@@ -111,7 +111,7 @@ class _Splitting:
         return q in pieces and any(through) and not all(through) and any(v in self.of_vars for v in q.variables)
 
     def _refine(self, group: Sequence[Tensor]) -> bool:
-        refined: Sizes | None = tuple(n for p in self.parts[group[0]] for n in p if n != 1)
+        refined: ViewShape | None = tuple(n for p in self.parts[group[0]] for n in p if n != 1)
         for t in group[1:]:
             refined = None if refined is None else common(refined, [n for p in self.parts[t] for n in p])
         if refined is None:
@@ -201,7 +201,7 @@ def _reads(q: Equation) -> list[Read]:
     return list(dict.fromkeys(e for part in q.expressions for e in walk(part) if isinstance(e, Read)))
 
 
-def _variables(v: Var, sizes: Sizes) -> tuple[Var, ...]:
+def _variables(v: Var, sizes: ViewShape) -> tuple[Var, ...]:
     return tuple(Var(f"{v.name}_{k}", n) for k, n in enumerate(sizes))
 
 

@@ -29,7 +29,7 @@ A filter whose condition is undecided becomes the neutral element inside prod, s
 
 from anyshape.rules.checks import Bound, Check, join
 from anyshape.rules.choices import Choices, Chosen
-from anyshape.rules.elements import Each, Elements, before_of, count_of, each_of, numbers_of, total_of
+from anyshape.rules.elements import Elements, ElementSize, before_of, count_of, each_of, numbers_of, total_of
 from anyshape.rules.lists import (
     drop,
     enumerate_,
@@ -71,7 +71,7 @@ from anyshape.rules.vec import (
 )
 
 __all__ = [
-    "Bound", "Check", "Choices", "Chosen", "Each", "Elements", "Rule", "Truth", "Undetermined", "Vec", "all_",
+    "Bound", "Check", "Choices", "Chosen", "ElementSize", "Elements", "Rule", "Truth", "Undetermined", "Vec", "all_",
     "among", "any_", "before_of", "ceil_div", "clamp", "count", "count_of", "drop", "each_of", "enumerate_", "eq",
     "fill", "ge", "gt", "index", "int_", "join", "keep", "le", "lt", "ne", "not_", "numbers_of", "place", "prefix",
     "prod", "put", "range_", "ravel", "reflect", "sorted_", "sum_", "total_of", "truth", "unique", "unravel"

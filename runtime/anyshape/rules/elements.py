@@ -17,7 +17,7 @@ from anyshape.rules.vec import Vec, sum_
 T = TypeVar("T")
 
 
-class Each:
+class ElementSize:
     """A size of each element, `n[v]`: `item` is that of any, `total` the sum of all, `before` that of the elements before it."""
 
     def __init__(self, item: Size, total: Size, before: Size) -> None:
@@ -32,7 +32,7 @@ class Elements(Generic[T]):
 
     def __init__(self, first: T, any: T, index: Dim, count: Dim, own: Iterable[Dim] = ()) -> None:
         self.first, self.any, self.index, self.count, self.own = first, any, index, count, frozenset(own)
-        self.sums: list[Each] = []
+        self.sums: list[ElementSize] = []
 
     def __getitem__(self, v: Any) -> T:
         if v is self.index:
@@ -41,11 +41,11 @@ class Elements(Generic[T]):
             return self.first
         raise SpecError(f"element {v} of a list is read; only the first and any are known")
 
-    def each(self, size: Callable[[Any], Size]) -> Each:
+    def each(self, size: Callable[[Any], Size]) -> ElementSize:
         item = size(self.index)
         if not free_symbols(item) & self.own:
-            return Each(item, self.count * item, self.index * item)
-        each_size = Each(item, fresh("total", 0), fresh("before", 0))
+            return ElementSize(item, self.count * item, self.index * item)
+        each_size = ElementSize(item, fresh("total", 0), fresh("before", 0))
         self.sums.append(each_size)
         return each_size
 
@@ -60,16 +60,16 @@ def numbers_of(xs: Sequence[Any] | Elements[Any]) -> Iterable[Any]:
     return (xs.index,) if isinstance(xs, Elements) else range(len(xs))
 
 
-def each_of(xs: Sequence[Any] | Elements[Any], size: Callable[[Any], Size]) -> Vec | Each:
+def each_of(xs: Sequence[Any] | Elements[Any], size: Callable[[Any], Size]) -> Vec | ElementSize:
     """A size by the number of the element."""
     return xs.each(size) if isinstance(xs, Elements) else Vec(size(v) for v in range(len(xs)))
 
 
-def total_of(sizes: Vec | Each) -> Size:
+def total_of(sizes: Vec | ElementSize) -> Size:
     """The sum of a size over all elements."""
-    return sizes.total if isinstance(sizes, Each) else sum_(sizes)
+    return sizes.total if isinstance(sizes, ElementSize) else sum_(sizes)
 
 
-def before_of(sizes: Vec | Each, v: Any) -> Size:
+def before_of(sizes: Vec | ElementSize, v: Any) -> Size:
     """The sum of a size over the elements before v."""
-    return sizes.before if isinstance(sizes, Each) else prefix(sizes)[v]
+    return sizes.before if isinstance(sizes, ElementSize) else prefix(sizes)[v]

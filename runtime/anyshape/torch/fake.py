@@ -19,7 +19,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.torch.graph import fixed_sizes, flat, has_ranks, node_of, size_operand
 from anyshape.torch.kernel import attribute
 from anyshape.torch.schema import Argument, Variants
-from anyshape.torch.sizes import Sizes
+from anyshape.torch.sizes import FakeSizes
 from anyshape.types import TensorType
 
 
@@ -35,9 +35,9 @@ def results_of(op: Variants, args: Sequence[Any]) -> list[Any]:
     return [_fake(op, v, sizes, device) for v in node.outputs]
 
 
-def _node(op: Variants, args: Sequence[Any]) -> tuple[Sizes, Node]:
+def _node(op: Variants, args: Sequence[Any]) -> tuple[FakeSizes, Node]:
     """The call on dims. A size on which ranks depend becomes a number, with a guard of torch."""
-    sizes = Sizes()
+    sizes = FakeSizes()
     node = node_of(op, typed_arguments(op, args, sizes))
     if has_ranks(node) or not sizes.dims:
         return sizes, node
@@ -45,18 +45,18 @@ def _node(op: Variants, args: Sequence[Any]) -> tuple[Sizes, Node]:
 
     def suffice(fixed: frozenset[Any]) -> bool:
         numbers = {expr: open_sizes[expr].node.hint for expr in fixed}
-        return has_ranks(node_of(op, typed_arguments(op, args, Sizes(numbers))))
+        return has_ranks(node_of(op, typed_arguments(op, args, FakeSizes(numbers))))
 
-    sizes = Sizes({expr: int(open_sizes[expr]) for expr in fixed_sizes(list(open_sizes), suffice)})
+    sizes = FakeSizes({expr: int(open_sizes[expr]) for expr in fixed_sizes(list(open_sizes), suffice)})
     return sizes, node_of(op, typed_arguments(op, args, sizes))
 
 
-def typed_arguments(op: Variants, args: Sequence[Any], sizes: Sizes) -> list[Any]:
+def typed_arguments(op: Variants, args: Sequence[Any], sizes: FakeSizes) -> list[Any]:
     """The arguments as values of a graph; integers that are sizes of torch as operands that have dims for elements."""
     return [_typed(a, attribute(a, v), sizes) for a, v in zip(op.arguments, args, strict=True)]
 
 
-def _typed(a: Argument, v: Any, sizes: Sizes) -> Any:
+def _typed(a: Argument, v: Any, sizes: FakeSizes) -> Any:
     if v is None:
         return None
     if a.is_tensor or a.is_tensors:
@@ -67,13 +67,13 @@ def _typed(a: Argument, v: Any, sizes: Sizes) -> Any:
     return size_operand(a.name, dims) if any(isinstance(n, Dim) for n in flat([dims])) else dims
 
 
-def _value(name: str, tensor: Any, sizes: Sizes) -> Value:
+def _value(name: str, tensor: Any, sizes: FakeSizes) -> Value:
     shape = tuple(sizes.dim(n) for n in tensor.shape)
     value: Value = input(name, TensorType(dtype_of_torch(tensor.dtype), shape))
     return value
 
 
-def _count(node: Node, sizes: Sizes) -> None:
+def _count(node: Node, sizes: FakeSizes) -> None:
     """Makes sizes of the symbols of results that data decide."""
     sizes.count([n for v in node.outputs for n in v.type.shape or ()])
     for d, most in node.bound.upper_bounds.items() if node.bound is not None else ():
@@ -81,7 +81,7 @@ def _count(node: Node, sizes: Sizes) -> None:
             torch._check(sizes.values[d] <= sizes.size(most))
 
 
-def _fake(op: Variants, v: Value, sizes: Sizes, device: Any) -> Any:
+def _fake(op: Variants, v: Value, sizes: FakeSizes, device: Any) -> Any:
     if v.type.shape is None:
         raise UnsupportedError(
             f"{op.static.name}: how many dims its result has depends on values that torch does not know while it traces "

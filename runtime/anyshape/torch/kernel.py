@@ -39,7 +39,7 @@ class Family:
     """executables by the fixed sizes, and by integers that may be sizes, or None where these are operands"""
 
 
-class Kernel:
+class TorchKernel:
     """The executables of one operator. `state` makes the values of the results of values in place of the arguments; `node` is the call of
     the op in it."""
 

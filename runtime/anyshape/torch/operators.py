@@ -18,7 +18,7 @@ import torch
 from anyshape.errors import UnsupportedError
 from anyshape.torch.fake import results_of
 from anyshape.torch.graph import flat, gradients_of, node_of
-from anyshape.torch.kernel import Kernel
+from anyshape.torch.kernel import TorchKernel
 from anyshape.torch.schema import Argument, Variants, as_passed, completed, results_text, schema_text
 
 SEEDS, NEEDED = Argument("seeds", "Tensor[]"), Argument("needed", "bool[]")
@@ -27,7 +27,7 @@ SEEDS, NEEDED = Argument("seeds", "Tensor[]"), Argument("needed", "bool[]")
 def register(op: Variants, namespace: str) -> Any:
     """Makes the operator of an op that is not refused."""
     arguments = op.arguments
-    kernel = Kernel(op.static.name, arguments, lambda values: node_of(op, values).outputs, partial(node_of, op))
+    kernel = TorchKernel(op.static.name, arguments, lambda values: node_of(op, values).outputs, partial(node_of, op))
     tags = [torch.Tag.nondeterministic_seeded] if op.static.is_random else []
     operator = torch.library.custom_op(
         f"{namespace}::{op.static.name}",
@@ -63,7 +63,7 @@ def _register_gradient(op: Variants, namespace: str) -> Any:
         return gradients_of(op, seeds, needed, arguments)
 
     arguments = (SEEDS, NEEDED, *op.arguments)
-    kernel = Kernel(name, arguments, state, lambda values: node_of(op, values[2:]))
+    kernel = TorchKernel(name, arguments, state, lambda values: node_of(op, values[2:]))
     schema = schema_text(arguments, "Tensor[]")
     operator = torch.library.custom_op(
         f"{namespace}::{name}",

@@ -17,7 +17,7 @@ from anyshape.dims import Atom, Cond, Dim, Size, bounds, definitions, free_symbo
 from anyshape.frontends.torch.symbols import LARGEST, is_number, ranges_of
 
 
-class Sizes:
+class FakeSizes:
     """The sizes of one call of a fake kernel. `numbers` are for expressions that count as numbers."""
 
     def __init__(self, numbers: Mapping[Any, int] | None = None) -> None:

@@ -19,7 +19,7 @@ import yaml
 
 from anyshape_gen.analysis import analyse
 from anyshape_gen.cli import read_folder
-from anyshape_gen.model import OpSpec
+from anyshape_gen.model.spec import OpSpec
 from anyshape_gen.mutants import mutants
 from anyshape_testing.commands import command_line, jobs
 from anyshape_testing.mutation.results import Declared, Kept, json_text, kept, left, page, read, score, untried

@@ -22,14 +22,14 @@ from anyshape.graph.opdef import OpDef
 from anyshape.graph.registry import all_ops
 from anyshape.properties import Property
 from anyshape_gen.analysis import analyse_op
-from anyshape_gen.analysis_model import Analysis, OpAnalysis
 from anyshape_gen.emit import compositions, kernels, ops, procedures, relations, rewrites, strategies
 from anyshape_gen.emit.kernels import KernelCode
 from anyshape_gen.emit.module import NOTHING, Emitted, joined
 from anyshape_gen.emit.names import constant_name
 from anyshape_gen.emit.refusal import NotExecuted
-from anyshape_gen.model import OpSpec
-from anyshape_gen.source import Findings
+from anyshape_gen.model.analysis import Analysis, OpAnalysis
+from anyshape_gen.model.source import Findings
+from anyshape_gen.model.spec import OpSpec
 
 PACKAGE = "anyshape_ops"
 """The module name of generated functions: saved programs name the packages of their ops"""

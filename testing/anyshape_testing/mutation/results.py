@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from anyshape_gen.model import OpSpec
+from anyshape_gen.model.spec import OpSpec
 from anyshape_gen.mutants import mutants
 from anyshape_testing.mutation.running import OpResult
 

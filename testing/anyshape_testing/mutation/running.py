@@ -12,7 +12,7 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from anyshape.graph.opdef import OpDef
-from anyshape_gen.analysis_model import Analysis
+from anyshape_gen.model.analysis import Analysis
 from anyshape_gen.mutants import Mutant, mutants
 from anyshape_testing.mutation.making import Generated, GeneratorFault, Workshop, load
 from anyshape_testing.mutation.trying import Killers, Tests

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from anyshape.dims import exact_text
-from anyshape_gen.analysis_model import OpAnalysis
 from anyshape_gen.bounds.check_op import verdicts
 from anyshape_gen.bounds.terms import Claim, Truth
+from anyshape_gen.model.analysis import OpAnalysis
 from anyshape_testing.proofs.judge import LIMIT, Answer, Judgement, judge
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from anyshape.errors import AnyshapeError
 from anyshape.graph.value import Value, constant
 
-Rebuild = Callable[[Sequence[Value | None]], Sequence[Value]]
+RebuildNode = Callable[[Sequence[Value | None]], Sequence[Value]]
 LARGEST = 1 << 16
 """The most elements of a constant that is tried"""
 
@@ -32,7 +32,7 @@ class Fitted(NamedTuple):
         return [f"{self.node.input[k]!r} as {list(a.shape)}" for k, a in self.arrays.items()]
 
 
-def first_fit(node: Any, operands: Sequence[Value | None], rebuild: Rebuild) -> Fitted | None:
+def first_fit(node: Any, operands: Sequence[Value | None], rebuild: RebuildNode) -> Fitted | None:
     """Finds the first change of constants with which `rebuild` succeeds; None if there is none. Raises nothing."""
     for arrays in _candidates(operands):
         try:

@@ -1,6 +1,6 @@
 """Reads operators that are defined by graphs of others: functions of the model itself, and the bodies in ONNX's declarations.
 
-Both become a `Body`: names of inputs, outputs and attributes, and nodes in topological order under opsets of their own.
+Both become a `FunctionBody`: names of inputs, outputs and attributes, and nodes in topological order under opsets of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NEWEST = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Body:
+class FunctionBody:
     """A graph to inline in place of one node. `defaults` are attributes that the node may leave out."""
 
     name: str
@@ -71,10 +71,10 @@ def _is_one_operator(domain: str, op: str, one: int, other: int) -> bool:
     return first is not None and second is not None and first.since_version == second.since_version
 
 
-def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None) -> Body:
-    """Checks a FunctionProto and makes a Body of it. `schema` is the declaration that it comes from, if any: such bodies are written for
-    the types of one call, and may leave out optional outputs. `outer` has the caller's opsets, for domains that the function does not
-    import itself."""
+def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None) -> FunctionBody:
+    """Checks a FunctionProto and makes a FunctionBody of it. `schema` is the declaration that it comes from, if any: such bodies are
+    written for the types of one call, and may leave out optional outputs. `outer` has the caller's opsets, for domains that the function
+    does not import itself."""
     name = proto.name or "?"
     where = f"{where}: function {name}"
     inputs, outputs = tuple(proto.input), tuple(proto.output)
@@ -89,7 +89,7 @@ def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None
     for key, declared in () if schema is None else schema.attributes.items():
         if declared.default_value.name:
             defaults.setdefault(key, declared.default_value)
-    return Body(
+    return FunctionBody(
         name=name,
         inputs=inputs,
         outputs=outputs,
@@ -99,9 +99,9 @@ def body_of(proto: Any, outer: Mapping[str, int], where: str, schema: Any = None
     )
 
 
-def local_functions(model: Any, opsets: Mapping[str, int], where: str) -> dict[tuple[str, str, str], Body]:
+def local_functions(model: Any, opsets: Mapping[str, int], where: str) -> dict[tuple[str, str, str], FunctionBody]:
     """Maps (domain, name, overload) to bodies of the model's own functions."""
-    bodies: dict[tuple[str, str, str], Body] = {}
+    bodies: dict[tuple[str, str, str], FunctionBody] = {}
     for proto in model.functions:
         key = (normal_domain(proto.domain), proto.name, proto.overload)
         if key in bodies:
@@ -114,7 +114,7 @@ def has_body(schema: Any) -> bool:
     return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
 
 
-def plain_body(schema: Any, opset: int, outer: Mapping[str, int], where: str) -> Body | None:
+def plain_body(schema: Any, opset: int, outer: Mapping[str, int], where: str) -> FunctionBody | None:
     """Returns the body of a declaration that does not depend on types; None if it has none."""
     if not schema.has_function:
         return None
@@ -124,7 +124,7 @@ def plain_body(schema: Any, opset: int, outer: Mapping[str, int], where: str) ->
 
 def typed_body(
     schema: Any, opset: int, outer: Mapping[str, int], where: str, node: Any, inputs: Sequence[Value | None]
-) -> Body | None:
+) -> FunctionBody | None:
     """Returns the body of a declaration for inputs of these types (ranks and dtypes); None if it has none."""
     if not schema.has_context_dependent_function:
         return None

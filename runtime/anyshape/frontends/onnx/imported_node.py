@@ -11,7 +11,7 @@ from anyshape.dtypes import NARROW, DType
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx import attributes
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, is_known, number_of_name, spell
-from anyshape.frontends.onnx.refusals import Refusal, repairable
+from anyshape.frontends.onnx.refusals import ImportRefusal, repairable
 from anyshape.graph.value import Value
 from anyshape.wording import counted
 
@@ -59,7 +59,7 @@ class ImportedNode:
     def only(self, count: int) -> None:
         surplus = [k for k, v in enumerate(self.operands) if k >= count and v is not None]
         if surplus:
-            raise Refusal(f"input {surplus[0]} is not supported")
+            raise ImportRefusal(f"input {surplus[0]} is not supported")
 
     def has_attr(self, name: str) -> bool:
         self.asked.add(name)
@@ -96,7 +96,7 @@ class ImportedNode:
         if number in BY_NUMBER:
             return BY_NUMBER[number]
         if is_known(number):
-            raise Refusal(f"{name} = {spell(number)} is not supported")
+            raise ImportRefusal(f"{name} = {spell(number)} is not supported")
         raise ModelError(f"{self.source}: {name} = {number} is not an element type of ONNX")
 
     def named(self, name: str) -> Value:
@@ -109,7 +109,7 @@ class ImportedNode:
         return self.build_graph(self.attr(name), inputs, name)
 
     def refuse(self, reason: str) -> NoReturn:
-        raise Refusal(reason)
+        raise ImportRefusal(reason)
 
 
 def check_arity(node: Any, schema: Any, where: str) -> None:

@@ -18,7 +18,7 @@ from anyshape.frontends.onnx import attributes
 from anyshape.frontends.onnx.control import DEEPEST_GRAPHS, free_names, subgraphs
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, spell
 from anyshape.frontends.onnx.fitting import Fitted, first_fit
-from anyshape.frontends.onnx.functions import Body, local_functions, opsets_of, typed_body
+from anyshape.frontends.onnx.functions import FunctionBody, local_functions, opsets_of, typed_body
 from anyshape.frontends.onnx.imported_node import ImportedNode, check_arity, types_allowed
 from anyshape.frontends.onnx.inputs import DimBinding, DimNames, check_default, check_names, input_type
 from anyshape.frontends.onnx.mappings import Table, declaration, normal_domain, why_missing
@@ -26,7 +26,7 @@ from anyshape.frontends.onnx.maps import columns_of, left_out
 from anyshape.frontends.onnx.node_message import node_message
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
 from anyshape.frontends.onnx.reader import Source
-from anyshape.frontends.onnx.refusals import Refusal, Refusals, repairable, within
+from anyshape.frontends.onnx.refusals import ImportRefusal, Refusals, repairable, within
 from anyshape.frontends.onnx.resolve import DEEPEST, MOST_INLINED, Resolver
 from anyshape.frontends.onnx.sparse import sparse_array
 from anyshape.frontends.onnx.tensors import tensor_array
@@ -41,7 +41,7 @@ Operands = Sequence[Value | None]
 
 
 @dataclass
-class Scope:
+class NameScope:
     """The names of one graph or function body; None stands for a value that could not be computed."""
 
     values: MutableMapping[str, Value | None]
@@ -87,7 +87,7 @@ class Import:
         self._check_results(self.graph, sorted_nodes, values, self.where)
         self.resolver.scan(nodes, self.opsets, self.refusals)
         self.tolerant = bool(self.refusals.by_reason)
-        scope = Scope(values, self.opsets, used=_used(nodes, results))
+        scope = NameScope(values, self.opsets, used=_used(nodes, results))
         self._translate(nodes, scope)
         for name, of in self.columns.items():
             scope.values[name] = of.checked(scope.values[of.tensor], self.where)
@@ -108,7 +108,7 @@ class Import:
                 continue  # nobody can read it
             try:
                 value = constant(read(where=f"{place}: initializer {name!r}"), name)
-            except Refusal as e:
+            except ImportRefusal as e:
                 values[name] = None
                 self.refusals.add("initializer", "", None, str(e), repr(name))
                 continue
@@ -130,7 +130,7 @@ class Import:
             values[info.name] = None
             try:
                 param = Value(input_type(info.type, self.dims, f"{self.where}: input {info.name!r}"), info.name)
-            except Refusal as e:
+            except ImportRefusal as e:
                 self.refusals.add("input", "", None, str(e), repr(info.name))
                 continue
             values[info.name] = param
@@ -146,7 +146,7 @@ class Import:
             if info.name not in produced and info.name not in values:
                 raise ModelError(f"{where}: nothing produces the output {info.name!r}")
 
-    def _translate(self, nodes: Sequence[Any], scope: Scope) -> None:
+    def _translate(self, nodes: Sequence[Any], scope: NameScope) -> None:
         for node in nodes:
             operands = [scope.values[name] if name else None for name in node.input]
             poisoned = any(scope.values[name] is None for name in free_names((node,)))
@@ -155,7 +155,7 @@ class Import:
                 if name:
                     scope.values[name] = results[k] if results is not None and k < len(results) else None
 
-    def _attempt(self, node: Any, operands: Operands, scope: Scope) -> Sequence[Value] | None:
+    def _attempt(self, node: Any, operands: Operands, scope: NameScope) -> Sequence[Value] | None:
         """Converts a node; returns None if it is refused, or if it is wrong in a model that is refused already."""
         source = spell_node(node) + scope.inside
         try:
@@ -182,14 +182,14 @@ class Import:
                 raise _placed(e, self.where, source) from e
         return None
 
-    def _fit(self, node: Any, operands: Operands, scope: Scope, source: str) -> Fitted | None:
+    def _fit(self, node: Any, operands: Operands, scope: NameScope, source: str) -> Fitted | None:
         """Finds other shapes of constants with which the node is accepted. Only an operator that is one op, in a graph that sees the
         model's initializers, is tried."""
         if scope.depth > scope.nesting or not self._is_one_op(node, scope.opsets):
             return None
         return first_fit(node, operands, lambda fitted: self._convert(node, fitted, scope, source))
 
-    def _message(self, e: TypeRelationError, node: Any, operands: Operands, scope: Scope, source: str) -> str:
+    def _message(self, e: TypeRelationError, node: Any, operands: Operands, scope: NameScope, source: str) -> str:
         """Words an error in terms of the node. An error in a body is worded in terms of the body's own nodes already."""
         domain, opset = normal_domain(node.domain), self.resolver.opset(node, scope.opsets)
         plain = self._is_one_op(node, scope.opsets)
@@ -201,10 +201,10 @@ class Import:
             self.resolver.find(node, self.resolver.opset(node, opsets), opsets)
         )
 
-    def _convert(self, node: Any, operands: Operands, scope: Scope, source: str) -> Sequence[Value]:
+    def _convert(self, node: Any, operands: Operands, scope: NameScope, source: str) -> Sequence[Value]:
         domain, opset = normal_domain(node.domain), self.resolver.opset(node, scope.opsets)
         target = self.resolver.find(node, opset, scope.opsets)
-        local = isinstance(target, Body) and (domain, node.op_type, node.overload) in self.resolver.local
+        local = isinstance(target, FunctionBody) and (domain, node.op_type, node.overload) in self.resolver.local
         schema = None if local else declaration(domain, node.op_type, opset)
         said = attributes.by_name(node, scope.bound, f"{self.where}: {source}")
         if schema is not None:
@@ -213,21 +213,21 @@ class Import:
         if target is None and schema is not None:
             target = self._typed_body(schema, opset, node, said, operands, scope)
         if target is None:
-            raise Refusal(
+            raise ImportRefusal(
                 why_missing(self.resolver.table, domain, node.op_type, opset) + _rank_is_missing(schema, operands)
             )
-        if isinstance(target, Body):
+        if isinstance(target, FunctionBody):
             return self._inline(target, node, said, operands, scope, source)
         try:
             read = self._node(node, operands, said, schema, scope, source)
             results = self._mapped(target, read, said, source)
             unread = sorted(set(said) - read.asked)
             if schema is None and unread:  # where there is a declaration, attributes.check has refused unknown names
-                raise Refusal(f"attribute {unread[0]} is not supported")
+                raise ImportRefusal(f"attribute {unread[0]} is not supported")
             return results
         except DtypeError as e:
             if types_allowed(schema, operands):
-                raise Refusal(node_message(e, schema, node, operands, source).removeprefix(f"{source}: ")) from e
+                raise ImportRefusal(node_message(e, schema, node, operands, source).removeprefix(f"{source}: ")) from e
             raise
 
     def _mapped(
@@ -250,7 +250,7 @@ class Import:
             raise ModelError(f"{self.where}: {source}: its attributes are invalid ({e}): {present}") from e
 
     def _node(
-        self, node: Any, operands: Operands, said: Mapping[str, Any], schema: Any, scope: Scope, source: str
+        self, node: Any, operands: Operands, said: Mapping[str, Any], schema: Any, scope: NameScope, source: str
     ) -> ImportedNode:
         def build_graph(graph: Any, inputs: Sequence[Value], name: str) -> Sequence[Value]:
             return self._region(graph, inputs, scope, f" in {name} of {source}")
@@ -267,15 +267,17 @@ class Import:
             values=scope.values,
         )
 
-    def _region(self, graph: Any, inputs: Sequence[Value], scope: Scope, inside: str) -> Sequence[Value]:
+    def _region(self, graph: Any, inputs: Sequence[Value], scope: NameScope, inside: str) -> Sequence[Value]:
         """Imports a graph within a node, which may read values of the graphs around it; returns its results."""
         where = f"{self.where}:{inside.removeprefix(' in')}"
         self.inlined += len(graph.node)
         self.readings[inside] += 1
         if scope.nesting >= DEEPEST_GRAPHS or self.inlined > MOST_INLINED:
-            raise Refusal(f"graphs are nested more than {DEEPEST_GRAPHS} deep, or add more than {MOST_INLINED} nodes")
+            raise ImportRefusal(
+                f"graphs are nested more than {DEEPEST_GRAPHS} deep, or add more than {MOST_INLINED} nodes"
+            )
         if self.readings[inside] > MOST_READINGS:
-            raise Refusal("shapes change between iterations in too many nested loops")
+            raise ImportRefusal("shapes change between iterations in too many nested loops")
         check_names(graph.input, "input", where)
         own = self._initializers(graph, where)
         own.update((i.name, _region_input(v, i, where)) for i, v in zip(graph.input, inputs, strict=True))
@@ -284,7 +286,7 @@ class Import:
         self._check_results(graph, nodes, {**scope.values, **own}, where)
         used = _used(nodes, results)
         values = ChainMap(own, scope.values)
-        inner = Scope(
+        inner = NameScope(
             values,
             scope.opsets,
             scope.bound,
@@ -297,13 +299,13 @@ class Import:
         outputs = [values[name] for name in results]
         for info, value in zip(graph.output, outputs):
             if value is None:
-                raise Refusal(f"{info.name!r} cannot be computed{inside}")
+                raise ImportRefusal(f"{info.name!r} cannot be computed{inside}")
             _check_declared(info, value, where)
         return [value for value in outputs if value is not None]
 
     def _typed_body(
-        self, schema: Any, opset: int, node: Any, said: Mapping[str, Any], operands: Operands, scope: Scope
-    ) -> Body | None:
+        self, schema: Any, opset: int, node: Any, said: Mapping[str, Any], operands: Operands, scope: NameScope
+    ) -> FunctionBody | None:
         """Asks ONNX for the body for operands of these types, with a copy of the node in which all attributes have values."""
         plain = type(node)()
         plain.CopyFrom(node)
@@ -314,13 +316,13 @@ class Import:
         return typed_body(schema, opset, scope.opsets, self.where, plain, operands)
 
     def _inline(
-        self, body: Body, node: Any, said: Mapping[str, Any], operands: Operands, scope: Scope, source: str
+        self, body: FunctionBody, node: Any, said: Mapping[str, Any], operands: Operands, scope: NameScope, source: str
     ) -> Sequence[Value]:
         coming = max(len(body.nodes), self.resolver.added(node, scope.opsets))
         if scope.depth < DEEPEST and self.inlined + coming <= MOST_INLINED:
             self.inlined += len(body.nodes)
         else:
-            raise Refusal(f"functions are nested more than {DEEPEST} deep, or add more than {MOST_INLINED} nodes")
+            raise ImportRefusal(f"functions are nested more than {DEEPEST} deep, or add more than {MOST_INLINED} nodes")
         if len(operands) > len(body.inputs):
             raise ModelError(
                 f"{source}: function {body.name} has {counted(len(body.inputs), 'input')}, got {len(operands)}"
@@ -328,7 +330,7 @@ class Import:
         absent = len(body.inputs) - len(operands)
         values = dict(zip(body.inputs, [*operands, *[None] * absent]))
         used = _used(body.nodes, [inside for inside, outside in zip(body.outputs, node.output) if outside])
-        inner = Scope(
+        inner = NameScope(
             values,
             body.opsets,
             {**body.defaults, **said},
@@ -342,16 +344,16 @@ class Import:
         computed = [inner.values.get(name) for name in body.outputs]
         lost = [name for name, v in zip(body.outputs, computed) if v is None][: len(node.output)]
         if lost and any(name and computed[k] is None for k, name in enumerate(node.output) if k < len(computed)):
-            raise Refusal(f"its output {lost[0]} needs an input that is left out")
+            raise ImportRefusal(f"its output {lost[0]} needs an input that is left out")
         return computed  # type: ignore[return-value]  # only outputs nobody names can be None
 
-    def _check_outputs(self, node: Any, results: Sequence[Value], scope: Scope) -> None:
-        """Raises Refusal for an output that is read and that the mapping does not compute."""
+    def _check_outputs(self, node: Any, results: Sequence[Value], scope: NameScope) -> None:
+        """Raises ImportRefusal for an output that is read and that the mapping does not compute."""
         for k, name in enumerate(node.output):
             if name in scope.used and k >= len(results):
-                raise Refusal(f"output {k} ({name!r}) is not computed")
+                raise ImportRefusal(f"output {k} ({name!r}) is not computed")
 
-    def _finish(self, params: Sequence[Value], scope: Scope) -> Function:
+    def _finish(self, params: Sequence[Value], scope: NameScope) -> Function:
         results: list[Value] = []
         for info in self.graph.output:
             value = scope.values[info.name]

@@ -14,7 +14,7 @@ from anyshape.dims import Dim, Size, fresh, symbol
 from anyshape.dtypes import CHAR
 from anyshape.errors import ArgumentError, ModelError
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, NUMBER_OF, declared_dims, is_known, spell
-from anyshape.frontends.onnx.refusals import Refusal, repairable
+from anyshape.frontends.onnx.refusals import ImportRefusal, repairable
 from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
 from anyshape.types import DIFFERS, MOST_DIMS, TensorType, list_of
@@ -113,7 +113,7 @@ def _spell_declared(proto: Any) -> str:
 
 
 def input_type(proto: Any, names: DimNames, where: str) -> TensorType:
-    """Reads the type of a tensor, a sequence or an optional. Raises ModelError for damage, Refusal for an unsupported type."""
+    """Reads the type of a tensor, a sequence or an optional. Raises ModelError for damage, ImportRefusal for an unsupported type."""
     kind = proto.WhichOneof("value")
     if kind is None:
         raise ModelError(f"{where} has no type")
@@ -122,19 +122,19 @@ def input_type(proto: Any, names: DimNames, where: str) -> TensorType:
         differing: dict[Dim, Size] = dict.fromkeys(element.symbols(), DIFFERS)
         return list_of(element.substitute(differing), kind == "optional_type")
     if kind != "tensor_type":
-        raise Refusal(
+        raise ImportRefusal(
             f"a {kind.removesuffix('_type').replace('_', ' ')}; only tensors, sequences and optionals are supported"
         )
     tensor = proto.tensor_type
     if tensor.elem_type not in BY_NUMBER:
         if is_known(tensor.elem_type):
-            raise Refusal(f"tensors of {spell(tensor.elem_type)} are not supported")
+            raise ImportRefusal(f"tensors of {spell(tensor.elem_type)} are not supported")
         raise ModelError(f"{where}: {tensor.elem_type} is not an element type of ONNX")
     dtype = BY_NUMBER[tensor.elem_type]
     if not tensor.HasField("shape"):
         return TensorType(dtype, None)
     if len(tensor.shape.dim) > MOST_DIMS:
-        raise Refusal(f"a tensor of {len(tensor.shape.dim)} dims; there are at most {MOST_DIMS}")
+        raise ImportRefusal(f"a tensor of {len(tensor.shape.dim)} dims; there are at most {MOST_DIMS}")
     dims = tuple(_size(d, names) for d in tensor.shape.dim)
     return TensorType(dtype, (*dims, fresh("?")) if dtype is CHAR else dims)
 

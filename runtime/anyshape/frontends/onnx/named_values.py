@@ -19,7 +19,7 @@ from anyshape.frontends.onnx.control import free_names, named_tensors
 from anyshape.frontends.onnx.dtypes import BY_NUMBER
 from anyshape.frontends.onnx.edge import model_errors
 from anyshape.frontends.onnx.imported_node import SEED, ImportedNode, draws
-from anyshape.frontends.onnx.importer import Import, Operands, Scope
+from anyshape.frontends.onnx.importer import Import, NameScope, Operands
 from anyshape.frontends.onnx.inputs import DimBinding, check_default, check_names
 from anyshape.frontends.onnx.mappings import all_mappings
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
@@ -104,7 +104,7 @@ class _NamingImport(Import):
         self.within: dict[str, tuple[Sequence[Any], Mapping[str, Value | None]]] = {}
         """Nodes and own names of graphs within nodes, as they were built last: those of a loop after its types were widened"""
         used = frozenset((*free_names(nodes), *(o.name for o in self.graph.output)))
-        scope = Scope(values, self.opsets, used=used)
+        scope = NameScope(values, self.opsets, used=used)
         self._translate(nodes, scope)
         self.dims.check_used(self.where)
         known = {name: v for name, v in scope.values.items() if v is not None}
@@ -153,7 +153,7 @@ class _NamingImport(Import):
             inside=inside,
         )
 
-    def _translate(self, nodes: Sequence[Any], scope: Scope) -> None:
+    def _translate(self, nodes: Sequence[Any], scope: NameScope) -> None:
         if scope.depth:
             super()._translate(nodes, scope)
             if isinstance(scope.values, ChainMap):
@@ -167,7 +167,7 @@ class _NamingImport(Import):
                     self._forget_within(node)
 
     def _node(
-        self, node: Any, operands: Operands, said: Mapping[str, Any], schema: Any, scope: Scope, source: str
+        self, node: Any, operands: Operands, said: Mapping[str, Any], schema: Any, scope: NameScope, source: str
     ) -> ImportedNode:
         """Makes the node without the seed of an operator that draws random numbers: other runtimes draw other numbers by the same seed, so
         no two draws may be taken for equal."""
@@ -180,7 +180,7 @@ class _NamingImport(Import):
         if not self._is_one_op(node, self.opsets):
             return None
         try:
-            return self._convert(node, operands, Scope({}, self.opsets), spell_node(node))
+            return self._convert(node, operands, NameScope({}, self.opsets), spell_node(node))
         except AnyshapeError:
             return None
 

@@ -14,20 +14,20 @@ def repairable(does: str) -> str:
     return f"; compile(repair=True), or `anyshape simplify --repair`, {does}"
 
 
-class Refusal(UnsupportedError):
+class ImportRefusal(UnsupportedError):
     """One node, tensor or input that cannot be imported; the importer catches it and continues."""
 
 
 IN_BODY = re.compile(r"in its body(?:, (\d+) deep)?, ")
 
 
-def within(op: str, e: UnsupportedError) -> Refusal:
+def within(op: str, e: UnsupportedError) -> ImportRefusal:
     """Words the refusal of a node in a body as one of the node around it, with the innermost operator and its depth."""
     text = str(e)
     prefix = IN_BODY.match(text)
     if prefix is None:
-        return Refusal(f"in its body, {op}: {text}")
-    return Refusal(f"in its body, {int(prefix.group(1) or 1) + 1} deep, {text[prefix.end() :]}")
+        return ImportRefusal(f"in its body, {op}: {text}")
+    return ImportRefusal(f"in its body, {int(prefix.group(1) or 1) + 1} deep, {text[prefix.end() :]}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ from anyshape.frontends.onnx.sparse import INDICES
 from anyshape.frontends.onnx.tensors import tensor_array
 from anyshape.graph.unused_names import unused
 
-Rule = Callable[[Source], Iterator[str]]
+RepairRule = Callable[[Source], Iterator[str]]
 
 
 def repaired(source: Any, dims: Mapping[str, DimBinding] | None = None) -> tuple[Source, list[str]]:
@@ -191,7 +191,7 @@ def _without_doubled(s: Any, read: Source, where: str) -> bool:
     return True
 
 
-RULES: tuple[Rule, ...] = (_opsets, _initializers, _results, _assignments, _surplus, _sparse)
+RULES: tuple[RepairRule, ...] = (_opsets, _initializers, _results, _assignments, _surplus, _sparse)
 
 
 def _fitted(read: Source, dims: Mapping[str, DimBinding] | None) -> Iterator[str]:

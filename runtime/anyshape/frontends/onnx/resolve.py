@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.errors import ModelError
 from anyshape.frontends.onnx import functions
 from anyshape.frontends.onnx.control import subgraphs
-from anyshape.frontends.onnx.functions import Body
+from anyshape.frontends.onnx.functions import FunctionBody
 from anyshape.frontends.onnx.mappings import (
     Table,
     find_mapping,
@@ -20,7 +20,7 @@ from anyshape.frontends.onnx.mappings import (
 )
 from anyshape.frontends.onnx.node import Mapping as NodeMapping
 from anyshape.frontends.onnx.order import spell_node
-from anyshape.frontends.onnx.refusals import Refusal, Refusals, repairable, within
+from anyshape.frontends.onnx.refusals import ImportRefusal, Refusals, repairable, within
 
 DEEPEST = 64
 """The most functions within one another"""
@@ -35,12 +35,12 @@ MOST_INLINED = 100_000
 class Resolver:
     """Resolves the operators of one model. A function of the model takes precedence over a mapping, a mapping over ONNX's own body."""
 
-    def __init__(self, table: Table, local: Mapping[tuple[str, str, str], Body], where: str) -> None:
+    def __init__(self, table: Table, local: Mapping[tuple[str, str, str], FunctionBody], where: str) -> None:
         self.table, self.local, self.where = table, local, where
         self.known = known_domains(table)
         self.assumed: dict[str, str] = {}
         """Words for each domain that is known and not imported, about the version that is assumed"""
-        self._plain: dict[tuple[str, str, int], Body | None] = {}
+        self._plain: dict[tuple[str, str, int], FunctionBody | None] = {}
         self._lacks: dict[tuple[str, str, str, int], str] = {}
         self._added: dict[tuple[str, str, str, int], int] = {}
         """The number of nodes a call adds, with those of calls in its body"""
@@ -59,7 +59,7 @@ class Resolver:
         self.assumed[domain] = f"no opset of {domain} is imported: version {ASSUMED} is taken"
         return ASSUMED
 
-    def find(self, node: Any, opset: int, opsets: Mapping[str, int]) -> NodeMapping | Body | None:
+    def find(self, node: Any, opset: int, opsets: Mapping[str, int]) -> NodeMapping | FunctionBody | None:
         """Finds the mapping or the body of a node; None if there is none, or none without types (`typed_body`)."""
         domain = normal_domain(node.domain)
         local = self.local.get((domain, node.op_type, node.overload))
@@ -69,7 +69,7 @@ class Resolver:
             domain, node.op_type, opset, opsets
         )
 
-    def _plain_body(self, domain: str, op: str, opset: int, opsets: Mapping[str, int]) -> Body | None:
+    def _plain_body(self, domain: str, op: str, opset: int, opsets: Mapping[str, int]) -> FunctionBody | None:
         key = (domain, op, opset)
         if key not in self._plain:
             schema = find_schema(domain, op, opset)
@@ -110,13 +110,13 @@ class Resolver:
     def _why(self, node: Any, opset: int, opsets: Mapping[str, int], above: tuple[str, ...]) -> str:
         domain, op = normal_domain(node.domain), node.op_type
         target = self.find(node, opset, opsets)
-        if not isinstance(target, Body) and is_from_the_future(self.table, domain, opset):
+        if not isinstance(target, FunctionBody) and is_from_the_future(self.table, domain, opset):
             return why_missing(self.table, domain, op, opset)
         if target is None:
             schema = find_schema(domain, op, opset)
             typed = schema is not None and not schema.deprecated and schema.has_context_dependent_function
             return "" if typed else why_missing(self.table, domain, op, opset)
-        if not isinstance(target, Body):
+        if not isinstance(target, FunctionBody):
             return ""
         name = f"{domain}:{op}:{node.overload}"
         if name in above:
@@ -126,7 +126,7 @@ class Resolver:
         for inner in target.nodes:
             lacks = self.lacks(inner, target.opsets, (*above, name))
             if lacks:
-                return str(within(inner.op_type, Refusal(lacks)))
+                return str(within(inner.op_type, ImportRefusal(lacks)))
         keys = [self._key(inner, target.opsets) for inner in target.nodes]
         added = len(keys) + sum(self._added.get(key, 0) for key in keys)
         self._added[self._key(node, opsets)] = added

@@ -17,7 +17,7 @@ import numpy as np
 from anyshape.dims import Facts
 from anyshape.graph.value import Node, Value, constant
 
-Rebuild = Callable[[Sequence[Value | None]], Sequence[Value] | None]
+TryRebuild = Callable[[Sequence[Value | None]], Sequence[Value] | None]
 """Builds the node with other operands; None where they are refused"""
 MOST_TRIED = 81
 SPECIAL = (0, 1, -1)
@@ -25,7 +25,7 @@ SPECIAL = (0, 1, -1)
 
 
 def constant_shapes(
-    operands: Sequence[Value | None], output: Value | None, rebuild: Rebuild, facts: Facts
+    operands: Sequence[Value | None], output: Value | None, rebuild: TryRebuild, facts: Facts
 ) -> dict[int, list[int]]:
     """Finds constants for operands that say a shape and are not constant, by position."""
     positions = [k for k, v in enumerate(operands) if v is not None and not v.is_constant and v.contents]

@@ -42,7 +42,7 @@ def simplify(
     read = read_source(model, dims, repair, notes if notes is not None else [])
     check_mergeable(read)
     known = named_values(read, dims)
-    return _Writer(known, {*known.values, *_names(known.graph)}).model()
+    return _GraphWriter(known, {*known.values, *_names(known.graph)}).model()
 
 
 def _names(graph: Any) -> Iterator[str]:
@@ -54,7 +54,7 @@ def _names(graph: Any) -> Iterator[str]:
             yield from _names(inner)
 
 
-class _Writer:
+class _GraphWriter:
     """Writes one graph: the model's, or one within a node. `taken` has the names that are used anywhere in the model."""
 
     def __init__(self, known: NamedValues, taken: set[str]) -> None:
@@ -132,7 +132,7 @@ class _Writer:
 
     def _simplified(self, node: Any, a: Any) -> Any:
         known = self.known.within(node, a.name, a.g)
-        return a.g if known is None else _Writer(known, self.taken).graph()
+        return a.g if known is None else _GraphWriter(known, self.taken).graph()
 
     # names
 

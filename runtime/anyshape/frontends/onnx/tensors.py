@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from anyshape.errors import ModelError
 from anyshape.files import open_plain
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, STRING, is_known, spell
-from anyshape.frontends.onnx.refusals import Refusal
+from anyshape.frontends.onnx.refusals import ImportRefusal
 from anyshape.wording import counted
 
 EXTERNAL = 1
@@ -29,17 +29,17 @@ _BITS = {10: np.uint16, 16: np.uint16}
 def tensor_array(t: Any, folder: Path | None, where: str, raw: memoryview | None = None) -> NDArray[Any]:
     """Returns the elements as a read-only array; `raw` is raw data that stayed in the mapped file.
 
-    Raises ModelError for damage, Refusal for unsupported element types.
+    Raises ModelError for damage, ImportRefusal for unsupported element types.
     """
     dims = tuple(t.dims)
     if any(n < 0 for n in dims):
         raise ModelError(f"{where}: a tensor of shape {list(dims)}; sizes cannot be negative")
     if t.data_type not in BY_NUMBER:
         if is_known(t.data_type):
-            raise Refusal(f"tensors of {spell(t.data_type)} are not supported")
+            raise ImportRefusal(f"tensors of {spell(t.data_type)} are not supported")
         raise ModelError(f"{where}: {t.data_type} is not an element type of ONNX")
     if t.HasField("segment"):
-        raise Refusal("tensors in segments are not supported")
+        raise ImportRefusal("tensors in segments are not supported")
     if t.data_type == STRING:
         return _frozen(_strings(t, dims, where))
     known = BY_NUMBER[t.data_type]

@@ -15,7 +15,7 @@ from typing import Any
 from anyshape.dims import Cond, Dim, Size, bounds, eq, free_symbols, le, not_, parse_dim, substitute
 from anyshape.dtypes import CHAR
 from anyshape.errors import ArgumentError, ParseError
-from anyshape.frontends.symbolic_shapes.search import UP_TO, Answer, Outcome, least, solve
+from anyshape.frontends.symbolic_shapes.search import UP_TO, Outcome, SearchResult, least, solve
 from anyshape.public import public, short
 from anyshape.types import ListType, TensorType
 from anyshape.wording import counted
@@ -196,7 +196,7 @@ class Shapes:
         before = [c.cond for c in self.conditions[:at] if not c.is_inside]
         return self._sizes(f"{failing.text} fails", self._solve([*before, not_(failing.cond)], up_to), up_to)
 
-    def _solve(self, conditions: Sequence[bool | Cond], up_to: int) -> Answer:
+    def _solve(self, conditions: Sequence[bool | Cond], up_to: int) -> SearchResult:
         """Solves the conditions, and those on sizes in them that data decides; the latter are no part of the answer."""
         mentioned = {s for c in conditions for s in free_symbols(c)}
         limits = [le(s, self.limits[s]) for s in sorted(mentioned & self.limits.keys(), key=attrgetter("name"))]
@@ -248,7 +248,7 @@ class Shapes:
             f"Shapes.solve: a dim of {name} must be a size, None or an expression of dims such as '2*n', got {short(asked)}"
         )
 
-    def _sizes(self, question: str, answer: Answer, up_to: int) -> Sizes:
+    def _sizes(self, question: str, answer: SearchResult, up_to: int) -> Sizes:
         solved = answer.outcome is Outcome.SOLVED
         numbers = {s.name: n for s, n in answer.smallest.items()}
         entry = {name: d.symbol for name, d in self.dims.items()}
@@ -284,7 +284,7 @@ class Shapes:
         )
 
 
-def _searched(answer: Answer, up_to: int) -> str:
+def _searched(answer: SearchResult, up_to: int) -> str:
     """Says how far an answer reaches."""
     if answer.outcome is Outcome.IMPOSSIBLE:
         return "proved for all sizes"

@@ -1,8 +1,8 @@
 """Finds sizes that satisfy conditions: equations are solved for a dim where they are linear in it, and what is left is searched.
 
-In: conditions on dims. Out: `Answer`: what dims must be in terms of others, what remains to hold, and the smallest sizes of all. Sizes are
-ordered by their sum, of elements that may be negative by the sum of their amounts. The search takes the least sum first (uniform-cost
-search, Russell and Norvig, Artificial Intelligence, 3.4.2), and solves equations again after each number that it chooses.
+In: conditions on dims. Out: `SearchResult`: what dims must be in terms of others, what remains to hold, and the smallest sizes of all.
+Sizes are ordered by their sum, of elements that may be negative by the sum of their amounts. The search takes the least sum first (uniform-
+cost search, Russell and Norvig, Artificial Intelligence, 3.4.2), and solves equations again after each number that it chooses.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class SearchResult:
     """`values` are dims that the conditions determine, in terms of others or as numbers; `rest` is what must hold of those others;
     `smallest` has a number for each dim in the conditions, empty if there is none. `tried` counts choices of the search; `gave_up` says
     that it ended at MOST_STATES."""
@@ -47,21 +47,21 @@ class Answer:
     gave_up: bool = False
 
 
-def solve(conditions: Iterable[bool | Cond], up_to: int = UP_TO) -> Answer:
+def solve(conditions: Iterable[bool | Cond], up_to: int = UP_TO) -> SearchResult:
     """Finds the sizes for which all conditions hold."""
     asked = [c for c in _conjuncts(conditions) if c is not True]
     state = solve_equations(asked)
     if state is None:
-        return Answer(outcome=Outcome.IMPOSSIBLE, values={}, rest=(), smallest={}, tried=0)
+        return SearchResult(outcome=Outcome.IMPOSSIBLE, values={}, rest=(), smallest={}, tried=0)
     numbers: dict[Dim, int] = {}
     tried = 0
     for component in _components([c for c in asked if isinstance(c, Cond)]):
-        part = _Search(component, up_to, MOST_STATES - tried).run()
+        part = _SizeSearch(component, up_to, MOST_STATES - tried).run()
         tried += part.tried
         numbers.update(part.smallest)
         if part.outcome is not Outcome.SOLVED:
             return replace(part, values=state.values, rest=state.rest, tried=tried)
-    return Answer(outcome=Outcome.SOLVED, values=state.values, rest=state.rest, smallest=numbers, tried=tried)
+    return SearchResult(outcome=Outcome.SOLVED, values=state.values, rest=state.rest, smallest=numbers, tried=tried)
 
 
 def _conjuncts(conditions: Iterable[bool | Cond]) -> Iterator[bool | Cond]:
@@ -82,14 +82,14 @@ def _number(n: Size) -> int:
 
 
 @dataclass(frozen=True)
-class _State:
+class _Elimination:
     """Dims that are determined, and what must hold of the others."""
 
     values: Mapping[Dim, Size]
     rest: tuple[Cond, ...]
 
 
-def solve_equations(conditions: Iterable[bool | Cond], values: Mapping[Dim, Size] | None = None) -> _State | None:
+def solve_equations(conditions: Iterable[bool | Cond], values: Mapping[Dim, Size] | None = None) -> _Elimination | None:
     """Eliminates a dim by each equation that is linear in it and leaves no fraction; None where a condition cannot hold."""
     solved = dict(values or {})
     waiting = list(conditions)
@@ -114,7 +114,7 @@ def solve_equations(conditions: Iterable[bool | Cond], values: Mapping[Dim, Size
         solved = {other: substitute(v, only) for other, v in solved.items()} | only
         waiting = [substitute(known, only) for known in (*rest, *waiting)] + list(_within_bounds(s, value))
         rest.clear()
-    return _State(solved, tuple(rest))
+    return _Elimination(solved, tuple(rest))
 
 
 def _has_no_solution(p: Dim) -> bool:
@@ -180,29 +180,29 @@ def _range(s: Dim, conditions: Iterable[Cond]) -> tuple[int | None, int | None]:
 
 
 @dataclass(frozen=True)
-class _Choice:
+class _SearchNode:
     """Numbers that are chosen or follow, and what is left; `at` counts the numbers tried of the next dim."""
 
     numbers: Mapping[Dim, int]
-    state: _State
+    state: _Elimination
     at: int
 
 
-class _Search:
+class _SizeSearch:
     """One search for the least sum, over the dims of one group of conditions."""
 
     def __init__(self, conditions: Sequence[Cond], up_to: int, budget: int) -> None:
         self.conditions, self.up_to, self.budget = conditions, up_to, budget
         self.symbols = sorted(frozenset[Dim]().union(*map(free_symbols, conditions)), key=attrgetter("name"))
-        self.waiting: list[tuple[int, int, _Choice]] = []
+        self.waiting: list[tuple[int, int, _SearchNode]] = []
         self.order = count()
         self.is_cut = False
         """whether numbers beyond `up_to` were left out"""
 
-    def run(self) -> Answer:
+    def run(self) -> SearchResult:
         tried, first = 0, solve_equations(self.conditions)
         if first is not None:
-            self._put(_Choice({}, first, 0))
+            self._put(_SearchNode({}, first, 0))
         while self.waiting:
             _, _, choice = heappop(self.waiting)
             left = self._open(choice)
@@ -214,10 +214,10 @@ class _Search:
             self._try(choice, left[0])
         return self._answer(Outcome.NONE_FOUND if self.is_cut else Outcome.IMPOSSIBLE, tried)
 
-    def _open(self, choice: _Choice) -> list[Dim]:
+    def _open(self, choice: _SearchNode) -> list[Dim]:
         return [s for s in self.symbols if s not in choice.numbers and s not in choice.state.values]
 
-    def _try(self, choice: _Choice, s: Dim) -> None:
+    def _try(self, choice: _SearchNode, s: Dim) -> None:
         """Adds the choice with the next number for s, and itself to go on behind that number."""
         low, high = _range(s, choice.state.rest)
         number = _numbered(choice.at, low, high)
@@ -226,14 +226,14 @@ class _Search:
         if abs(number) > self.up_to:
             self.is_cut = True
             return
-        self._put(_Choice(choice.numbers, choice.state, choice.at + 1), s)
+        self._put(_SearchNode(choice.numbers, choice.state, choice.at + 1), s)
         only: dict[Dim, Size] = {s: number}
         values = {other: substitute(v, only) for other, v in choice.state.values.items()}
         state = solve_equations([substitute(c, only) for c in choice.state.rest], values)
         if state is not None:
-            self._put(_Choice({**choice.numbers, s: number}, state, 0))
+            self._put(_SearchNode({**choice.numbers, s: number}, state, 0))
 
-    def _put(self, choice: _Choice, s: Dim | None = None) -> None:
+    def _put(self, choice: _SearchNode, s: Dim | None = None) -> None:
         """Queues a choice by the sum that it has at least: numbers of its dims, and the next one of s."""
         cost = sum(abs(n) for n in choice.numbers.values())
         cost += sum(abs(v) for v in choice.state.values.values() if isinstance(v, int))
@@ -244,12 +244,14 @@ class _Search:
             cost += abs(number)
         heappush(self.waiting, (cost, next(self.order), choice))
 
-    def _answer(self, outcome: Outcome, tried: int, choice: _Choice | None = None, gave_up: bool = False) -> Answer:
+    def _answer(
+        self, outcome: Outcome, tried: int, choice: _SearchNode | None = None, gave_up: bool = False
+    ) -> SearchResult:
         numbers: dict[Dim, int] = {}
         if choice is not None:
             numbers = dict(choice.numbers)
             numbers.update((s, _number(substitute(v, choice.numbers))) for s, v in choice.state.values.items())
-        return Answer(outcome=outcome, values={}, rest=(), smallest=numbers, tried=tried, gave_up=gave_up)
+        return SearchResult(outcome=outcome, values={}, rest=(), smallest=numbers, tried=tried, gave_up=gave_up)
 
 
 def _numbered(at: int, low: int | None, high: int | None) -> int | None:

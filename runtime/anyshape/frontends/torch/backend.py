@@ -17,7 +17,7 @@ from anyshape.frontends.torch.control_flow import CONTROL_FLOW
 from anyshape.frontends.torch.dtypes import array_of, dtype_of_torch
 from anyshape.frontends.torch.importer import GraphImport, operator_name
 from anyshape.frontends.torch.model import run_imported
-from anyshape.frontends.torch.program import ImportedProgram, Result, decompositions, size_input
+from anyshape.frontends.torch.program import ImportedProgram, OutputOrigin, decompositions, size_input
 from anyshape.frontends.torch.symbols import Symbols, ranges_of
 from anyshape.graph.building import function, input
 from anyshape.graph.value import Value, constant
@@ -183,24 +183,24 @@ def _bind_placeholders(
     return params, {}
 
 
-def _outputs(of: GraphImport, graph: Any) -> tuple[list[Result], list[Value]]:
+def _outputs(of: GraphImport, graph: Any) -> tuple[list[OutputOrigin], list[Value]]:
     """Returns the origins of a graph's outputs, and the results of the function that compute some of them."""
     import torch
 
     numbers = {node: k for k, node in enumerate(_placeholders(graph))}
     returned = next(n for n in graph.graph.nodes if n.op == "output").args[0]
-    outputs: list[Result] = []
+    outputs: list[OutputOrigin] = []
     results: list[Value] = []
     for a in returned if isinstance(returned, (tuple, list)) else [returned]:
         if not isinstance(a, torch.fx.Node):
-            outputs.append(Result("constant", value=a))
+            outputs.append(OutputOrigin("constant", value=a))
         elif a in numbers:
-            outputs.append(Result("argument", numbers[a]))
+            outputs.append(OutputOrigin("argument", numbers[a]))
         elif a.op == "get_attr":
-            outputs.append(Result("constant", value=getattr(graph, a.target)))
+            outputs.append(OutputOrigin("constant", value=getattr(graph, a.target)))
         else:
             results.append(of.values[a])
-            outputs.append(Result("result", len(results) - 1, number=of.values[a] in of.sizes))
+            outputs.append(OutputOrigin("result", len(results) - 1, number=of.values[a] in of.sizes))
     return outputs, results
 
 

@@ -11,16 +11,16 @@ from typing import Any
 from anyshape import control
 from anyshape.graph.value import Value
 
-Region = Callable[[Any, Sequence[Any]], list[Value]]
+RunSubgraph = Callable[[Any, Sequence[Any]], list[Value]]
 """The results of a graph within the graph, on operands"""
 
 
-def _cond(region: Region, count: int, pred: Any, then: Any, otherwise: Any, operands: Sequence[Any] = ()) -> Any:
+def _cond(region: RunSubgraph, count: int, pred: Any, then: Any, otherwise: Any, operands: Sequence[Any] = ()) -> Any:
     return control.if_(pred, lambda: region(then, operands), lambda: region(otherwise, operands))
 
 
 def _while_loop(
-    region: Region, count: int, again: Any, body: Any, carried: Sequence[Any], additional: Sequence[Any] = ()
+    region: RunSubgraph, count: int, again: Any, body: Any, carried: Sequence[Any], additional: Sequence[Any] = ()
 ) -> Any:
     def iteration(_: Any, *before: Value) -> list[Value]:
         after = region(body, [*before, *additional])
@@ -31,7 +31,7 @@ def _while_loop(
 
 
 def _scan(
-    region: Region,
+    region: RunSubgraph,
     count: int,
     combine: Any,
     init: Sequence[Any],
@@ -43,7 +43,7 @@ def _scan(
     )
 
 
-def _map(region: Region, count: int, f: Any, scanned: Sequence[Any], additional: Sequence[Any] = ()) -> Any:
+def _map(region: RunSubgraph, count: int, f: Any, scanned: Sequence[Any], additional: Sequence[Any] = ()) -> Any:
     return _scan(region, count, f, (), scanned, additional)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, overload
 
 from anyshape.dtypes import DType
 from anyshape.errors import AnyshapeError, ArgumentError, UnsupportedError
-from anyshape.frontends.onnx.refusals import Refusal, Refusals
+from anyshape.frontends.onnx.refusals import ImportRefusal, Refusals
 from anyshape.frontends.torch.control_flow import CONTROL_FLOW
 from anyshape.frontends.torch.dtypes import array_of, dtype_of_torch
 from anyshape.frontends.torch.node import AtenNode, scalar
@@ -94,7 +94,7 @@ class ImportedCall:
         return v in self.sizes or any(self.tensors[k] is v for k in self.numbers)
 
     def refuse(self, reason: str) -> NoReturn:
-        raise Refusal(reason)
+        raise ImportRefusal(reason)
 
 
 @dataclass
@@ -136,7 +136,7 @@ class GraphImport:
             return None  # of a node that was refused
         try:
             return self._checked(node, self._results(node, name))
-        except Refusal as e:
+        except ImportRefusal as e:
             return self._refuse(node, name, str(e))
         except UnsupportedError as e:
             return self._refuse(node, name, str(e))
@@ -144,17 +144,17 @@ class GraphImport:
             return self._refuse(node, name, f"it is not what the op takes: {e}")
 
     def _results(self, node: Any, name: str) -> list[Value]:
-        """The results of a call. Raises Refusal where it has no mapping."""
+        """The results of a call. Raises ImportRefusal where it has no mapping."""
         if name in CONTROL_FLOW:
             count = len(_output_types(node.meta.get("val")))
             return list(CONTROL_FLOW[name](self.region, count, *(self.operand(a) for a in node.args)))
         mapping = mapping_of(node.target)
         if mapping is None:
-            raise Refusal(why_missing(name))
+            raise ImportRefusal(why_missing(name))
         return list(mapping(self.imported(node)))
 
     def region(self, graph: Any, operands: Sequence[Any]) -> list[Value]:
-        """The results of a graph within the graph, on some operands. Raises Refusal where it has a node that is refused."""
+        """The results of a graph within the graph, on some operands. Raises ImportRefusal where it has a node that is refused."""
         nodes = list(graph.graph.nodes)
         for node, value in zip((n for n in nodes if n.op == "placeholder"), operands, strict=True):
             self.values[node] = value
@@ -167,7 +167,7 @@ class GraphImport:
         (returned,) = next(n for n in nodes if n.op == "output").args
         results = [self.operand(a) for a in (returned if isinstance(returned, (list, tuple)) else [returned])]
         if any(v is None for v in results):
-            raise Refusal("a graph within it has nodes that are not supported")
+            raise ImportRefusal("a graph within it has nodes that are not supported")
         return [scalar(v) for v in results]
 
     def bind(self, node: Any, owner: Any) -> Any:
@@ -242,15 +242,15 @@ class GraphImport:
         if isinstance(a, (list, tuple)):
             return [self.operand(item) for item in a]
         if isinstance(a, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            raise Refusal(f"a size {a} that no node computes")
+            raise ImportRefusal(f"a size {a} that no node computes")
         return a
 
     def _checked(self, node: Any, results: Sequence[Value]) -> Any:
-        """The results of a call, as FX has them. Raises Refusal where a type is another one than torch's."""
+        """The results of a call, as FX has them. Raises ImportRefusal where a type is another one than torch's."""
         said = node.meta.get("val")
         for value, (dtype, rank) in zip(results, _output_types(said)):
             if value.type.dtype is not dtype or value.type.rank not in (rank, None):
-                raise Refusal(
+                raise ImportRefusal(
                     f"its mapping gives {value.type}, and torch a tensor of rank {rank} and {dtype}; this is a defect of ours"
                 )
         if _is_size(said):

@@ -13,7 +13,7 @@ from anyshape.frontends.torch.dtypes import array_of, tensor_of
 from anyshape.frontends.torch.open_dims import OpenDims
 from anyshape.frontends.torch.program import (
     ImportedProgram,
-    Result,
+    OutputOrigin,
     decomposed,
     import_program,
     sizes_alike,
@@ -111,7 +111,7 @@ def run_imported(executable: Executable, imported: ImportedProgram, arguments: S
     called = executable(*arrays) if imported.function.results else ()
     results = list(called) if isinstance(called, tuple) else [called]
 
-    def value(of: Result) -> Any:
+    def value(of: OutputOrigin) -> Any:
         if of.kind == "argument":
             return arguments[of.index]
         if of.kind in ("state", "constant"):

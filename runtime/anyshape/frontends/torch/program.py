@@ -24,7 +24,7 @@ from anyshape.types import TensorType
 
 
 @dataclass(frozen=True)
-class Result:
+class OutputOrigin:
     """The origin of an output of a model. `kind`: `result`, number `index` of the function; `argument`, number `index` of the call;
     `state`, the tensor `value` of the model; `constant`, the Python object `value`. `number`: a size, which torch gives as a number."""
 
@@ -43,9 +43,9 @@ class ImportedProgram:
     """the number of the argument for each parameter of the function, or -1 - k for state k"""
     states: tuple[Any, ...]
     """tensors of the model that calls change: they are inputs of the function, and not constants"""
-    outputs: tuple[Result, ...]
+    outputs: tuple[OutputOrigin, ...]
     """the origins of the model's outputs"""
-    updates: tuple[tuple[int, Result], ...]
+    updates: tuple[tuple[int, OutputOrigin], ...]
     """arguments, or states -1 - k, that a call replaces the contents of, with where the new contents come from"""
     constants: Mapping[int, Any]
     """arguments that were numbers, texts or None when the program was made, by number: they must be the same in a call"""
@@ -270,8 +270,8 @@ class _ProgramImport:
     def _finished(self) -> ImportedProgram:
         results: list[Value] = []
         output = next(n for n in self.nodes if n.op == "output")
-        outputs: list[Result] = []
-        updates: list[tuple[int, Result]] = []
+        outputs: list[OutputOrigin] = []
+        updates: list[tuple[int, OutputOrigin]] = []
         buffers = {
             self.signature.inputs_to_buffers[n.name]: n
             for n in self.tensors
@@ -300,19 +300,19 @@ class _ProgramImport:
             constants=self.constants,
         )
 
-    def _result(self, a: Any, results: list[Value]) -> Result:
+    def _result(self, a: Any, results: list[Value]) -> OutputOrigin:
         """Returns the origin of one output; adds to the results of the function."""
         if a not in self.graph.values:
-            return Result("constant", value=a)
+            return OutputOrigin("constant", value=a)
         value = self.graph.values[a]
         if a in self.arguments:
-            return Result("argument", self.arguments[a])
+            return OutputOrigin("argument", self.arguments[a])
         if a in self.tensors:
-            return Result("state", value=self.tensors[a])
+            return OutputOrigin("state", value=self.tensors[a])
         if not isinstance(value, Value):
-            return Result("constant", value=value)
+            return OutputOrigin("constant", value=value)
         results.append(value)
-        return Result("result", len(results) - 1, number=value in self.graph.sizes)
+        return OutputOrigin("result", len(results) - 1, number=value in self.graph.sizes)
 
 
 _SPELLED = {

@@ -14,9 +14,9 @@ from anyshape.dims import Size
 from anyshape.lower.ir.dag import (
     Access,
     Affine,
-    Bound,
     Dag,
     DagNode,
+    IndexBound,
     Load,
     LoopIndex,
     LoopVar,
@@ -68,7 +68,7 @@ def _agrees(address: Affine, a: LoopVar, b: LoopVar) -> bool:
     return bool(ca == cb * b.extent)
 
 
-def _is_straight(b: Bound) -> bool:
+def _is_straight(b: IndexBound) -> bool:
     """Whether an index has its least and its greatest value where all its variables have."""
     return b.guard is None and not b.index.lets and all(_ends(v, c) is not None for v, c in b.index.terms)
 
@@ -79,7 +79,7 @@ def _ends(v: LoopVar, c: Size) -> tuple[Size, Size] | None:
     return (0, last) if dims.ge(c, 0) is True else (last, 0) if dims.le(c, 0) is True else None
 
 
-def _at_ends(b: Bound, gone: tuple[LoopVar, ...]) -> tuple[Bound, ...]:
+def _at_ends(b: IndexBound, gone: tuple[LoopVar, ...]) -> tuple[IndexBound, ...]:
     """Replaces a check by checks without those variables, which hold where it holds for all their values."""
     low = high = b.index.offset
     for v, c in b.index.terms:
@@ -88,7 +88,7 @@ def _at_ends(b: Bound, gone: tuple[LoopVar, ...]) -> tuple[Bound, ...]:
         low, high = low + ends[0], high + ends[1]
     rest = [(v, c) for v, c in b.index.terms if v not in gone]
     asked = (high,) if not rest and dims.ge(low, 0) is True else dict.fromkeys((low, high))
-    return tuple(Bound(affine(rest, offset), b.extent, b.error) for offset in asked)
+    return tuple(IndexBound(affine(rest, offset), b.extent, b.error) for offset in asked)
 
 
 def _merge(dag: Dag, stages: Stages, a: LoopVar, b: LoopVar) -> Stages:
@@ -112,8 +112,8 @@ class Rebuild:
     def affine(self, x: Affine) -> Affine:
         return affine(x.terms, x.offset, [(self.node(n), k) for n, k in x.lets]) if x.lets else x
 
-    def bound(self, b: Bound) -> Bound:
-        return Bound(self.affine(b.index), b.extent, b.error, None if b.guard is None else self.node(b.guard))
+    def bound(self, b: IndexBound) -> IndexBound:
+        return IndexBound(self.affine(b.index), b.extent, b.error, None if b.guard is None else self.node(b.guard))
 
     def access(self, x: Access) -> Access:
         bounds, checks = (tuple(self.bound(b) for b in bs) for bs in (x.bounds, x.checks))

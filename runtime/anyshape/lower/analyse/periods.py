@@ -24,7 +24,7 @@ def split_periods(dag: Dag, stores: Sequence[Store]) -> list[Store]:
         period_of = next((period for n in below(stores) if (period := _period(n)) is not None), None)
         if period_of is None:
             return [*stores]
-        rebuilt = _Split(dag, *period_of)
+        rebuilt = _PeriodCopies(dag, *period_of)
         stores = [rebuilt.store(s) for s in stores]
 
 
@@ -39,7 +39,7 @@ def _period(node: DagNode) -> tuple[LoopVar, Size, Size] | None:
     return None
 
 
-class _Split(Rebuild):
+class _PeriodCopies(Rebuild):
     """Copies in which v is period * n + place; of a single period, place alone."""
 
     def __init__(self, dag: Dag, v: LoopVar, count: Size, n: Size) -> None:

@@ -22,9 +22,9 @@ from anyshape.lower.analyse.collapse import Numbered, Rebuild
 from anyshape.lower.ir.dag import (
     Access,
     Affine,
-    Bound,
     Dag,
     DagNode,
+    IndexBound,
     Load,
     LoopVar,
     Operation,
@@ -131,7 +131,7 @@ class Folded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _WindowRead:
     """A load, or the choice between it and what is outside of its bounds."""
 
     node: DagNode
@@ -163,7 +163,7 @@ def row_windows(dag: Dag, stores: Sequence[Store]) -> Windows[Reduction] | Folde
     return Windows(staged, taps, tuple(below))
 
 
-def _widened(dag: Dag, staged: Staged, read: _Read, r: Reduction) -> tuple[Staged, _Read]:
+def _widened(dag: Dag, staged: Staged, read: _WindowRead, r: Reduction) -> tuple[Staged, _WindowRead]:
     """The copy as f32 where the body takes floats of 16 bits as such, so that none is converted at a tap."""
     users = [n for n in walk([r.body]) if read.node in n.inputs]
     if not (read.node.dtype.is_float and read.node.dtype.bits == 16):
@@ -185,13 +185,13 @@ def _copied_as(staged: Staged, dtype: DType, value_of: Callable[[DagNode], DagNo
     )
 
 
-def _rows_at_once(dag: Dag, r: Reduction, read: _Read, staged: Staged) -> int:
+def _rows_at_once(dag: Dag, r: Reduction, read: _WindowRead, staged: Staged) -> int:
     """How many rows of results have taps of their own: one where the taps vary with the row by more than the elements."""
     without_read = Rebuild(dag, {read.node: dag.const(0, read.node.dtype)}).node(r.body)
     return ROWS if len(staged.moving) > 1 and staged.moving[-2].position not in without_read.domain else 1
 
 
-def _folded(dag: Dag, staged: Staged, read: _Read, r: Reduction) -> Folded | None:
+def _folded(dag: Dag, staged: Staged, read: _WindowRead, r: Reduction) -> Folded | None:
     """The reduction one dim after the other, of a copy of what is reduced, if that depends on the element and not on where it is seen from.
     Floats of 16 bits are copied as f32, so that none is converted at a tap."""
     if len(staged.moving) < 2 or r.dtype != r.body.dtype or r.dtype.is_narrow or r.dtype.kind == "bool":
@@ -211,7 +211,7 @@ def _folded(dag: Dag, staged: Staged, read: _Read, r: Reduction) -> Folded | Non
     return Folded(copy, r, tuple(columns), tuple((remainders.index(k), shift) for shift, k in taps))
 
 
-def _body_of(dag: Dag, r: Reduction, read: _Read, element: DagNode, dtype: DType) -> DagNode:
+def _body_of(dag: Dag, r: Reduction, read: _WindowRead, element: DagNode, dtype: DType) -> DagNode:
     """What is reduced of an element, in a dtype that has all its values."""
     body = Rebuild(dag, {read.node: element}).node(r.body)
     return body if dtype == r.dtype else dag.op("cast", dtype, body)
@@ -278,7 +278,7 @@ def _staged(
     stored_along: bool = True,
     spare: int = 0,
     several: bool = False,
-) -> tuple[Staged, _Read] | None:
+) -> tuple[Staged, _WindowRead] | None:
     """The one read of the body that sees windows, and its copy, which has room for `spare` more rows of results; `several`: of planes
     there are some at a time."""
     over, shared = r.variables, stores[0].variables
@@ -311,11 +311,11 @@ def _moving(
     return pairs if fits else ()
 
 
-def _reads(nodes: Sequence[DagNode]) -> list[_Read]:
+def _reads(nodes: Sequence[DagNode]) -> list[_WindowRead]:
     """Padded reads, and loads that are not in one."""
-    padded = [_Read(n, p.load, p.outside) for n in nodes if (p := padded_load(n)) is not None]
+    padded = [_WindowRead(n, p.load, p.outside) for n in nodes if (p := padded_load(n)) is not None]
     inside = {read.load for read in padded}
-    loads = [_Read(n, n) for n in nodes if isinstance(n, Load) and n not in inside and not n.access.bounds]
+    loads = [_WindowRead(n, n) for n in nodes if isinstance(n, Load) and n not in inside and not n.access.bounds]
     return [read for read in (*padded, *loads) if not read.load.access.checks and not read.load.access.address.lets]
 
 
@@ -376,7 +376,7 @@ def _is_bounded(x: Access, m: Moving) -> bool:
 
 
 def _copy(
-    dag: Dag, read: _Read, pairs: tuple[Moving, ...], channels: tuple[LoopVar, ...], spare: int, several: bool
+    dag: Dag, read: _WindowRead, pairs: tuple[Moving, ...], channels: tuple[LoopVar, ...], spare: int, several: bool
 ) -> Staged:
     access = read.load.access
     lengths = tuple(m.step * (m.position.extent - 1) + m.reach + 1 for m in pairs)
@@ -393,13 +393,13 @@ def _copy(
         size = size * v.extent
     along = tuple(dag.variable(n) for n in lengths)
     start = dag.variable(lengths[-1])
-    first = _Along(dag, pairs, (*along[:-1], start)).access(access)
+    first = _JoinedVariables(dag, pairs, (*along[:-1], start)).access(access)
     numbers = {k for m in pairs for k in range(max(m.reach // m.step + 1, 1) + spare)} | set(
         range(math.prod(m.step for m in pairs))
     )
     fixed = {k: dag.variable(k + 1) for k in sorted(numbers)}
     tensor = Tensor("staged", read.node.dtype, (dims.maximum(size, ROOM) if several else size,))
-    original = _Along(dag, pairs, along).access(access)
+    original = _JoinedVariables(dag, pairs, along).access(access)
     return Staged(
         tensor=tensor,
         access=original,
@@ -419,7 +419,7 @@ def _copy(
     )
 
 
-class _Along(Rebuild):
+class _JoinedVariables(Rebuild):
     """Rewrites position and tap of each dim as one variable, the element of what the window moves over."""
 
     def __init__(self, dag: Dag, pairs: tuple[Moving, ...], along: tuple[LoopVar, ...]) -> None:
@@ -430,12 +430,12 @@ class _Along(Rebuild):
     def affine(self, x: Affine) -> Affine:
         return affine([(self.kept.get(v, v), c) for v, c in x.terms if v not in self.dropped], x.offset)
 
-    def bound(self, b: Bound) -> Bound:
-        return Bound(self.affine(b.index), b.extent, b.error)
+    def bound(self, b: IndexBound) -> IndexBound:
+        return IndexBound(self.affine(b.index), b.extent, b.error)
 
 
 def _taps(
-    dag: Dag, staged: Staged, read: _Read, body: DagNode, merged: dict[LoopVar, LoopVar], row: int = 0
+    dag: Dag, staged: Staged, read: _WindowRead, body: DagNode, merged: dict[LoopVar, LoopVar], row: int = 0
 ) -> tuple[DagNode, ...]:
     """The body for each tap, the last dim running fastest, of results so many rows below."""
     taps = []

@@ -46,7 +46,7 @@ MOST_RESULTS = 64
 Table = tuple[Load, NDArray[Any]]
 Remainder = tuple[LoopVar, int]
 """A variable, and the number that it is divided by."""
-Place = Mapping[LoopVar | Remainder, int]
+TablePosition = Mapping[LoopVar | Remainder, int]
 """Positions in tables."""
 
 
@@ -96,7 +96,7 @@ def written_out(dag: Dag, stores: Sequence[Store], constants: Mapping[Tensor, ND
     inner = frozenset(r.variables)
     if any(not inner & t.domain for t, _ in tables) or not inner <= rest[0].domain:
         return None
-    places = _Places.of(dag, tables, inner)
+    places = _ResultPositions.of(dag, tables, inner)
     if places is None or not (places.short or places.splits):
         return None
     if places.splits:
@@ -131,14 +131,14 @@ def _is_plain(n: DagNode) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _ResultPositions:
     """Positions of results in the tables: the short variables of results, or the remainders of long ones."""
 
     short: tuple[LoopVar, ...]
     splits: tuple[Split, ...]
 
     @classmethod
-    def of(cls, dag: Dag, tables: Sequence[Table], inner: frozenset[LoopVar]) -> _Places | None:
+    def of(cls, dag: Dag, tables: Sequence[Table], inner: frozenset[LoopVar]) -> _ResultPositions | None:
         short: dict[LoopVar, None] = {}
         sizes: dict[LoopVar, int] = {}
         for t, _ in tables:
@@ -185,7 +185,7 @@ def _part(operation: str, n: DagNode) -> tuple[LoopVar, int] | None:
 
 
 def _spread(
-    dag: Dag, r: Reduction, stores: Sequence[Store], tables: list[Table], value: DagNode, places: _Places
+    dag: Dag, r: Reduction, stores: Sequence[Store], tables: list[Table], value: DagNode, places: _ResultPositions
 ) -> Spread | None:
     if not set(places.short) <= r.domain or set(places.short) & value.domain:
         return None
@@ -195,7 +195,7 @@ def _spread(
         terms = _terms(dag, r, value)
     else:
         terms = seen[1]
-    sums, spread = _Sums(dag, r, tables, terms), list[Store]()
+    sums, spread = _TableSums(dag, r, tables, terms), list[Store]()
     for chosen in itertools.product(*(range(_length(v)) for v in places.short)):
         numbers = dict(zip(places.short, chosen, strict=True))
         place: dict[LoopVar | Remainder, int] = dict(zip(places.short, chosen, strict=True))
@@ -207,7 +207,7 @@ def _spread(
 
 
 def _tiled(
-    dag: Dag, r: Reduction, stores: Sequence[Store], tables: list[Table], value: DagNode, places: _Places
+    dag: Dag, r: Reduction, stores: Sequence[Store], tables: list[Table], value: DagNode, places: _ResultPositions
 ) -> Tiled | None:
     along = [v for v in stores[0].variables if all(s.access.address.coefficient(v) == 1 for s in stores)]
     if not along:
@@ -222,7 +222,7 @@ def _tiled(
     if value.domain & {p.variable for p in places.splits}:
         return None
     terms = _terms(dag, r, value)
-    sums = _Sums(dag, r, tables, terms)
+    sums = _TableSums(dag, r, tables, terms)
     by_place = {}
     for chosen in itertools.product(*(range(p.size) for p in places.splits)):
         by_place[chosen] = sums.at({(p.variable, p.size): k for p, k in zip(places.splits, chosen, strict=True)})
@@ -259,7 +259,7 @@ Part = tuple[float, list[tuple[float, int]]]
 """A multiple of a sum of multiples of positions."""
 
 
-class _Sums:
+class _TableSums:
     """Sums of products, the last summed variable first, so that what it gives is shared by all results that differ only in tables of
     others."""
 
@@ -271,14 +271,14 @@ class _Sums:
         of_level: list[list[Table]] = [[] for _ in r.variables]
         for t in tables:
             of_level[max(order[v] for v in t[0].domain if v in order)].append(t)
-        self.levels = [_Level(v, r.variables[:k], own) for k, (v, own) in enumerate(zip(r.variables, of_level))]
+        self.levels = [_SumLevel(v, r.variables[:k], own) for k, (v, own) in enumerate(zip(r.variables, of_level))]
         self.known: dict[tuple[object, ...], DagNode] = {}
 
-    def at(self, place: Place) -> DagNode:
+    def at(self, place: TablePosition) -> DagNode:
         """The sum for a place of a result in the tables."""
         return self._sum((), place)
 
-    def _sum(self, fixed: tuple[int, ...], place: Place) -> DagNode:
+    def _sum(self, fixed: tuple[int, ...], place: TablePosition) -> DagNode:
         if len(fixed) == len(self.levels):
             return self.terms[fixed]
         used = {p for level in self.levels[len(fixed) :] for p in level.places if p in place}
@@ -287,7 +287,7 @@ class _Sums:
             self.known[key] = self._summed(fixed, place)
         return self.known[key]
 
-    def _summed(self, fixed: tuple[int, ...], place: Place) -> DagNode:
+    def _summed(self, fixed: tuple[int, ...], place: TablePosition) -> DagNode:
         parts = [
             (c, _combination(self.dag, [(factor, self._sum((*fixed, k), place)) for factor, k in part]))
             for c, part in self.levels[len(fixed)].parts(fixed, place)
@@ -295,21 +295,21 @@ class _Sums:
         return _combination(self.dag, parts) if parts else self.dag.const(0.0, next(iter(self.terms.values())).dtype)
 
 
-class _Level:
+class _SumLevel:
     """The factors of one summed variable: what its positions are multiplied by."""
 
     def __init__(self, v: LoopVar, outer: tuple[LoopVar, ...], tables: Sequence[Table]) -> None:
         self.v, self.outer, self.tables = v, outer, tables
         self.places = frozenset(p for t, _ in tables for p in _places(t))
 
-    def factors(self, fixed: tuple[int, ...], place: Place) -> list[float]:
+    def factors(self, fixed: tuple[int, ...], place: TablePosition) -> list[float]:
         """The factor of each position; 0 where a table is."""
         at: dict[LoopVar | Remainder, int] = {**place, **dict(zip(self.outer, fixed, strict=True))}
         return [
             math.prod(_element(t, array, {**at, self.v: k}) for t, array in self.tables) for k in range(_length(self.v))
         ]
 
-    def parts(self, fixed: tuple[int, ...], place: Place) -> list[Part]:
+    def parts(self, fixed: tuple[int, ...], place: TablePosition) -> list[Part]:
         """The sum as multiples of sums that other places have too, as far as there are any."""
         own = self.factors(fixed, place)
         columns = [k for k, c in enumerate(own) if c != 0]
@@ -331,7 +331,7 @@ class _Level:
                 parts.append((own[k], [(1.0, k), (own[pair] / own[k], pair)]))
         return parts
 
-    def _other_rows(self, fixed: tuple[int, ...], place: Place) -> list[list[float]]:
+    def _other_rows(self, fixed: tuple[int, ...], place: TablePosition) -> list[list[float]]:
         """The factors of other places, where there is one table that depends on the place."""
         used = [p for p in self.places if p in place]
         if len(used) != 1:
@@ -345,7 +345,7 @@ def _alike(row: Sequence[float], k: int, m: int) -> bool:
     return row[k] != 0 and abs(row[k]) == abs(row[m])
 
 
-def _element(t: Load, array: NDArray[Any], place: Place) -> float:
+def _element(t: Load, array: NDArray[Any], place: TablePosition) -> float:
     at = t.access.address.offset
     for v, c in t.access.address.terms:
         at = at + c * place[v]

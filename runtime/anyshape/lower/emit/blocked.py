@@ -18,18 +18,18 @@ from anyshape.lower.emit.product import OfBlock, emit_panels
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.blocked import Blocked
-from anyshape.lower.schedule.products import Product, Step
+from anyshape.lower.schedule.products import PhaseStep, Product
 
-Emit = Callable[[Step, OfBlock | None], None]
+Emit = Callable[[PhaseStep, OfBlock | None], None]
 
 
 def emit_blocked(ctx: KernelContext, b: Blocked, written: frozenset[Tensor], emit: Emit) -> None:
     """Emits the phases of a `Blocked`. `emit` writes one of its steps; `written` are tensors that the kernel writes, those of the blocks
     too."""
-    _Emission(ctx, b, written, emit).run()
+    _BlockedEmission(ctx, b, written, emit).run()
 
 
-class _Emission:
+class _BlockedEmission:
     def __init__(self, ctx: KernelContext, b: Blocked, written: frozenset[Tensor], emit: Emit) -> None:
         self.ctx, self.b, self.written, self.emit = ctx, b, written, emit
         (element,) = {register_type(p.sum.dtype) for p in b.all_steps if isinstance(p, Product)}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.lower.emit.failure_report import first_lane, loads_below, refuse_index
-from anyshape.lower.ir.dag import Access, Affine, Bound, Constant, DagNode, LoopVar, Operation, SizeValue
+from anyshape.lower.ir.dag import Access, Affine, Constant, DagNode, IndexBound, LoopVar, Operation, SizeValue
 from anyshape.lower.llvm.overflow import with_overflow
 from anyshape.lower.llvm.types import I1, I32, I64, Val, const, const_vector
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anyshape.lower.llvm.builder import FunctionBuilder
 
 
-def lanes_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | None:
+def lanes_inside(values: Values, bounds: Sequence[IndexBound], copy: int) -> Val | None:
     """Tests 0 <= index < extent for all bounds; None if there are none.
 
     Lanes along which every index goes up by one lie between two positions, which are computed once for a row.
@@ -52,7 +52,7 @@ def lanes_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | No
     return f.and_(f.compare("ge", places, low), f.compare("lt", places, high))
 
 
-def between(values: Values, bounds: Sequence[Bound], along: LoopVar) -> tuple[Val, Val]:
+def between(values: Values, bounds: Sequence[IndexBound], along: LoopVar) -> tuple[Val, Val]:
     """The first position of a variable at which all bounds hold, and the one after the last; the indices have coefficients of 1 or 0."""
     f = values.f
     fixed = frozenset(v for b in bounds for v, _ in b.index.terms if v is not along)
@@ -76,13 +76,13 @@ def between(values: Values, bounds: Sequence[Bound], along: LoopVar) -> tuple[Va
         return values.levels.remember((*key, 0), low), values.levels.remember((*key, 1), high)
 
 
-def _depth(values: Values, bounds: Sequence[Bound], variables: frozenset[LoopVar]) -> int:
+def _depth(values: Values, bounds: Sequence[IndexBound], variables: frozenset[LoopVar]) -> int:
     """The outermost level at which the variables and all sizes have values."""
     sizes = [n for b in bounds for n in (b.extent, b.index.offset, *(c for _, c in b.index.terms))]
     return max(values.levels.depth_of_variables(variables), values.levels.step_depth(sizes))
 
 
-def _each_inside(values: Values, bounds: Sequence[Bound], copy: int) -> Val | None:
+def _each_inside(values: Values, bounds: Sequence[IndexBound], copy: int) -> Val | None:
     """Tests each bound by one unsigned comparison."""
     total: Val | None = None
     for b in bounds:
@@ -98,7 +98,7 @@ def check_access(values: Values, access: Access, copy: int) -> None:
     index of its own, each vector has its test right before it is used: tests of a whole block would need the loads of all of its vectors
     first.
     """
-    waiting: dict[tuple[int, bool], list[Bound]] = {}
+    waiting: dict[tuple[int, bool], list[IndexBound]] = {}
     for b in access.checks:
         if b.guard is None and not b.index.lets:
             _check_ends(values, b)
@@ -115,7 +115,7 @@ def check_access(values: Values, access: Access, copy: int) -> None:
                 values.levels.remember(("checked", b, copy if varies else -1), const(I1, 1))
 
 
-def _check_ends(values: Values, b: Bound) -> None:
+def _check_ends(values: Values, b: IndexBound) -> None:
     """Checks an index that is an affine form of positions ahead of the loops: it is in range everywhere if it is at both ends."""
     f, index = values.f, b.index
     if values.levels.find(("checked", b, -1)) is not None:
@@ -155,7 +155,7 @@ def _perhaps_empty(values: Values, loops: Sequence[LoopVar]) -> list[Val]:
     return [values.sizes.of(n) for n in extents if dims.ge(n, 1) is not True and n not in values.populated]
 
 
-def _check_depth(values: Values, b: Bound) -> int:
+def _check_depth(values: Values, b: IndexBound) -> int:
     """The outermost level at which all that the check reads is known, and from which nothing but loops leads to the access."""
     nodes = [n for n, _ in b.index.lets] + ([] if b.guard is None else [b.guard])
     known = max((values.levels.depth(n) for n in nodes), default=0)
@@ -165,7 +165,7 @@ def _check_depth(values: Values, b: Bound) -> int:
     return max(depth, values.levels.step_depth(v.extent for v in values.levels.loops_inside(depth)))
 
 
-def check_block(values: Values, bounds: Sequence[Bound], copies: Sequence[int]) -> None:
+def check_block(values: Values, bounds: Sequence[IndexBound], copies: Sequence[int]) -> None:
     """Checks whole vectors of indices at the current place, before any of them is used: one branch for all of them.
 
     What a failure report contains is loaded again: a load that the test alone uses becomes a memory operand of the instruction.
@@ -175,7 +175,7 @@ def check_block(values: Values, bounds: Sequence[Bound], copies: Sequence[int]) 
     _refuse(values, checked, (), anew=True)
 
 
-def _all_good(values: Values, b: Bound, copies: Sequence[int]) -> _CheckedBound:
+def _all_good(values: Values, b: IndexBound, copies: Sequence[int]) -> _CheckedBound:
     """A truth whose lanes all hold if all copies are in range. `-n <= i < n` is tested as `i + n < 2 * n` without sign, whatever `wrap`
     makes of i."""
     f, wrapped, n = values.f, _wrapped(b), values.sizes.of(b.extent)
@@ -187,7 +187,7 @@ def _all_good(values: Values, b: Bound, copies: Sequence[int]) -> _CheckedBound:
     return _CheckedBound(b, _below(f, numbers, n), tuple(zip(copies, each, strict=True)))
 
 
-def _test(values: Values, bounds: Sequence[Bound], copy: int, loops: Sequence[LoopVar]) -> None:
+def _test(values: Values, bounds: Sequence[IndexBound], copy: int, loops: Sequence[LoopVar]) -> None:
     """Tests bounds at the current place. `loops` are those between here and the access; where one has no iteration, nothing is accessed.
 
     Vectors share one branch for all bounds; of scalars each has its own, which the processor fuses with its comparison.
@@ -205,7 +205,7 @@ def _test(values: Values, bounds: Sequence[Bound], copy: int, loops: Sequence[Lo
 
 
 def _first_lane_that_fails(
-    values: Values, bounds: Sequence[Bound], lanes: Sequence[Val], copy: int
+    values: Values, bounds: Sequence[IndexBound], lanes: Sequence[Val], copy: int
 ) -> list[_CheckedBound]:
     """Checks of which the one that fails at the first lane is reported, whatever the order of the bounds."""
     f = values.f
@@ -222,7 +222,7 @@ def _first_lane_that_fails(
     ]
 
 
-def _in_fewer_lanes(values: Values, b: Bound, ok: Val, copy: int) -> Val:
+def _in_fewer_lanes(values: Values, b: IndexBound, ok: Val, copy: int) -> Val:
     """A truth whose lanes all hold if all of `ok` do, if that takes fewer comparisons."""
     f, unconditional = values.f, b.guard is None and values.mask(copy) is None
     if not (ok.type.lanes and b.index.lets and unconditional and f.target.extremes_u64):
@@ -250,7 +250,7 @@ class _CheckedBound:
     """A bound, a truth of which all lanes hold if it holds, and for each copy of the vector in which lanes it does. `index` is what fails,
     if it is not simply the bound's."""
 
-    bound: Bound
+    bound: IndexBound
     good: Val
     lanes: tuple[tuple[int, Callable[[], Val]], ...]
     index: Callable[[], Val] | None = None
@@ -302,7 +302,7 @@ def _refuse(values: Values, checked: Sequence[_CheckedBound], extents: Sequence[
         f.start(following)
 
 
-def _wrapped(b: Bound) -> DagNode | None:
+def _wrapped(b: IndexBound) -> DagNode | None:
     """The i of an index that is `wrap(i, n)`, n being the extent."""
     if b.guard is not None or len(b.index.lets) != 1:
         return None
@@ -314,7 +314,7 @@ def _wrapped(b: Bound) -> DagNode | None:
     return None
 
 
-def _count_from_end(values: Values, b: Bound, copy: int) -> None:
+def _count_from_end(values: Values, b: IndexBound, copy: int) -> None:
     """Emits `wrap(i, n)` as i + n where that sum goes past the largest number without sign, else as i: an instruction less than a choice by
     the sign. Of vectors it is the lesser of both.
 
@@ -335,7 +335,7 @@ def _count_from_end(values: Values, b: Bound, copy: int) -> None:
         values.levels.remember(key, f.umin(i, f.add(i, n)))
 
 
-def _good(values: Values, b: Bound, copy: int) -> Val:
+def _good(values: Values, b: IndexBound, copy: int) -> Val:
     """Lanes whose index is in range, or is not used."""
     ok = lanes_inside(values, [b], copy)
     assert ok is not None

@@ -15,12 +15,12 @@ from anyshape.dims import Size
 from anyshape.lower import gemm
 from anyshape.lower.emit import elementwise
 from anyshape.lower.ir.dag import LoopVar
-from anyshape.lower.kernel import Packed
+from anyshape.lower.kernel import PackedConstant
 from anyshape.lower.schedule.products import ConstantSums, InMemory, Product
 from anyshape.lower.target import Target
 
 
-def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
+def prepack(p: Product, array: NDArray[Any], target: Target) -> PackedConstant:
     """Packs a constant operand as panels, in the layout that the emitted strides expect."""
     assert isinstance(p.b, InMemory)
     assert p.b.constant is not None
@@ -40,10 +40,10 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> Packed:
         packed: NDArray[Any] = gemm.prepack_b(view, tiles, lambda b: gemm.packer_of(b.dtype, tiles, target))
         return packed
 
-    return Packed(p.b.constant, f"panels {tiles.columns}", pack(array), pack)
+    return PackedConstant(p.b.constant, f"panels {tiles.columns}", pack(array), pack)
 
 
-def pack_sums(sums: ConstantSums, array: NDArray[Any]) -> Packed:
+def pack_sums(sums: ConstantSums, array: NDArray[Any]) -> PackedConstant:
     """Sums of a constant's values as they are multiplied, for every value of the variables that it varies with."""
     order = (*sums.variables, *sums.summed)
     extents = tuple(_number(v.extent) for v in order)
@@ -57,7 +57,7 @@ def pack_sums(sums: ConstantSums, array: NDArray[Any]) -> Packed:
         total = _strided(constant, extents, steps, offset).sum(axes, dtype=np.int64) + shift * count
         return np.asarray(total).astype(np.int32)  # which wraps around
 
-    return Packed(sums.of.tensor, f"sums over {axes}", pack(array), pack)
+    return PackedConstant(sums.of.tensor, f"sums over {axes}", pack(array), pack)
 
 
 def _strided(constant: NDArray[Any], extents: tuple[int, ...], steps: tuple[int, ...], offset: int) -> NDArray[Any]:

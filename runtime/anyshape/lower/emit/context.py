@@ -13,7 +13,7 @@ from anyshape.equations import Tensor
 from anyshape.lower.emit.failure_report import ReportedElements
 from anyshape.lower.emit.levels import Levels
 from anyshape.lower.emit.memory import Memory
-from anyshape.lower.emit.sizes import Sizes
+from anyshape.lower.emit.sizes import SizeTable
 from anyshape.lower.emit.value import Values
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.polling import Polls
@@ -57,7 +57,7 @@ class KernelContext:
 
     f: FunctionBuilder
     levels: Levels
-    sizes: Sizes
+    sizes: SizeTable
     memory: Memory
     values: Values
     parts: Parts
@@ -75,7 +75,7 @@ class KernelContext:
         most_literal: int | None,
     ) -> KernelContext:
         levels = Levels(f, polls)
-        sizes = Sizes(levels, most_literal=most_literal)
+        sizes = SizeTable(levels, most_literal=most_literal)
         memory = Memory(levels, sizes, operands)
         values = Values(levels, sizes, memory, reported)
         return cls(f=f, levels=levels, sizes=sizes, memory=memory, values=values, parts=Parts(f), lanes=lanes)
@@ -83,7 +83,7 @@ class KernelContext:
     def of_callee(self, f: FunctionBuilder) -> KernelContext:
         """The context of a function with the kernel's parameters, which the kernel calls: it has the same table of sizes."""
         levels = Levels(f)
-        sizes = Sizes(levels, self.sizes.table, self.sizes.most_literal)
+        sizes = SizeTable(levels, self.sizes.table, self.sizes.most_literal)
         memory = self.memory.of_callee(levels, sizes)
         values = Values(levels, sizes, memory, self.values.reported)
         parts = Parts(f)

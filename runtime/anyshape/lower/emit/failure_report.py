@@ -63,7 +63,7 @@ def refuse_index(
     values: Values, error: int, index: DagNode | Affine | Val, loads: Sequence[Load], copy: int, ok: Val
 ) -> None:
     """Ends the kernel at an index; `ok` says of which lanes it is in range."""
-    place = _Place(values, copy, ok)
+    place = _FailingLane(values, copy, ok)
     refuse(values.f, error, [place.element(n) for n in values.reported.loads(error, loads)], place.index(index))
 
 
@@ -119,7 +119,7 @@ def word_of(f: FunctionBuilder, value: Val, dtype: DType) -> Val:
     return elementwise.convert(f, value, dtype, INT64)
 
 
-class _Place:
+class _FailingLane:
     """The place where a check fails: scalars of the first lane that does."""
 
     def __init__(self, values: Values, copy: int, ok: Val) -> None:

@@ -14,7 +14,7 @@ from functools import partial, reduce
 from anyshape.lower.analyse.windows import Folded
 from anyshape.lower.emit import elementwise, reduction
 from anyshape.lower.emit.context import KernelContext
-from anyshape.lower.emit.nest import Sums, nest, nest_carrying
+from anyshape.lower.emit.nest import Accumulators, nest, nest_carrying
 from anyshape.lower.emit.windows import fill, fill_pads, over_copied_planes, prepare
 from anyshape.lower.llvm.types import I1, Val
 from anyshape.lower.schedule.tree import Scope
@@ -32,7 +32,7 @@ def emit_folded(ctx: KernelContext, scope: Scope) -> None:
     watched = folded.reduction.kind in ("max", "min") and staged.tensor.dtype.is_float
 
     def rows(ignores_nan: bool) -> None:
-        nest(ctx, positions[:-1], _Row(ctx, scope, folded, ignores_nan).emit)
+        nest(ctx, positions[:-1], _FoldedRow(ctx, scope, folded, ignores_nan).emit)
 
     start: list[Val] = []
     if watched:
@@ -53,7 +53,7 @@ def emit_folded(ctx: KernelContext, scope: Scope) -> None:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _FoldedRow:
     """A row of results; `ignores_nan`: there is none in the copy."""
 
     ctx: KernelContext
@@ -83,7 +83,7 @@ class _Row:
         read = partial(ctx.f.load, type_=type_, index=ahead * ctx.lanes)
         return reduce(self.step, (read(ctx.values.pointer(tensor, a)) for a in self.folded.columns[k]))
 
-    def results(self, carried: Sums) -> Sums:
+    def results(self, carried: Accumulators) -> Accumulators:
         ctx, f = self.ctx, self.ctx.f
         columns = [value for (value,) in carried] + self.furthest(carried)
         count = len(self.folded.columns)
@@ -102,7 +102,7 @@ class _Row:
             ctx.values.store(s.access, ctx.values.of(s.value), 0)
         return [[value] for value in columns[count:]]
 
-    def furthest(self, carried: Sums) -> list[Val]:
+    def furthest(self, carried: Accumulators) -> list[Val]:
         """The columns that no vector of results before needed; of those past the end of the row, anything."""
         ctx, f, count = self.ctx, self.ctx.f, len(self.folded.columns)
         if self.ahead == 0:

@@ -16,7 +16,7 @@ from anyshape.lower.emit import elementwise, reduction
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.empty_loops import not_empty, spans_of
 from anyshape.lower.emit.levels import Buffer
-from anyshape.lower.emit.nest import Sums, flat, nest_carrying, shaped
+from anyshape.lower.emit.nest import Accumulators, flat, nest_carrying, shaped
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.types import I1, Val, const
@@ -61,16 +61,16 @@ def emit_loop(ctx: KernelContext, step: Loop, keeps: Keeps | None = None, fetche
 
 
 @dataclass(slots=True)
-class _Inside:
+class _CarriedSums:
     """What loops carry: before them, and after them."""
 
-    sums: Sums
+    sums: Accumulators
 
 
 @contextmanager
-def _unless_without_iterations(ctx: KernelContext, step: Loop, sums: Sums) -> Iterator[_Inside]:
+def _unless_without_iterations(ctx: KernelContext, step: Loop, sums: Accumulators) -> Iterator[_CarriedSums]:
     """The loops of a step, in a branch if they look up what all iterations share: without an iteration nothing is looked up."""
-    inside, populated = _Inside(sums), ctx.values.populated
+    inside, populated = _CarriedSums(sums), ctx.values.populated
     open_ = {v for v in step.variables if v.extent not in populated and dims.ge(v.extent, 1) is not True}
     roots = [*bodies_of(step), *(s.value for s in step.stores), *step.keep]
     shared = any(isinstance(n, Load) and n.access.checks and open_ - n.domain for n in walk(roots)) if open_ else False
@@ -121,7 +121,7 @@ def _horizontal(ctx: KernelContext, step: Loop, keeps: Keeps, fetched: Iterable[
     sums += [[const(I1.vector(ctx.lanes), 0)] for _ in watched]
     count = len(step.reductions)
 
-    def body(carried: Sums) -> Sums:
+    def body(carried: Accumulators) -> Accumulators:
         out = _iteration(ctx, step, carried[:count], keeps, fetched, watched)
         return out + [[_watch(ctx, r, seen)] for r, (seen,) in zip(watched, carried[count:], strict=True)]
 
@@ -160,14 +160,14 @@ def _start(ctx: KernelContext, r: Reduction, copies: int, lanes: int = 0) -> lis
 def _iteration(
     ctx: KernelContext,
     step: Loop,
-    sums: Sums,
+    sums: Accumulators,
     keeps: Keeps,
     fetched: Iterable[Fetch],
     watched: Sequence[Reduction] = (),
-) -> Sums:
+) -> Accumulators:
     """Emits the innermost body: all copies of every value, then keeps, stores and accumulators."""
     values = ctx.values
-    out: Sums = []
+    out: Accumulators = []
     _fetch_ahead(ctx, fetched)
     for n, buffer in keeps:
         for copy in values.copies_of(n):

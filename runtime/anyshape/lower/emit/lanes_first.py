@@ -51,7 +51,7 @@ def emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, steps: Cal
     tiers = (2, 1) if any(v in n.domain for n in lets for v in inside.variables) else (1,)
     shares_rows = split and (not outer or any(outer[0] in n.domain and scope.vector in n.domain for n in lets))
     down = inside.variables[0]
-    kept = _Kept(ctx, scope, inside)
+    kept = _PlaneInvariants(ctx, scope, inside)
     if outer or are_lanes_heavy(inside.stores, vector):
         kept.compute()
 
@@ -61,13 +61,15 @@ def emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, steps: Cal
         )
         with ctx.levels.loop(first, last, ROWS) as block:
             stop = ctx.f.smin(ctx.f.add(block.index, ROWS), last)
-            lanes = partial(_emit_lanes, ctx, inside, steps, kept, _Block(ctx, inside.variables, (block.index, stop)))
+            lanes = partial(
+                _emit_lanes, ctx, inside, steps, kept, _RowSpans(ctx, inside.variables, (block.index, stop))
+            )
             nest(ctx, [v for v in scope.variables if v is scope.vector], lanes, vector=scope.vector, tiers=tiers)
 
     nest(ctx, outer, blocks, split=split and not shares_rows)
 
 
-class _Block(Spans):
+class _RowSpans(Spans):
     """The range of a loop over some of its rows, and those of the loops inside."""
 
     def __init__(self, ctx: KernelContext, variables: Sequence[LoopVar], rows: Range) -> None:
@@ -79,7 +81,7 @@ class _Block(Spans):
 
 
 @dataclass
-class _Kept:
+class _PlaneInvariants:
     """What is the same in all planes, in scratch: an element of a row for each column, and of a column for each row."""
 
     ctx: KernelContext
@@ -183,7 +185,9 @@ def _neighbours(values: Values, access: Access, copy: int) -> tuple[Val, Val, Va
     return lowest, f.reduce("smax", places), places
 
 
-def _emit_lanes(ctx: KernelContext, inside: Scope, steps: Callable[[], None], kept: _Kept, block: _Block) -> None:
+def _emit_lanes(
+    ctx: KernelContext, inside: Scope, steps: Callable[[], None], kept: _PlaneInvariants, block: _RowSpans
+) -> None:
     """Emits the loops of rows inside of a vector, once for lanes whose lookups are in windows, of one vector or of two, and once for
     others. What is the same in all rows is loaded before, without a window."""
     values, f = ctx.values, ctx.f

@@ -16,9 +16,9 @@ from anyshape.dims import Cond, Dim, Size, free_symbols
 from anyshape.equations import Tensor
 from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopIndex, LoopVar, Reduction, SizeValue
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.instructions import Block
+from anyshape.lower.llvm.instructions import BasicBlock
 from anyshape.lower.llvm.polling import Polls
-from anyshape.lower.llvm.types import I64, Operand, Val, const
+from anyshape.lower.llvm.types import I64, Val, ValLike, const
 
 _POLLED = 2
 """Loops around loops in which a kernel polls, counted from the outermost."""
@@ -48,7 +48,7 @@ class Level:
     one.
     """
 
-    block: Block
+    block: BasicBlock
     _: KW_ONLY
     memo: dict[Any, Val] = field(default_factory=dict)
     buffers: dict[DagNode, Buffer] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Iteration:
 
     __slots__ = ("carried", "exit", "following", "index", "results")
 
-    def __init__(self, index: Val, carried: tuple[Val, ...], exit: Block) -> None:
+    def __init__(self, index: Val, carried: tuple[Val, ...], exit: BasicBlock) -> None:
         self.index, self.carried, self.exit = index, carried, exit
         self.following: tuple[Val, ...] = ()
         self.results: tuple[Val, ...] = ()
@@ -136,9 +136,9 @@ class Levels:
     @contextmanager
     def loop(
         self,
-        start: Operand,
-        stop: Operand,
-        step: Operand,
+        start: ValLike,
+        stop: ValLike,
+        step: ValLike,
         carried: Sequence[Val] = (),
         *,
         surely: bool = False,
@@ -220,15 +220,15 @@ class Levels:
         """Ends the current level for values: what could be emitted at its end is emitted further in."""
         self._stack[-1].closed = True
 
-    def _push(self, block: Block) -> None:
+    def _push(self, block: BasicBlock) -> None:
         self._stack[-1].block = self.f.block
         self.f.start(block)
         self._stack.append(Level(block))
         self._depths.clear()
 
-    def _push_loop(self, body: Block, certain: bool) -> Block:
+    def _push_loop(self, body: BasicBlock, certain: bool) -> BasicBlock:
         """Opens the levels ahead of a loop and of its body; returns the block of the first, which is in no text yet."""
-        ahead = Block(f"{body.label}.ahead")
+        ahead = BasicBlock(f"{body.label}.ahead")
         self._stack[-1].block = self.f.block
         self._stack.append(Level(ahead, is_ahead=True, certain=certain))
         self.f.start(body)
@@ -236,7 +236,7 @@ class Levels:
         self._depths.clear()
         return ahead
 
-    def _pop_loop(self, ahead: Block, body: Block) -> tuple[Block, Block | None]:
+    def _pop_loop(self, ahead: BasicBlock, body: BasicBlock) -> tuple[BasicBlock, BasicBlock | None]:
         """Closes the levels of a loop; returns the block to enter it by, and the last one of what is ahead of it, if there is anything."""
         self._drop()
         last = self._stack[-1].block
@@ -259,7 +259,7 @@ class Levels:
         self._drop()
         self.f.resume(self._stack[-1].block)
 
-    def _join(self, iteration: Iteration, carried: Sequence[Val], before: Block, latch: Block) -> None:
+    def _join(self, iteration: Iteration, carried: Sequence[Val], before: BasicBlock, latch: BasicBlock) -> None:
         """Goes on after a loop or condition, which was entered from `before` and is left from `latch`."""
         self.f.start(iteration.exit)
         self._stack[-1].block = iteration.exit
@@ -273,14 +273,14 @@ class Levels:
         if self._polls is not None:
             self._polls.poll()
 
-    def poll_now_and_then(self, index: Val, step: Operand = 1) -> None:
+    def poll_now_and_then(self, index: Val, step: ValLike = 1) -> None:
         """Polls once in many iterations that are short."""
         f = self.f
         if self._polls is not None:
             with f.if_(f.compare("lt", f.and_(index, _SHORT_ITERATIONS - 1), step)):
                 self.poll()
 
-    def _poll_in(self, index: Val, step: Operand, is_long: bool) -> None:
+    def _poll_in(self, index: Val, step: ValLike, is_long: bool) -> None:
         if self._polls is None or is_long:
             self.poll()
             return

@@ -14,14 +14,14 @@ from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.lower.emit.elementwise import memory_type
 from anyshape.lower.emit.levels import Levels
-from anyshape.lower.emit.sizes import Sizes
+from anyshape.lower.emit.sizes import SizeTable
 from anyshape.lower.llvm.types import I8, PTR, Val
 
 
 class Memory:
     """`operands` are the numbers of tensors in the table of buffers; scratch from byte `start` on is free."""
 
-    def __init__(self, levels: Levels, sizes: Sizes, operands: Mapping[Tensor, int], start: Size = 0) -> None:
+    def __init__(self, levels: Levels, sizes: SizeTable, operands: Mapping[Tensor, int], start: Size = 0) -> None:
         self._levels, self._sizes, self._operands = levels, sizes, operands
         self._offsets: dict[Tensor, Size] = {}
         self._slots: dict[Tensor, Val] = {}
@@ -35,7 +35,7 @@ class Memory:
         """Bytes of scratch that the kernel needs."""
         return dims.maximum(self._most, self._end)
 
-    def of_callee(self, levels: Levels, sizes: Sizes) -> Memory:
+    def of_callee(self, levels: Levels, sizes: SizeTable) -> Memory:
         """The memory of a function which the kernel calls: its scratch is behind what is taken."""
         return Memory(levels, sizes, self._operands, self._end)
 

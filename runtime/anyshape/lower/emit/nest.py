@@ -16,10 +16,10 @@ from anyshape.lower.emit.value import Vector
 from anyshape.lower.ir.dag import LoopVar
 from anyshape.lower.llvm.types import I32, I64, Val, const
 
-Sums = list[list[Val]]
+Accumulators = list[list[Val]]
 """Accumulators of each reduction, one per copy."""
 
-Body = Callable[[Sums], Sums]
+CarryingBody = Callable[[Accumulators], Accumulators]
 WRITTEN_OUT = 4
 """Iterations of an innermost loop that is unrolled: pairs of a complex number, corners of a box, channels of a picture, for which counting
 would cost as much as an iteration."""
@@ -34,29 +34,33 @@ def nest(
     tiers: Sequence[int] = (),
     split: bool = False,
     spans: Spans | None = None,
+    overlaps: bool = False,
 ) -> None:
-    """Loops over the variables, outermost first, around a body that accumulates nothing. `split`: the outermost one is shared out."""
-    nest_carrying(ctx, variables, [], _carrying_nothing(body), vector=vector, tiers=tiers, split=split, spans=spans)
+    """Loops over the variables, outermost first, around a body that accumulates nothing. `split`: the outermost one is shared out;
+    `overlaps`: elements may be computed twice, so that a row of at least one vector ends with one that overlaps the one before it."""
+    run = _carrying_nothing(body)
+    nest_carrying(ctx, variables, [], run, vector=vector, tiers=tiers, split=split, spans=spans, overlaps=overlaps)
 
 
 def nest_carrying(
     ctx: KernelContext,
     variables: Sequence[LoopVar],
-    sums: Sums,
-    body: Body,
+    sums: Accumulators,
+    body: CarryingBody,
     *,
     vector: LoopVar | None = None,
     tiers: Sequence[int] = (),
     split: bool = False,
     spans: Spans | None = None,
-) -> Sums:
+    overlaps: bool = False,
+) -> Accumulators:
     """Loops over the variables around a body with accumulators, which are carried through all of the loops."""
     if not variables:
         return body(sums)
     v, levels = variables[0], ctx.levels
     if v is vector:
         range_ = vector_share(ctx, v, tiers, split) if spans is None else spans.of(v)
-        return _blocks_and_rest(ctx, v, tiers, range_, sums, body)
+        return _blocks_and_rest(ctx, v, tiers, range_, sums, body, overlaps)
     whole = (const(I64, 0), ctx.sizes.of(v.extent)) if spans is None else spans.of(v)
     few = 0 if split or len(variables) > 1 else _written_out(ctx, whole)
     if few:
@@ -69,13 +73,14 @@ def nest_carrying(
     with levels.loop(first, last, 1, flat(sums), certain=ctx.values.has_positions(v)) as iteration:
         levels.bind_iteration(v, iteration.index)
         carried = shaped(iteration.carried, sums)
-        inner = nest_carrying(ctx, variables[1:], carried, body, vector=vector, tiers=tiers, spans=spans)
+        inside = variables[1:]
+        inner = nest_carrying(ctx, inside, carried, body, vector=vector, tiers=tiers, spans=spans, overlaps=overlaps)
         iteration.next(flat(inner))
     return shaped(iteration.results, sums)
 
 
-def _carrying_nothing(body: Callable[[], None]) -> Body:
-    def run(sums: Sums) -> Sums:
+def _carrying_nothing(body: Callable[[], None]) -> CarryingBody:
+    def run(sums: Accumulators) -> Accumulators:
         body()
         return sums
 
@@ -115,8 +120,16 @@ def masked_vectors(ctx: KernelContext, v: LoopVar, range_: Range, body: Callable
 
 
 def _blocks_and_rest(
-    ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, sums: Sums, body: Body
-) -> Sums:
+    ctx: KernelContext,
+    v: LoopVar,
+    tiers: Sequence[int],
+    range_: Range,
+    sums: Accumulators,
+    body: CarryingBody,
+    overlaps: bool = False,
+) -> Accumulators:
+    if overlaps and not sums:
+        range_, tiers = (_overlapping(ctx, v, tiers, range_, body), range_[1]), ()
     f, levels, lanes = ctx.f, ctx.levels, ctx.lanes
     first, last = range_
     at_once = tiers[-1] if len(tiers) > 1 and not sums and f.target.masks else 1
@@ -153,7 +166,26 @@ def _blocks_and_rest(
     return _replaced(sums, shaped(iteration.results, part))
 
 
-def _rest_at_once(ctx: KernelContext, v: LoopVar, range_: Range, copies: int, body: Body, certain: bool) -> Val:
+def _overlapping(ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, body: CarryingBody) -> Val:
+    """Emits blocks of vectors without masks, then single ones, of which the last ends where the range does and overlaps the one before it;
+    returns where what is left begins: the end, or the beginning of a range of less than a vector."""
+    f, levels, lanes = ctx.f, ctx.levels, ctx.lanes
+    first, last = range_
+    certain = ctx.values.has_positions(v)
+    with levels.at(_known_since(ctx, v, range_)):
+        start, count, final = first, f.sub(last, first), f.sub(last, lanes)
+        blocks = [t for t in tiers if t > 1 and not (isinstance(v.extent, int) and t * lanes > v.extent)]
+        stops = [f.add(start, f.and_(count, -copies * lanes)) for copies in blocks]
+        end = f.select(f.compare("ge", count, lanes), last, first)
+    for copies, stop in zip([*blocks, 1], [*stops, end], strict=True):
+        with levels.loop(first, stop, copies * lanes, [], certain=certain) as iteration:
+            index = iteration.index if copies > 1 else f.smin(iteration.index, final)
+            _block(ctx, Vector(v, lanes, (None,) * copies), index, [], body)
+        first = stop
+    return end
+
+
+def _rest_at_once(ctx: KernelContext, v: LoopVar, range_: Range, copies: int, body: CarryingBody, certain: bool) -> Val:
     """Emits a rest of more than one vector as one masked block; returns where the loop over single vectors begins."""
     f, lanes = ctx.f, ctx.lanes
     first, last = range_
@@ -186,20 +218,20 @@ def _rest(
             yield iteration, iteration.index
 
 
-def _block(ctx: KernelContext, vector: Vector, index: Val, sums: Sums, body: Body) -> Sums:
+def _block(ctx: KernelContext, vector: Vector, index: Val, sums: Accumulators, body: CarryingBody) -> Accumulators:
     ctx.levels.bind_iteration(vector.variable, index)
     with ctx.values.along(vector):
         return body(sums)
 
 
-def flat(sums: Sums) -> list[Val]:
+def flat(sums: Accumulators) -> list[Val]:
     return [v for s in sums for v in s]
 
 
-def shaped(values: Sequence[Val], like: Sums) -> Sums:
+def shaped(values: Sequence[Val], like: Accumulators) -> Accumulators:
     rest = iter(values)
     return [[next(rest) for _ in s] for s in like]
 
 
-def _replaced(sums: Sums, part: Sums) -> Sums:
+def _replaced(sums: Accumulators, part: Accumulators) -> Accumulators:
     return [[*new, *old[len(new) :]] for old, new in zip(sums, part, strict=True)]

@@ -10,7 +10,7 @@ from anyshape.equations import Compaction, Demand, Sorting, Update
 from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.demand import emit_demand
 from anyshape.lower.emit.empty_loops import Spans
-from anyshape.lower.emit.nest import Sums, nest, nest_carrying
+from anyshape.lower.emit.nest import Accumulators, nest, nest_carrying
 from anyshape.lower.emit.sort import emit_sort
 from anyshape.lower.emit.updates import emit_update
 from anyshape.lower.ir.dag import Load, LoopVar
@@ -52,7 +52,7 @@ def _compaction(ctx: KernelContext, o: Ordered) -> None:
     def vector() -> None:
         nest_carrying(ctx, o.over, [[const(I64, 0)]], element, spans=Spans(ctx, o.over))
 
-    def element(sums: Sums) -> Sums:
+    def element(sums: Accumulators) -> Accumulators:
         ((at,),) = sums
         keep = f.compare("lt", at, ctx.sizes.of(position.extent))
         if o.where is not None:

@@ -22,11 +22,11 @@ from anyshape.lower.emit.taps import emit_taps, has_taps
 from anyshape.lower.emit.tiles import emit_spread, emit_tiles
 from anyshape.lower.emit.transposed import can_transpose, emit_transposed
 from anyshape.lower.emit.windows import emit_windows
-from anyshape.lower.ir.procedure import Procedure
+from anyshape.lower.ir.procedure import LoweredProcedure
 from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.schedule.blocked import Blocked
 from anyshape.lower.schedule.kernel_schedule import KernelSchedule, Phase
-from anyshape.lower.schedule.products import Product, Step
+from anyshape.lower.schedule.products import PhaseStep, Product
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm
 from anyshape.lower.schedule.tree import Scope, plan
 
@@ -39,7 +39,7 @@ def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Pr
     written |= {s.access.tensor for p in products for s in p.ahead}
     written |= {p.column_sums for p in products if p.column_sums is not None}
 
-    def emit(step: Step, block: OfBlock | None = None) -> None:
+    def emit(step: PhaseStep, block: OfBlock | None = None) -> None:
         if isinstance(step, Product):
             for s in step.ahead:
                 ctx.memory.place(s.access.tensor)
@@ -69,7 +69,7 @@ def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Pr
     starts = any(isinstance(p, Recurrence) for p in schedule.phases)
     for p in schedule.phases:
         # the actions of a program are phases of their own
-        with nullcontext() if isinstance(p, Procedure) else ctx.levels.phase(written):
+        with nullcontext() if isinstance(p, LoweredProcedure) else ctx.levels.phase(written):
             match p:
                 case Scope():
                     with ctx.parts.undivided() if starts else nullcontext():
@@ -84,7 +84,7 @@ def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Pr
                     emit_recurrence(ctx, p, written, emit, not schedule.serial)
                 case Ordered():
                     emit_ordered(ctx, p)
-                case Procedure():
+                case LoweredProcedure():
                     emit_procedure(ctx, p)
 
 
@@ -109,5 +109,5 @@ def form_names(p: Phase) -> tuple[str, ...]:
             return tuple(name for step in p.steps for name in form_names(step))
         case Ordered(form):
             return (type(form).__name__.lower(),)
-        case Procedure():
+        case LoweredProcedure():
             return ("procedure",)

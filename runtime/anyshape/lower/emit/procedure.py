@@ -1,8 +1,8 @@
 """Programs as code: one part runs them; scalars are held in registers, arrays in scratch.
 
-In: a `Procedure`. Out: instructions. Every action is a phase of its own whose loads stay inside, since any action may change what the next
-one reads; what depends on no memory is still computed as far out as it can be. A loop is left by a jump: it
-carries nothing but scalars, which LLVM makes values of (`llvm/scalars.py`).
+In: a `LoweredProcedure`. Out: instructions. Every action is a phase of its own whose loads stay inside, since any action may change what
+the next one reads; what depends on no memory is still computed as far out as it can be. A loop is left by a jump: it carries nothing but
+scalars, which LLVM makes values of (`llvm/scalars.py`).
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.rows import emit_scope
 from anyshape.lower.emit.sort import sort_row
 from anyshape.lower.ir.dag import DagNode, LoopVar
-from anyshape.lower.ir.procedure import Assign, Choose, Lowered, Procedure, Repeat, SizeIs, Sort, Stop
+from anyshape.lower.ir.procedure import Assign, Break, Choose, Lowered, LoweredProcedure, Repeat, SizeIs, Sort
 from anyshape.lower.ir.stores import Store, reductions_of
-from anyshape.lower.llvm.instructions import Block
+from anyshape.lower.llvm.instructions import BasicBlock
 from anyshape.lower.llvm.types import I64 as WORD
 from anyshape.lower.llvm.types import Val, const
 from anyshape.lower.schedule.tree import plan
 
 
-def emit_procedure(ctx: KernelContext, p: Procedure) -> None:
+def emit_procedure(ctx: KernelContext, p: LoweredProcedure) -> None:
     scalars = [t for t in p.own if not t.shape and not ctx.memory.has(t)]
     ctx.memory.hold(scalars)
     for t in p.makes:
         if t not in scalars:
             _zero(ctx, t)
-    _Emitter(ctx).block(p.actions)
+    _ProcedureEmission(ctx).block(p.actions)
 
 
 def _zero(ctx: KernelContext, t: Tensor) -> None:
@@ -41,10 +41,10 @@ def _zero(ctx: KernelContext, t: Tensor) -> None:
     f.memset_zero(ctx.memory.base(t), count)
 
 
-class _Emitter:
+class _ProcedureEmission:
     def __init__(self, ctx: KernelContext) -> None:
         self.ctx = ctx
-        self.exits: dict[LoopVar, Block] = {}
+        self.exits: dict[LoopVar, BasicBlock] = {}
         self.around: list[LoopVar] = []
 
     def block(self, actions: Sequence[Lowered]) -> None:
@@ -73,7 +73,7 @@ class _Emitter:
                 if other:
                     with ctx.levels.when(f.not_(test)):
                         self.block(other)
-            case Stop(loop):
+            case Break(loop):
                 f.jump(self.exits[loop])
                 f.start(f.new_block())  # what follows is never reached
 

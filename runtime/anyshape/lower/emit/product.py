@@ -14,7 +14,7 @@ from anyshape.lower import gemm
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.constant_panels import packed_step, steps_of
 from anyshape.lower.emit.context import KernelContext
-from anyshape.lower.emit.product_epilogue import Epilogue
+from anyshape.lower.emit.product_epilogue import ProductEpilogue
 from anyshape.lower.emit.product_operands import OperandCode
 from anyshape.lower.emit.rows import emit_versions
 from anyshape.lower.emit.windows import prepare
@@ -47,15 +47,15 @@ class OfBlock:
 
 def emit_product(ctx: KernelContext, p: Product, prepacked: Tensor | None, block: OfBlock | None = None) -> None:
     """Emits a product. `prepacked` is the operand that holds b as panels, if it does."""
-    _Emission(ctx, p, block).run(prepacked)
+    _ProductEmission(ctx, p, block).run(prepacked)
 
 
 def emit_panels(ctx: KernelContext, p: Product, all_rows: Size) -> Val | None:
     """Packs b once for all blocks of rows, in scratch; None where each block reads it in place, or packs what it needs."""
-    return None if p.constant is not None else _Emission(ctx, p, None).panels(all_rows)
+    return None if p.constant is not None else _ProductEmission(ctx, p, None).panels(all_rows)
 
 
-class _Emission:
+class _ProductEmission:
     def __init__(self, ctx: KernelContext, p: Product, block: OfBlock | None) -> None:
         self.ctx, self.p, self.block = ctx, p, block
         self.element = elementwise.register_type(p.sum.dtype)
@@ -67,7 +67,7 @@ class _Emission:
             for x in (p.a, p.b)
         )
         self.operands = OperandCode(ctx, p)
-        self.epilogue = Epilogue(ctx, p, self.tiles.lanes)
+        self.epilogue = ProductEpilogue(ctx, p, self.tiles.lanes)
 
     def run(self, prepacked: Tensor | None) -> None:
         ctx, scope = self.ctx, self.few_rows()
@@ -88,10 +88,12 @@ class _Emission:
             spec = self.spec(prepacked)
             m = p.m.extent if self.block is None else self.block.most
             widens = spec.widens_b(ctx.f.target)
-            sizes, computes = (m, p.n.extent, steps_of(p, ctx.f.target)), widens or not isinstance(p.b, InMemory)
+            sizes = (m, p.n.extent, steps_of(p, ctx.f.target))
+            computed = 0 if isinstance(p.b, InMemory) else self.tiles.computed_block
+            block = self.tiles.near_block if widens else computed
             packs = spec.packs_b or widens
             gathers = isinstance(p.a, GatheredRows)
-            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, computes, gathers)
+            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, block, gathers)
             if p.codes is not None and p.windows is not None:  # words of channels past the last one
                 bytes_ = bytes_ + len(p.windows.taps) * self.tiles.columns * self.element.bytes
             if p.column_sums is not None:

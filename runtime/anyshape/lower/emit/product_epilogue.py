@@ -19,7 +19,7 @@ from anyshape.lower.llvm.types import I64, Val
 from anyshape.lower.schedule.products import Product, WindowRows
 
 
-class Epilogue:
+class ProductEpilogue:
     """Emits the stores of a product for the rows and columns that the template has sums of."""
 
     def __init__(self, ctx: KernelContext, p: Product, lanes: int) -> None:

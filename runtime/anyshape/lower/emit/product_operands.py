@@ -47,7 +47,7 @@ def bind_row(ctx: KernelContext, rows: Sequence[LoopVar], row: Val) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _WindowVectors:
     """Number of vectors of places of a copy of windows, along the variable that counts these."""
 
     windows: Windows[DagNode]
@@ -67,7 +67,7 @@ class OperandCode:
         """Returns how the template packs columns."""
         if isinstance(b, ComputedColumns):
             return gemm.Packed(partial(self._pack, b))
-        places = _Places(b.windows, self.p.n, self.tiles.vectors)
+        places = _WindowVectors(b.windows, self.p.n, self.tiles.vectors)
         if self.p.codes is None:
             return gemm.Packed(partial(self._pack_taps, places), partial(self._stage, b.windows))
         words = partial(self._pack_words, places, self.p.codes, self.p.codes.b, b.sums)
@@ -77,7 +77,7 @@ class OperandCode:
         """Returns how the template packs or gathers rows."""
         if isinstance(a, GatheredRows):
             return gemm.Gathered(partial(self._gather, a))
-        places = _Places(a.windows, self.p.m, -(-self.tiles.rows // self.tiles.lanes))
+        places = _WindowVectors(a.windows, self.p.m, -(-self.tiles.rows // self.tiles.lanes))
         if self.p.codes is None:
             return gemm.Packed(partial(self._pack_taps, places), partial(self._stage, a.windows))
         words = partial(self._pack_words, places, self.p.codes, self.p.codes.a, None)
@@ -89,7 +89,7 @@ class OperandCode:
             fill(self.ctx, windows.staged)
 
     def _pack_taps(
-        self, places: _Places, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val
+        self, places: _WindowVectors, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val
     ) -> None:
         """Packs vectors of places of the copy of windows, for every channel and tap, past the last place too."""
         ctx, lanes, windows, vectors = self.ctx, self.tiles.lanes, places.windows, places.vectors
@@ -109,7 +109,7 @@ class OperandCode:
             nest(ctx, windows.staged.channels, body)
 
     def _pack_words(
-        self, places: _Places, codes: gemm.Codes, side: gemm.Side, total: Tensor | None,
+        self, places: _WindowVectors, codes: gemm.Codes, side: gemm.Side, total: Tensor | None,
         f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val,
     ) -> None:  # fmt: skip
         """Packs words of consecutive taps, for so many channels together that these fill whole words, and the sums of `side` into

@@ -18,10 +18,10 @@ from anyshape.lower.emit.nest import nest
 from anyshape.lower.emit.product import OfBlock
 from anyshape.lower.ir.dag import Load
 from anyshape.lower.llvm.types import I64, Val, const
-from anyshape.lower.schedule.products import Step
+from anyshape.lower.schedule.products import PhaseStep
 from anyshape.lower.schedule.recurrence import ROWS, Positions, Recurrence, RowForm, StepForm
 
-Emit = Callable[[Step, OfBlock | None], None]
+Emit = Callable[[PhaseStep, OfBlock | None], None]
 LIGHT_CYCLES = 20
 """Most cycles of a row's step with which memory decides: half of the registers then carry a row, whose parts lie in memory side by side."""
 
@@ -51,7 +51,7 @@ def emit_recurrence(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor
 def _steps(ctx: KernelContext, along: Positions, form: StepForm, written: frozenset[Tensor], emit: Emit) -> None:
     block = None if form.rows is None else OfBlock(form.rows.all, form.rows.all, None)
 
-    def each(steps: Iterable[Step]) -> None:
+    def each(steps: Iterable[PhaseStep]) -> None:
         for step in steps:
             with ctx.levels.phase(written):
                 emit(step, block)

@@ -50,7 +50,7 @@ def emit_in_blocks(ctx: KernelContext, scope: Scope, split: bool) -> None:
     """Emits the loops for blocks of rows. `split`: the outermost variable is shared out to the parts."""
     outer = scope.variables[:-1]
     loops = [s for s in scope.steps if isinstance(s, Loop)]
-    held = _Held(ctx, scope.variables, loops)
+    held = _BlockScratch(ctx, scope.variables, loops)
     fetched = _fetched_while_computing(ctx, loops, held)
 
     def body() -> None:
@@ -70,7 +70,7 @@ def emit_in_blocks(ctx: KernelContext, scope: Scope, split: bool) -> None:
     nest(ctx, outer, body, split=split)
 
 
-def _fetched_while_computing(ctx: KernelContext, loops: list[Loop], held: _Held) -> dict[Loop, list[Fetch]]:
+def _fetched_while_computing(ctx: KernelContext, loops: list[Loop], held: _BlockScratch) -> dict[Loop, list[Fetch]]:
     """Memory that is prefetched, by the loop that does it. A loop whose results are worth keeping computes more than it reads: it
     prefetches the next block's rows, and the memory of the results."""
     row, along = held.row, [s for s in loops if s.variables]
@@ -90,7 +90,7 @@ def _fetched_while_computing(ctx: KernelContext, loops: list[Loop], held: _Held)
     return {busy: fetched}
 
 
-class _Held:
+class _BlockScratch:
     """Scratch of a block: a value per row for a reduction, a row of whole vectors for what later loops read again."""
 
     def __init__(self, ctx: KernelContext, variables: tuple[LoopVar, ...], loops: list[Loop]) -> None:

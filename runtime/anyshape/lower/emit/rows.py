@@ -25,6 +25,7 @@ from anyshape.lower.emit.row_blocks import emit_in_blocks, runs_in_blocks
 from anyshape.lower.ir.dag import DagNode, Load, LoopVar
 from anyshape.lower.ir.stores import below
 from anyshape.lower.llvm.types import I64, const
+from anyshape.lower.schedule.reuse import matches
 from anyshape.lower.schedule.tree import Interior, Loop, Scope, bodies_of, loops_of, run_time_coefficients
 
 LIGHT = 8
@@ -95,7 +96,8 @@ def emit_scope(ctx: KernelContext, scope: Scope, split: bool = False, fills: Fil
         return
     single = _perhaps_single(ctx, scope)
     if single is None:
-        nest(ctx, scope.variables, steps, vector=scope.vector, tiers=tiers, split=split)
+        again = may_compute_twice(scope)
+        nest(ctx, scope.variables, steps, vector=scope.vector, tiers=tiers, split=split, overlaps=again)
         return
     one = f.compare("eq", ctx.sizes.of(single.extent), 1)
     with levels.when(one, certain=True), ctx.sizes.assume(single.extent, 1):
@@ -124,6 +126,18 @@ def _loops_inside(scope: Scope) -> Scope | None:
     """The loops of rows inside of the loop of a vector."""
     inside = scope.steps[0] if len(scope.steps) == 1 and scope.vector is not None else None
     return inside if isinstance(inside, Scope) and inside.vector is None and not inside.fills else None
+
+
+def may_compute_twice(scope: Scope) -> bool:
+    """Whether rows are of a map that steps over elements of an operand, whose masked loads would gather them one by one, and no operand may
+    be the memory of a result: then the end of a row is a whole vector that overlaps the one before it."""
+    loop, vector = scope.steps[0] if len(scope.steps) == 1 else None, scope.vector
+    if vector is None or not isinstance(loop, Loop) or loop.variables or loop.reductions or loop.keep or scope.fills:
+        return False
+    loads = [n.access for n in below(loop.stores) if isinstance(n, Load)]
+    steps = [c for a in loads if isinstance(c := a.address.coefficient(vector), int) and abs(c) > 1]
+    written = {s.access.tensor for s in loop.stores}
+    return bool(steps) and not any(a.tensor in written or matches(a, s) for a in loads for s in loop.stores)
 
 
 def _perhaps_single(ctx: KernelContext, scope: Scope) -> LoopVar | None:

@@ -21,7 +21,7 @@ FAR = 1 << 48
 """A number of elements that no tensor has: the addresses of a process have no more bits."""
 
 
-class Sizes:
+class SizeTable:
     """`table` is what the caller fills, in order of first use; numbers above `most_literal` are in it too, where that is given."""
 
     def __init__(self, levels: Levels, table: dict[Any, int] | None = None, most_literal: int | None = None) -> None:

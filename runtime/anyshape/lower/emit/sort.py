@@ -21,7 +21,7 @@ from anyshape.lower.emit.nest import nest
 from anyshape.lower.emit.value import Vector
 from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import I1, I32, I64, Operand, Type, Val, const, const_vector
+from anyshape.lower.llvm.types import I1, I32, I64, Type, Val, ValLike, const, const_vector
 
 SHORT = 3
 """Rows up to so many keys for each lane of a vector and each byte of a key are sorted by counting: bytes are passes of the other way, lanes
@@ -52,7 +52,7 @@ def _row(ctx: KernelContext, o: Ordered, descending: bool, room: Size | None = N
     f = ctx.f
     assert o.position is not None
     whole = o.over[0].extent if o.over else 1
-    row = Row(ctx, o, descending, whole if room is None else room)
+    row = SortedRow(ctx, o, descending, whole if room is None else room)
     if o.position.extent == whole or not o.over:  # a row of one element has no variable to go along
         row.sort(whole)
         return
@@ -64,7 +64,7 @@ def _row(ctx: KernelContext, o: Ordered, descending: bool, room: Size | None = N
         row.sort(whole)
 
 
-class Row:
+class SortedRow:
     """A row that is put in order, in memory for at most `room` keys."""
 
     def __init__(self, ctx: KernelContext, o: Ordered, descending: bool, room: Size) -> None:
@@ -121,9 +121,9 @@ class Row:
         with ctx.levels.when(f.compare("eq", count, 1)):
             self._select_one(n)
         with ctx.levels.when(f.and_(few, f.compare("gt", count, 1))):
-            self._select(_Held(f), n, count)
+            self._select(_LeastInRegisters(f), n, count)
         with ctx.levels.when(f.not_(few)):
-            self._select(_Kept(f, *self.arrays[:2]), n, count)
+            self._select(_LeastInMemory(f, *self.arrays[:2]), n, count)
 
     def _vector(self, n: Val, index: Val) -> tuple[Val, Val]:
         """The keys of n from an index on, and which of them there are."""
@@ -149,7 +149,7 @@ class Row:
         f.store(f.reduce("umin", f.select(is_least, places, none)), self.arrays[1])
         self.store(self.arrays[1], const(I64, 1))
 
-    def _select(self, least: _Held | _Kept, n: Val, count: Val) -> None:
+    def _select(self, least: _LeastInRegisters | _LeastInMemory, n: Val, count: Val) -> None:
         """Goes through the keys by vectors, of which those that are among the least so far are inserted one by one."""
         ctx, f, lanes = self.ctx, self.ctx.f, self.ctx.lanes
         slots = f.alloca(I64, lanes)
@@ -209,7 +209,7 @@ def _inserted(
     return f.select(ahead, f.select(ahead_of_moved, moved, key), own), new_place
 
 
-class _Held:
+class _LeastInRegisters:
     """The least keys, `HELD` at most, and their places in registers, the greatest in the last lane; keys ahead of them are lower than
     any."""
 
@@ -236,7 +236,7 @@ class _Held:
         return self.f.gep(memory, self.f.sub(HELD, count), I64)
 
 
-class _Kept:
+class _LeastInMemory:
     """Least keys and their places in memory, in whole vectors, where they are more than registers hold: ahead of the first is a vector of
     keys that are lower than any."""
 
@@ -315,7 +315,7 @@ def _by_counting(f: FunctionBuilder, keys: Val, places: Val, n: Val) -> None:
     with f.for_range(0, n) as outer:
         key = f.splat(f.load(keys, I64, outer.index), lanes)
 
-        def counted(start: Operand, stop: Operand, relation: str, counts: Val, key: Val = key) -> Val:
+        def counted(start: ValLike, stop: ValLike, relation: str, counts: Val, key: Val = key) -> Val:
             with f.for_range(start, stop, lanes, carried=(counts,)) as inner:
                 before = f.compare(relation, f.load(keys, type_, inner.index), key, unsigned=True)
                 inner.next(f.sub(inner.carried[0], f.convert("sext", before, type_)))

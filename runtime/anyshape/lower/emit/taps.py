@@ -20,7 +20,7 @@ from anyshape.lower.emit.context import KernelContext
 from anyshape.lower.emit.inner_loop import accumulate, emit_loop
 from anyshape.lower.emit.nest import nest, nest_carrying
 from anyshape.lower.emit.windows import over_planes
-from anyshape.lower.ir.dag import Bound, Constant, DagNode, Load, LoopVar, Operation, Reduction, walk
+from anyshape.lower.ir.dag import Constant, DagNode, IndexBound, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.ir.padded import padded_load
 from anyshape.lower.llvm.types import I1, I64, Val, const
@@ -54,13 +54,13 @@ def are_few(taps: Sequence[LoopVar]) -> bool:
     return len(extents) == len(taps) and 1 < math.prod(extents) <= WRITTEN_OUT
 
 
-def tap_bounds(values: Sequence[DagNode], taps: Sequence[LoopVar], vector: LoopVar) -> set[Bound]:
+def tap_bounds(values: Sequence[DagNode], taps: Sequence[LoopVar], vector: LoopVar) -> set[IndexBound]:
     """The bounds of reads that a tap decides with the place, each with one tap, so that it holds between two taps for which it does."""
     bounds = {b for n in walk(values) if isinstance(n, Load) for b in n.access.bounds}
     return {b for b in bounds if _is_monotonic(b, vector, taps)}
 
 
-def _is_monotonic(b: Bound, vector: LoopVar, taps: Sequence[LoopVar]) -> bool:
+def _is_monotonic(b: IndexBound, vector: LoopVar, taps: Sequence[LoopVar]) -> bool:
     own = [v for v, _ in b.index.terms if v in taps]
     return len(own) == 1 and b.guard is None and not b.index.lets and b.index.coefficient(vector) == 0
 
@@ -79,7 +79,7 @@ def emit_taps(ctx: KernelContext, scope: Scope) -> None:
     step = _step(red, fixed, place)
 
     def of_channels() -> None:
-        places = _Places(ctx, scope, red, bounds, _factors(ctx, red, fixed))
+        places = _TapSums(ctx, scope, red, bounds, _factors(ctx, red, fixed))
         if step and not places.factors:
             places.emit_together(fixed, step)
         else:
@@ -145,13 +145,13 @@ def _factors(ctx: KernelContext, red: Reduction, nodes: Sequence[Load]) -> Facto
 
 
 @dataclass(frozen=True)
-class _Places:
+class _TapSums:
     """One place of the results: all that is summed, and what is stored of it."""
 
     ctx: KernelContext
     scope: Scope
     red: Reduction
-    bounds: set[Bound]
+    bounds: set[IndexBound]
     factors: Factors
 
     def emit_together(self, fixed: Sequence[Load], step: int) -> None:
@@ -263,7 +263,7 @@ class _Places:
                     f.prefetch(f.gep(pointer, at, element), False)
 
 
-def all_inside(ctx: KernelContext, taps: Sequence[LoopVar], bounds: set[Bound], further: int = 0) -> Val:
+def all_inside(ctx: KernelContext, taps: Sequence[LoopVar], bounds: set[IndexBound], further: int = 0) -> Val:
     """Tests the bounds for the first taps and for the last ones, or so many further on of the last variable."""
     result = const(I1, 1)
     for index in (lambda v: 0, lambda v: v.extent - 1 + (further if v is taps[-1] else 0)):

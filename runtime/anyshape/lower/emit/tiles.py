@@ -17,7 +17,7 @@ from anyshape.lower.llvm.interleaving import interleaved
 from anyshape.lower.llvm.types import I32, Val
 from anyshape.lower.schedule.tree import Scope
 
-Tile = Mapping[tuple[int, ...], Val]
+TileVectors = Mapping[tuple[int, ...], Val]
 """Vectors of sums, by place of a tile."""
 
 
@@ -56,7 +56,7 @@ def emit_tiles(ctx: KernelContext, scope: Scope) -> None:
     )
 
 
-def _rows(ctx: KernelContext, scope: Scope, place: tuple[int, ...], values: Tile) -> None:
+def _rows(ctx: KernelContext, scope: Scope, place: tuple[int, ...], values: TileVectors) -> None:
     """Binds the places of a tile in each dim, as far as they are in the result, and stores there."""
     tiled, f, levels = scope.tiled, ctx.f, ctx.levels
     assert tiled is not None

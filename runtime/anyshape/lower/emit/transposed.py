@@ -25,7 +25,7 @@ from anyshape.lower.schedule.tree import Loop, Scope, transposed_loads
 from anyshape.lower.schedule.work import points
 from anyshape.lower.target import Target
 
-Side = tuple[Access, LoopVar]
+BlockSide = tuple[Access, LoopVar]
 
 
 def side_of_block(target: Target) -> int:
@@ -173,7 +173,7 @@ class _Blocks:
         load, store = self.loop.stores[0].source, self.loop.stores[0].access
         self._thin(part_name, (store, self.across), (load, self.along), split)
 
-    def _thin(self, name: Callable[[Type], str], planes: Side, joined: Side, split: bool) -> None:
+    def _thin(self, name: Callable[[Type], str], planes: BlockSide, joined: BlockSide, split: bool) -> None:
         """Calls the library for a copy with one short side: each side is an access, and the variable that it does not run along."""
         ctx, f = self.ctx, self.ctx.f
         element = self.element

@@ -29,10 +29,10 @@ SHORT_ROWS = 2
 
 
 def emit_update(ctx: KernelContext, o: Ordered, op: str) -> None:
-    _Update(ctx, o, op).run()
+    _UpdateEmission(ctx, o, op).run()
 
 
-class _Update:
+class _UpdateEmission:
     def __init__(self, ctx: KernelContext, o: Ordered, op: str) -> None:
         self.ctx, self.o, self.op = ctx, o, op
         self.spans = Spans(ctx, o.store.variables, where=o.where)

@@ -24,13 +24,13 @@ from anyshape.lower.emit.failure_report import ReportedElements
 from anyshape.lower.emit.levels import Buffer, Levels
 from anyshape.lower.emit.memory import Memory
 from anyshape.lower.emit.neighbours import Window, from_window
-from anyshape.lower.emit.sizes import Sizes
+from anyshape.lower.emit.sizes import SizeTable
 from anyshape.lower.ir.dag import (
     Access,
     Affine,
-    Bound,
     Constant,
     DagNode,
+    IndexBound,
     Load,
     LoopIndex,
     LoopVar,
@@ -40,7 +40,7 @@ from anyshape.lower.ir.dag import (
     is_nonpositive,
     walk,
 )
-from anyshape.lower.ir.padded import Padded, padded_load
+from anyshape.lower.ir.padded import PaddedLoad, padded_load
 from anyshape.lower.llvm.gathering import every, pick
 from anyshape.lower.llvm.types import I64, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
@@ -67,10 +67,10 @@ class Values:
     """Values of nodes. `vector` is what runs along the lanes where code is emitted now, `holding` the bounds that hold there: loads along
     the vector need no mask for them. `populated` are extents that are not 0 there."""
 
-    def __init__(self, levels: Levels, sizes: Sizes, memory: Memory, reported: ReportedElements) -> None:
+    def __init__(self, levels: Levels, sizes: SizeTable, memory: Memory, reported: ReportedElements) -> None:
         self.f, self.levels, self.sizes, self.memory, self.reported = levels.f, levels, sizes, memory, reported
         self.vector: Vector | None = None
-        self.holding: set[Bound] = set()
+        self.holding: set[IndexBound] = set()
         self.populated: frozenset[Size] = frozenset()
         self.windows: dict[tuple[Access, int], Window] = {}
         """Windows that hold where code is emitted now, by load and copy."""
@@ -156,7 +156,7 @@ class Values:
             return exp(self.f, args[0], nonpositive=True)
         return elementwise.apply(self.f, n.name, n.dtype, args, [a.dtype for a in n.args])
 
-    def padded_value(self, n: DagNode, padded: Padded, copy: int) -> Val:
+    def padded_value(self, n: DagNode, padded: PaddedLoad, copy: int) -> Val:
         """The load, or the pad outside of its bounds; where the load's own mask leaves lanes out, they are zero already."""
         value, outside = self.of(padded.load, copy), padded.outside
         inside = self.inside([b for b in padded.load.access.bounds if b not in self.holding], copy)
@@ -322,13 +322,13 @@ class Values:
         return self.sizes.offset(parts, i.offset)
 
     @contextmanager
-    def held(self, bounds: set[Bound]) -> Iterator[None]:
+    def held(self, bounds: set[IndexBound]) -> Iterator[None]:
         """Code inside of a test, where loads need no mask for these bounds."""
         self.holding |= bounds
         yield
         self.holding -= bounds
 
-    def inside(self, bounds: Sequence[Bound], copy: int) -> Val | None:
+    def inside(self, bounds: Sequence[IndexBound], copy: int) -> Val | None:
         """Tests 0 <= index < extent for all bounds; None if there are none."""
         return lanes_inside(self, bounds, copy)
 

@@ -14,9 +14,9 @@ from anyshape.lower.analyse.windows import ROOM, Staged, Windows
 from anyshape.lower.emit import elementwise
 from anyshape.lower.emit.context import KernelContext, Range
 from anyshape.lower.emit.inner_loop import accumulate
-from anyshape.lower.emit.nest import Sums, nest, nest_carrying
+from anyshape.lower.emit.nest import Accumulators, nest, nest_carrying
 from anyshape.lower.emit.value import Vector
-from anyshape.lower.ir.dag import Access, Bound, DagNode, LoopVar, Reduction
+from anyshape.lower.ir.dag import Access, DagNode, IndexBound, LoopVar, Reduction
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.interleaving import separated
 from anyshape.lower.llvm.types import I32, I64, Val, const
@@ -36,7 +36,7 @@ def emit_windows(ctx: KernelContext, scope: Scope) -> None:
     assert windows is not None
     prepare(ctx, windows.staged)
     fill_pads(ctx, windows.staged)
-    results = _Results(ctx, scope, windows)
+    results = _PlaneResults(ctx, scope, windows)
     planes = [v for v in results.stores[0].variables if v not in results.positions]
 
     def copied(carried: Sequence[Val]) -> list[Val]:
@@ -46,7 +46,7 @@ def emit_windows(ctx: KernelContext, scope: Scope) -> None:
     over_copied_planes(ctx, planes, windows.staged, [], copied, lambda _: results.emit())
 
 
-class _Results:
+class _PlaneResults:
     """The results of one plane, whose elements are copied already."""
 
     def __init__(self, ctx: KernelContext, scope: Scope, windows: Windows[Reduction]) -> None:
@@ -204,7 +204,7 @@ def fill_pads(ctx: KernelContext, staged: Staged) -> None:
         f.store(f.splat(value, lanes), f.gep(ctx.memory.base(staged.tensor), iteration.index, element))
 
 
-def _limit(staged: Staged, dim: int) -> Bound | None:
+def _limit(staged: Staged, dim: int) -> IndexBound | None:
     """The bound that only the index along this dim decides."""
     own = [b for b in staged.access.bounds if b.index.coefficient(staged.along[dim]) != 0]
     alone = ((staged.along[dim], 1),)
@@ -219,7 +219,7 @@ def fill(ctx: KernelContext, staged: Staged, pads: bool = True, seen_nan: Sequen
 
     slot = const(I64, 0) if staged.slot is None else ctx.levels.indices[staged.slot]
 
-    def rows(sums: Sums) -> Sums:
+    def rows(sums: Accumulators) -> Accumulators:
         return [_rows(ctx, staged, 0, ctx.f.mul(slot, ctx.sizes.of(staged.size)), pads, sums[0])]
 
     return nest_carrying(ctx, staged.channels, [[*seen_nan]], rows)[0]
@@ -232,9 +232,9 @@ def _rows(ctx: KernelContext, staged: Staged, dim: int, place: Val, pads: bool, 
     if dim == len(staged.along) - 1:
         for v, pitch in zip(staged.channels, staged.channel_pitches, strict=True):
             place = f.add(place, f.mul(ctx.levels.indices[v], ctx.sizes.of(pitch)))
-        return _Row(ctx, staged, place, length).emit(seen_nan)
+        return _CopiedRow(ctx, staged, place, length).emit(seen_nan)
     step, limit = staged.moving[dim].step, None if pads else _limit(staged, dim)
-    first, held = const(I64, 0), set[Bound]()
+    first, held = const(I64, 0), set[IndexBound]()
     if limit is not None:
         before = f.neg(ctx.sizes.of(limit.index.offset))
         first = f.smax(before, 0)
@@ -252,7 +252,7 @@ def _rows(ctx: KernelContext, staged: Staged, dim: int, place: Val, pads: bool, 
     return [*iteration.results]
 
 
-class _Row:
+class _CopiedRow:
     """The elements of the last dim, side by side in the original, by remainder in the copy."""
 
     def __init__(self, ctx: KernelContext, staged: Staged, place: Val, length: Val) -> None:

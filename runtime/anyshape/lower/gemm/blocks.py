@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 from ..llvm.builder import FunctionBuilder
-from ..llvm.types import I8, I64, Operand, Type, Val, const
+from ..llvm.types import I8, I64, Type, Val, ValLike, const
 from .spec import Tile
 from .tiles import Tiles
 
@@ -17,7 +17,7 @@ SOON = 128
 
 
 @dataclass(frozen=True)
-class Operands:
+class BatchOperands:
     """The operands of one batch."""
 
     tile: Tile
@@ -106,7 +106,7 @@ def suits_in_place(f: FunctionBuilder, tiles: Tiles, columns: Val, outer: Val, i
     return f.and_(apart, f.or_(along_k, f.and_(along_rows, few)))
 
 
-def keeping_tiles(f: FunctionBuilder, once: Val | None) -> Operand:
+def keeping_tiles(f: FunctionBuilder, once: Val | None) -> ValLike:
     """How many tiles keep a panel, and do not prefetch."""
     return 0 if once is None else f.convert("zext", once, I64)
 

@@ -17,12 +17,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..llvm.builder import FunctionBuilder
-from ..llvm.types import I1, I8, I64, PTR, VOID, Operand, Type, Val, const
+from ..llvm.types import I1, I8, I64, PTR, VOID, Type, Val, ValLike, const
 from .blocks import (
+    BatchOperands,
     Block,
     BlockIteration,
     BlockRows,
-    Operands,
     Panels,
     prefetch_of_rows,
     prefetch_start,
@@ -30,8 +30,8 @@ from .blocks import (
     suits_in_place,
 )
 from .codes import pack_codes_name, per_word
-from .epilogues import Sums, finish, strided_store
-from .kinds import Product, choose, stretch, wide_columns
+from .epilogues import TileSums, finish, strided_store
+from .kinds import ProductSizes, choose, stretch, wide_columns
 from .microkernels import table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .panels import fits_dot, pack_strided
@@ -49,8 +49,8 @@ def emit_contraction(
     f: FunctionBuilder,
     spec: ContractionSpec,
     scratch: Val,
-    part: Operand = 0,
-    nparts: Operand = 1,
+    part: ValLike = 0,
+    nparts: ValLike = 1,
     poll: Callable[[], None] = lambda: None,
 ) -> None:
     """Emit the contraction at the current point of `f`. `scratch` is private to the part. `poll` is emitted once for each stretch of a
@@ -202,7 +202,7 @@ class _Driver:
 
     # batches
 
-    def _operands(self, number: Val, extents: list[Val]) -> Operands:
+    def _operands(self, number: Val, extents: list[Val]) -> BatchOperands:
         f, spec = self.f, self.spec
         indices: list[Val] = []
         for extent in reversed(extents[1:]):
@@ -212,7 +212,7 @@ class _Driver:
         if extents:
             indices.insert(0, number)
 
-        def moved(pointer: Val | None, strides: list[Operand], element: Type) -> Val | None:
+        def moved(pointer: Val | None, strides: list[ValLike], element: Type) -> Val | None:
             if pointer is None:
                 return None
             offset = const(I64, 0)
@@ -223,14 +223,14 @@ class _Driver:
         a = spec.a.pointer if isinstance(spec.a, Strided) else None
         b, prepacked = spec.b.pointer if not isinstance(spec.b, Packed) else None, isinstance(spec.b, Prepacked)
         c = spec.c.pointer if spec.c is not None else None
-        return Operands(
+        return BatchOperands(
             Tile(tuple(indices)),
             moved(a, [batch.a for batch in spec.batch], self.source_types[0]),
             moved(b, [batch.b for batch in spec.batch], self.b_type if prepacked else self.source_types[1]),
             moved(c, [batch.c for batch in spec.batch], spec.element),
         )
 
-    def _batch(self, ops: Operands, rows: BlockRows, block_tiles: Val, n0: Val, n1: Val, step: Val) -> None:
+    def _batch(self, ops: BatchOperands, rows: BlockRows, block_tiles: Val, n0: Val, n1: Val, step: Val) -> None:
         f = self.f
         for operand in (self.spec.a, self.spec.b):
             if isinstance(operand, Packed) and operand.prepare is not None:
@@ -255,7 +255,7 @@ class _Driver:
         codes = self.spec.codes
         return codes is None or (per_word(self.f.target) == 4 and not codes.a.flips)
 
-    def _panels(self, ops: Operands, first: Val, end: Val) -> Panels:
+    def _panels(self, ops: BatchOperands, first: Val, end: Val) -> Panels:
         f, spec, width = self.f, self.spec, const(I64, self.tiles.columns)
         if isinstance(spec.b, Prepacked):
             assert ops.b is not None
@@ -297,7 +297,7 @@ class _Driver:
             in_place=unit,
         )
 
-    def _pack_panels(self, ops: Operands, panels: Panels) -> None:
+    def _pack_panels(self, ops: BatchOperands, panels: Panels) -> None:
         f, b, tiles = self.f, self.spec.b, self.tiles
         if isinstance(b, Strided):
             assert ops.b is not None
@@ -309,7 +309,7 @@ class _Driver:
                 to = f.gep(panels.base, f.mul(f.sub(loop.index, panels.first), self.k), tiles.element)
                 b.emit(f, ops.tile, loop.index, count, const(I64, tiles.columns), to)
 
-    def _block(self, ops: Operands, rows: BlockRows, first: Val, end: Val, panels: Panels) -> Block:
+    def _block(self, ops: BatchOperands, rows: BlockRows, first: Val, end: Val, panels: Panels) -> Block:
         f, spec = self.f, self.spec
         row = rows.start(f, first)
         count = f.sub(rows.start(f, end), row)
@@ -360,7 +360,7 @@ class _Driver:
             in_place=in_place,
         )
 
-    def _pack_tiles(self, ops: Operands, rows: BlockRows, first: Val, end: Val, row: Val) -> None:
+    def _pack_tiles(self, ops: BatchOperands, rows: BlockRows, first: Val, end: Val, row: Val) -> None:
         f, spec = self.f, self.spec
         with f.for_range(first, end, at_least_once=True) as loop:
             start = rows.start(f, loop.index)
@@ -376,10 +376,10 @@ class _Driver:
 
     # tiles
 
-    def _sweep(self, ops: Operands, panels: Panels, block: Block) -> None:
+    def _sweep(self, ops: BatchOperands, panels: Panels, block: Block) -> None:
         """Multiplies all panels by all tiles of a block; a few panels are the outer loop, so that they stay in cache."""
         f, tiles = self.f, self.tiles
-        of = Product(tiles, self.b_type, self._all_rows(), self.n, self.k)
+        of = ProductSizes(tiles, self.b_type, self._all_rows(), self.n, self.k)
         wide = wide_columns(f, tiles, block.count)
         once = pays(f, of, block) if self.spec.widens_b(f.target) else None
         share = share_of_next(f, tiles, self.b_type, panels, block, once)
@@ -429,10 +429,10 @@ class _Driver:
 
     def _tile(
         self,
-        ops: Operands,
+        ops: BatchOperands,
         panels: Panels,
         block: Block,
-        of: Product,
+        of: ProductSizes,
         iteration: BlockIteration,
         index: Val,
         column: Val,
@@ -464,5 +464,5 @@ class _Driver:
         f.call_pointer(kernel, VOID, args)
         if self.temporary is not None:
             epilogue = spec.epilogue or strided_store(spec, self.tiles.lanes, ops.c)
-            of_tile = Sums(address=self.temporary, step=c_step, row=row, height=height, column=column, count=count)
+            of_tile = TileSums(address=self.temporary, step=c_step, row=row, height=height, column=column, count=count)
             finish(f, spec, self.tiles.lanes, epilogue, ops.tile, of_tile)

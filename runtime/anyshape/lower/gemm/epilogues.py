@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..llvm.builder import FunctionBuilder
-from ..llvm.types import I64, Operand, Val, const
+from ..llvm.types import I64, Val, ValLike, const
 from .spec import ContractionSpec, Epilogue, Masks, RowBody, Tile
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sums:
+class TileSums:
     """The sums of a tile: element (i, j) at address[i * step + j] is of row `row` + i and column `column` + j, for so many rows and
     columns."""
 
@@ -26,7 +26,9 @@ class Sums:
     count: Val
 
 
-def finish(f: FunctionBuilder, spec: ContractionSpec, lanes: int, epilogue: Epilogue, tile: Tile, sums: Sums) -> None:
+def finish(
+    f: FunctionBuilder, spec: ContractionSpec, lanes: int, epilogue: Epilogue, tile: Tile, sums: TileSums
+) -> None:
     """Run the epilogue over a tile: for as many vectors at once as the contraction says, then for one, then for what is left."""
 
     def piece(offset: Val, masks: Masks) -> None:
@@ -43,7 +45,7 @@ def finish(f: FunctionBuilder, spec: ContractionSpec, lanes: int, epilogue: Epil
         else:
             spec.segments(f, tile, f.add(sums.column, offset), mask, lambda inside: piece(offset, (inside,)))
 
-    done: Operand = 0
+    done: ValLike = 0
     if spec.together > 1:
         done = f.binary("and", sums.count, const(I64, -lanes * spec.together))
         with f.for_range(0, done, lanes * spec.together) as loop:

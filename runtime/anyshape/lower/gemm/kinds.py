@@ -15,7 +15,7 @@ from .tiles import Tiles
 
 
 @dataclass(frozen=True)
-class Product:
+class ProductSizes:
     """Sizes by which kernels are chosen: those of the whole product, so that every part adds up in one order."""
 
     tiles: Tiles
@@ -35,7 +35,7 @@ def wide_columns(f: FunctionBuilder, tiles: Tiles, count: Val) -> Val:
     return wide
 
 
-def choose(f: FunctionBuilder, of: Product, panels: Panels, left: Val, wide: Val) -> tuple[Val, Val]:
+def choose(f: FunctionBuilder, of: ProductSizes, panels: Panels, left: Val, wide: Val) -> tuple[Val, Val]:
     """The kind of kernel for the next columns, and how many of the columns left it takes."""
     tiles = of.tiles
     full, masked, narrow, several, far, dot, strip = (
@@ -57,13 +57,13 @@ def choose(f: FunctionBuilder, of: Product, panels: Panels, left: Val, wide: Val
     return kind, count
 
 
-def stretch(f: FunctionBuilder, of: Product, block: Block, left: Val, count: Val) -> Val:
+def stretch(f: FunctionBuilder, of: ProductSizes, block: Block, left: Val, count: Val) -> Val:
     """Columns that a tile takes before the next tile does, a multiple of the `count` of a call: several panels that fit the second cache
     beside A, if the rows of the tile stay in the first one meanwhile, and those of all tiles would not."""
     tiles = of.tiles
     whole = f.and_(f.compare("eq", count, tiles.columns), f.compare("gt", f.mul(block.count, of.k), 2 * tiles.strip))
     stays = f.compare("le", of.k, tiles.strip // tiles.rows)
     panel = f.mul(f.smax(of.k, 1), tiles.columns)
-    most = f.smax(f.binary("udiv", const(I64, tiles.computed_block), panel), 1)
+    most = f.smax(f.binary("udiv", const(I64, tiles.near_block), panel), 1)
     fitting = f.smin(f.binary("udiv", left, const(I64, tiles.columns)), most)
     return f.select(f.and_(whole, stays), f.mul(fitting, tiles.columns), count)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ..llvm import half
 from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.transpose import transpose
-from ..llvm.types import I8, I64, PTR, VOID, Operand, Type, Val, const
+from ..llvm.types import I8, I64, PTR, VOID, Type, Val, ValLike, const
 from .background_packing import collecting, zeros
 from .kernel_arguments import widened
 from .tiles import Tiles
@@ -44,14 +44,14 @@ def pack_name(source: Type, to: Type | None = None) -> str:
 
 
 @dataclass(frozen=True)
-class _Move:
+class _Conversion:
     """Conversion from elements of one type to those of another, in registers of the tiles' type."""
 
     tiles: Tiles
     source: Type
     to: Type
 
-    def read(self, f: FunctionBuilder, base: Val, index: Operand = 0, mask: Val | None = None, lanes: int = 0) -> Val:
+    def read(self, f: FunctionBuilder, base: Val, index: ValLike = 0, mask: Val | None = None, lanes: int = 0) -> Val:
         narrow, vector = self.source.vector(lanes), self.tiles.element.vector(lanes)
         raw = f.load(base, narrow, index) if mask is None else f.masked_load(base, narrow, mask, index)
         return widened(f, raw, vector)
@@ -64,7 +64,7 @@ def emit_pack(module: Module, tiles: Tiles, source: Type | None = None, to: Type
     """Emits the exported packer: it takes strips of one vector of rows each, from the last to the first, by the fastest method."""
     lanes, source, element = tiles.lanes, source or tiles.element, to or tiles.element
     whole = pack_name(source, element)
-    move = _Move(tiles, source, element)
+    move = _Conversion(tiles, source, element)
     for name, emit in (("along_k", _emit_along_k), ("along_rows", _emit_along_rows), ("any", _emit_any)):
         with module.function(f"{whole}_{name}", VOID, PACK_ARGUMENTS, internal=True) as f:
             emit(f, move)
@@ -93,7 +93,7 @@ def _call_best(f: FunctionBuilder, whole: str, args: list[Val]) -> None:
                 f.call(f"{whole}_any", VOID, args)
 
 
-def _emit_along_k(f: FunctionBuilder, move: _Move) -> None:
+def _emit_along_k(f: FunctionBuilder, move: _Conversion) -> None:
     """Emits packing of rows contiguous along k: square blocks are transposed in registers."""
     source, row_step, _, rows, width, k, to = f.args
     lanes = move.tiles.lanes
@@ -110,13 +110,13 @@ def _emit_along_k(f: FunctionBuilder, move: _Move) -> None:
         _store_steps(f, move, transposed, f.gep(to, f.mul(whole, width), move.to), width)
 
 
-def _store_steps(f: FunctionBuilder, move: _Move, steps: list[Val], to: Val, width: Val) -> None:
+def _store_steps(f: FunctionBuilder, move: _Conversion, steps: list[Val], to: Val, width: Val) -> None:
     for step in steps:
         f.store(move.convert(f, step), to)
         to = f.gep(to, width, move.to)
 
 
-def _emit_along_rows(f: FunctionBuilder, move: _Move) -> None:
+def _emit_along_rows(f: FunctionBuilder, move: _Conversion) -> None:
     """Emits packing of rows contiguous among themselves: one masked vector per step."""
     source, _, k_step, rows, width, k, to = f.args
     lanes = move.tiles.lanes
@@ -127,7 +127,7 @@ def _emit_along_rows(f: FunctionBuilder, move: _Move) -> None:
         loop.next(f.gep(at, k_step, move.source), f.gep(target, width, move.to))
 
 
-def _emit_any(f: FunctionBuilder, move: _Move) -> None:
+def _emit_any(f: FunctionBuilder, move: _Conversion) -> None:
     """Emits packing for any steps: element by element, again in ascending order of steps of k."""
     source, row_step, k_step, rows, width, k, to = f.args
     with f.for_range(0, k, carried=[source, to]) as loop:

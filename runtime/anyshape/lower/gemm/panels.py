@@ -6,13 +6,13 @@ In: an open kernel, a `Strided` B, room for the panels. Out: calls of the shared
 from __future__ import annotations
 
 from ..llvm.builder import FunctionBuilder
-from ..llvm.types import I1, I8, I64, VOID, Operand, Type, Val, const
+from ..llvm.types import I1, I8, I64, VOID, Type, Val, ValLike, const
 from .packing import PACK_ARGUMENTS, pack_name
 from .spec import Strided
 from .tiles import Tiles, tiles_for
 
 
-def emit_prepack(f: FunctionBuilder, element: Type, b: Strided, k: Operand, n: Operand, to: Val) -> None:
+def emit_prepack(f: FunctionBuilder, element: Type, b: Strided, k: ValLike, n: ValLike, to: Val) -> None:
     """Pack a whole B at run time, to be used as `Prepacked(to)` by several contractions; `to` has room for
     `prepacked_elements(k, n)` and the slack. Strides as in `Strided` for B."""
     tiles = tiles_for(f.target, element)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..llvm.builder import FunctionBuilder
-from ..llvm.types import Operand, Type, Val
+from ..llvm.types import Type, Val, ValLike
 from ..target import Target
 from .codes import Codes
 from .reload_probe import reloads_factors
@@ -33,8 +33,8 @@ class Strided:
     """
 
     pointer: Val
-    outer: Operand
-    inner: Operand
+    outer: ValLike
+    inner: ValLike
     panels: Val | None = None
 
 
@@ -76,10 +76,10 @@ class Gathered:
 class Batch:
     """One batch loop: its extent, and the stride of each operand (0: shared). `b` is also for Prepacked."""
 
-    extent: Operand
-    a: Operand = 0
-    b: Operand = 0
-    c: Operand = 0
+    extent: ValLike
+    a: ValLike = 0
+    b: ValLike = 0
+    c: ValLike = 0
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class Destination:
     """C in memory: element (i, j) at pointer[i * row + j * column]. A column stride of 1 is the fast way."""
 
     pointer: Val
-    row: Operand
-    column: Operand = 1
+    row: ValLike
+    column: ValLike = 1
 
 
 Masks = tuple[Val | None, ...]
@@ -114,16 +114,16 @@ class ContractionSpec:
     """One contraction. With an `epilogue` the sums go nowhere else; without one they go to `c`."""
 
     element: Type
-    m: Operand
-    n: Operand
-    k: Operand
+    m: ValLike
+    n: ValLike
+    k: ValLike
     a: Strided | Packed | Gathered
     b: Strided | Prepacked | Packed
     c: Destination | None = None
     epilogue: Epilogue | None = None
     batch: Sequence[Batch] = ()
     rows_done: RowsDone | None = None
-    all_rows: Operand | None = None
+    all_rows: ValLike | None = None
     """Rows of the whole product, if this is a part of one: choices that depend on the number of rows are then the same for all parts."""
     segments: Segments | None = None
     a_stored: Type | None = None

@@ -46,23 +46,23 @@ def most_planes(target: Target, element: Type) -> int:
     return lanes - 1 if element.bytes >= 4 else min(PICKED, lanes - 1)
 
 
-class Lanes(NamedTuple):
+class VectorShape(NamedTuple):
     element: Type
     lanes: int
 
 
 def emit_thin(module: Module, element: Type) -> None:
     """Emits the two exported functions."""
-    vector = Lanes(element, lanes_of(module.target, element))
+    vector = VectorShape(element, lanes_of(module.target, element))
     _emit(module, vector, join_name(element), _join, _join_transposed)
     _emit(module, vector, part_name(element), _part, _part_transposed)
 
 
-Move = Callable[[FunctionBuilder, Lanes, list[Val], Val], None]
-EmitIteration = Callable[[FunctionBuilder, Lanes, Val, Val, Val, Val], None]
+Move = Callable[[FunctionBuilder, VectorShape, list[Val], Val], None]
+EmitIteration = Callable[[FunctionBuilder, VectorShape, Val, Val, Val, Val], None]
 
 
-def _emit(module: Module, vector: Lanes, name: str, move: Move, iteration: EmitIteration) -> None:
+def _emit(module: Module, vector: VectorShape, name: str, move: Move, iteration: EmitIteration) -> None:
     element, lanes = vector
     picked = min(PICKED, lanes - 1)
     with module.function(name, VOID, THIN_ARGUMENTS) as f:
@@ -83,7 +83,9 @@ def _emit(module: Module, vector: Lanes, name: str, move: Move, iteration: EmitI
         f.ret()
 
 
-def _copy(f: FunctionBuilder, vector: Lanes, planes: Val, joined: Val, range_: tuple[Val, Val], joins: bool) -> None:
+def _copy(
+    f: FunctionBuilder, vector: VectorShape, planes: Val, joined: Val, range_: tuple[Val, Val], joins: bool
+) -> None:
     """Copies one plane, in the pieces that the C library copies best."""
     element, piece = vector.element, f.target.piece_bytes // vector.element.bytes
     source, to = (planes, joined) if joins else (joined, planes)
@@ -92,7 +94,7 @@ def _copy(f: FunctionBuilder, vector: Lanes, planes: Val, joined: Val, range_: t
         f.memcpy(f.gep(to, loop.index, element), f.gep(source, loop.index, element), f.mul(count, element.bytes))
 
 
-def _join_transposed(f: FunctionBuilder, vector: Lanes, planes: Val, plane: Val, joined: Val, few: Val) -> None:
+def _join_transposed(f: FunctionBuilder, vector: VectorShape, planes: Val, plane: Val, joined: Val, few: Val) -> None:
     element, lanes = vector
     last, mask = f.sub(few, 1), f.tail_mask(few, lanes)
     starts = [f.gep(planes, f.mul(f.smin(last, c), plane), element) for c in range(lanes)]
@@ -101,7 +103,7 @@ def _join_transposed(f: FunctionBuilder, vector: Lanes, planes: Val, plane: Val,
         joined = f.gep(joined, few, element)
 
 
-def _part_transposed(f: FunctionBuilder, vector: Lanes, planes: Val, plane: Val, joined: Val, few: Val) -> None:
+def _part_transposed(f: FunctionBuilder, vector: VectorShape, planes: Val, plane: Val, joined: Val, few: Val) -> None:
     element, lanes = vector
     mask, rows = f.tail_mask(few, lanes), []
     for _ in range(lanes):
@@ -116,7 +118,7 @@ def _part_transposed(f: FunctionBuilder, vector: Lanes, planes: Val, plane: Val,
                 f.store(each, place)
 
 
-def _join(f: FunctionBuilder, vector: Lanes, planes: list[Val], joined: Val) -> None:
+def _join(f: FunctionBuilder, vector: VectorShape, planes: list[Val], joined: Val) -> None:
     row, lanes, few = vector.element.vector(vector.lanes), vector.lanes, len(planes)
     rows = [f.load(plane, row) for plane in planes]
     for m in range(few):
@@ -124,7 +126,7 @@ def _join(f: FunctionBuilder, vector: Lanes, planes: list[Val], joined: Val) -> 
         f.store(_picked(f, rows, [(c, p) for p, c in places]), joined, m * lanes)
 
 
-def _part(f: FunctionBuilder, vector: Lanes, planes: list[Val], joined: Val) -> None:
+def _part(f: FunctionBuilder, vector: VectorShape, planes: list[Val], joined: Val) -> None:
     row, lanes, few = vector.element.vector(vector.lanes), vector.lanes, len(planes)
     vectors = [f.load(joined, row, m * lanes) for m in range(few)]
     for c, plane in enumerate(planes):

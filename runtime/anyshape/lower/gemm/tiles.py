@@ -24,9 +24,10 @@ class Tiles:
     """Sizes of tiles and blocks: `rows` x `columns` accumulators (`columns` = two vectors) fit the registers beside the operands.
 
     `a_block` and `b_block` bound, in elements, the packed part of A (half of L2) and of B (a quarter of L3); `computed_block` bounds a B
-    that is computed while it is packed (a quarter of L2): it is read soon after it is written. `near`: bytes of a B that stays in L2 for
-    the most part; `line`: bytes of a cache line; `prefetches`: kernels of few rows prefetch lines of a B that does not. `strip` is how many
-    sums of a single row are kept in memory (half of L1). Blocks do not cut K: at 14 rows a tile reads B slowly enough for any cache.
+    that is computed while it is packed (twice L2: A is read, and packed, once for each block), `near_block` what several tiles read again
+    while it stays in L2 (a quarter of it). `near`: bytes of a B that stays in L2 for the most part; `line`: bytes of a cache line;
+    `prefetches`: kernels of few rows prefetch lines of a B that does not. `strip` is how many sums of a single row are kept in memory (half
+    of L1). Blocks do not cut K: at 14 rows a tile reads B slowly enough for any cache.
     """
 
     element: Type
@@ -37,6 +38,7 @@ class Tiles:
     a_block: int
     b_block: int
     computed_block: int
+    near_block: int
     strip: int
     near: int
     line: int
@@ -108,7 +110,8 @@ def tiles_for(target: Target, element: Type) -> Tiles:
         near=target.l2_bytes * 3 // 2,
         line=target.line_bytes,
         prefetches=target.prefetches,
-        computed_block=target.l2_bytes // 4 // element.bytes,
+        computed_block=target.l2_bytes * 2 // element.bytes,
+        near_block=target.l2_bytes // 4 // element.bytes,
         b_block=max(target.l3_bytes // 4, target.l2_bytes) // element.bytes,
     )
 
@@ -121,20 +124,24 @@ def scratch_bytes(
     packs_b: bool,
     minimum: Callable[..., Any] = min,
     maximum: Callable[..., Any] = max,
-    computed: bool = False,
+    block: int = 0,
     gathered: bool = False,
 ) -> Any:
     """Scratch of one part, in bytes. Sizes may be ints or dims (then pass `dims.minimum` and `dims.maximum`).
 
-    `packs_b`: B is neither prepacked nor known to have a unit column stride. `computed`: it is computed while it is packed, or widened (a
-    prepacked one too). `gathered`: A is.
+    `packs_b`: B is neither prepacked nor known to have a unit column stride, or it is widened. `block`: elements of it that are packed at
+    once (0: `b_block`). `gathered`: A is.
     """
     size = tiles.element.bytes
     row = tiles.pitch(k) if gathered else k
     total = (minimum(m * row, maximum(tiles.rows * row, tiles.a_block)) + tiles.slack) * size + ALIGN
     if packs_b:
-        columns, block = n + (tiles.columns - 1), tiles.computed_block if computed else tiles.b_block
-        total = total + (minimum(columns * k, maximum(tiles.columns * k, block)) + tiles.slack) * size + ALIGN
+        columns = n + (tiles.columns - 1)
+        total = (
+            total
+            + (minimum(columns * k, maximum(tiles.columns * k, block or tiles.b_block)) + tiles.slack) * size
+            + ALIGN
+        )
     return total
 
 

@@ -9,18 +9,25 @@ from __future__ import annotations
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import Val
 from .blocks import Block, BlockIteration
-from .kinds import Product
+from .kinds import ProductSizes
 from .microkernels import SEVERAL, keeping_name
 
 
-def pays(f: FunctionBuilder, of: Product, block: Block) -> Val:
+def pays(f: FunctionBuilder, of: ProductSizes, block: Block) -> Val:
     """Whether there are enough tiles, and a widened panel stays in the second cache."""
-    fits = f.compare("le", of.k, of.tiles.computed_block // of.tiles.columns)
+    fits = f.compare("le", of.k, of.tiles.near_block // of.tiles.columns)
     return f.and_(fits, f.compare("ge", f.sub(block.end, block.first), SEVERAL))
 
 
 def called(
-    f: FunctionBuilder, of: Product, block: Block, iteration: BlockIteration, index: Val, offset: Val, b: Val, soon: Val
+    f: FunctionBuilder,
+    of: ProductSizes,
+    block: Block,
+    iteration: BlockIteration,
+    index: Val,
+    offset: Val,
+    b: Val,
+    soon: Val,
 ) -> tuple[Val, Val, Val]:
     """The table of a tile's kernels, its B, and what it prefetches or, if it widens B for the others, where it keeps that: at `b`, which is
     so many elements behind the first column of the iteration."""

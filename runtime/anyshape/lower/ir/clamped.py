@@ -31,12 +31,12 @@ def is_clamped(i: Affine, n: Size, along: Along | None) -> bool:
         along.symbol in dims.free_symbols(s) for s in map(_size, walk([node])) if s is not None
     ):
         extents.add(along.extent)
-    bounds = _Bounds(frozenset(extents), along)
+    bounds = _Clamp(frozenset(extents), along)
     return bounds.is_at_least(node, -offset) and bounds.is_at_most(node, n - 1 - offset)
 
 
 @dataclass(frozen=True, slots=True)
-class _Bounds:
+class _Clamp:
     open: frozenset[Size]
     along: Along | None
 

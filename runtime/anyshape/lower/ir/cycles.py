@@ -1,6 +1,7 @@
 """Equations of one recurrence while they are inlined: which positions each read refers to, and which tensors need memory.
 
-In: equations with the form `Step`. Out: which of them are values in others, which are kept for the current position only, which for all.
+In: equations with the form `RecurrenceStep`. Out: which of them are values in others, which are kept for the current position only, which
+for all.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 
 from anyshape import dims
 from anyshape.dims import Dim
-from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
+from anyshape.equations import Apply, Const, Equation, Expr, Read, RecurrenceStep, Reduce, Scalar, Tensor, Var
 from anyshape.equations.traversal import walk
 from anyshape.lower.ir.dag import Affine, Load
 
@@ -22,7 +23,7 @@ class Cycle:
         self.targets = {q.target: q for q in unit}
         self.late: set[Load] = set()
         """Loads of what is written at the position itself."""
-        self.backward = isinstance(unit[0].form, Step) and unit[0].form.backward
+        self.backward = isinstance(unit[0].form, RecurrenceStep) and unit[0].form.backward
         self.extent = _along(unit[0]).extent
         history = {t for q in unit for t in self._read_elsewhere(q)} | set(outputs)
         last = {
@@ -100,7 +101,7 @@ class Cycle:
 
 
 def _along(q: Equation) -> Var:
-    assert isinstance(q.form, Step)
+    assert isinstance(q.form, RecurrenceStep)
     return q.form.along
 
 

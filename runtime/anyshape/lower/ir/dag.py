@@ -87,7 +87,7 @@ def affine(terms: Iterable[tuple[LoopVar, Size]], offset: Size, lets: Iterable[t
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class IndexBound:
     """The condition 0 <= index < extent, without which the element is not accessed. With an error the violation ends the kernel."""
 
     index: Affine
@@ -107,8 +107,8 @@ class Access:
 
     tensor: Tensor
     address: Affine
-    bounds: tuple[Bound, ...] = ()
-    checks: tuple[Bound, ...] = ()
+    bounds: tuple[IndexBound, ...] = ()
+    checks: tuple[IndexBound, ...] = ()
 
     @property
     def is_plain(self) -> bool:
@@ -134,7 +134,7 @@ class Access:
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class _Node:
+class _ValueNode:
     """A value. `domain` are the variables it varies with; those of a reduction are not in the reduction's own domain."""
 
     dtype: DType
@@ -148,26 +148,26 @@ class _Node:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Constant(_Node):
+class Constant(_ValueNode):
     value: int | float | bool
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class SizeValue(_Node):
+class SizeValue(_ValueNode):
     """A dim, or whether a condition on dims holds."""
 
     size: Dim | Cond
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class LoopIndex(_Node):
+class LoopIndex(_ValueNode):
     """The value of a loop variable."""
 
     variable: LoopVar
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Load(_Node):
+class Load(_ValueNode):
     access: Access
 
     @property
@@ -176,7 +176,7 @@ class Load(_Node):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Operation(_Node):
+class Operation(_ValueNode):
     name: str
     args: tuple[DagNode, ...]
 
@@ -186,7 +186,7 @@ class Operation(_Node):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Reduction(_Node):
+class Reduction(_ValueNode):
     kind: str
     variables: tuple[LoopVar, ...]
     body: DagNode

@@ -17,7 +17,7 @@ import numpy as np
 from anyshape import dims
 from anyshape.dims import Cond, Size
 from anyshape.dtypes import BOOL, I64, DType, highest, lowest
-from anyshape.equations import Apply, Const, Equation, Expr, Read, Reduce, Scalar, Step, Tensor, Var
+from anyshape.equations import Apply, Const, Equation, Expr, Read, RecurrenceStep, Reduce, Scalar, Tensor, Var
 from anyshape.equations.numeric import compute
 from anyshape.equations.refusing import element_of, equation_text
 from anyshape.lower.ir.clamped import Along, is_clamped
@@ -25,10 +25,10 @@ from anyshape.lower.ir.cycles import Cycle
 from anyshape.lower.ir.dag import (
     Access,
     Affine,
-    Bound,
     Constant,
     Dag,
     DagNode,
+    IndexBound,
     Load,
     LoopVar,
     Operation,
@@ -65,7 +65,7 @@ _ORDERS: Mapping[str, Callable[[Size, Size], Cond | bool]] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Context:
+class ReadContext:
     """What holds where the value of an inlined tensor is read. The value is the same wherever its index is inside of the tensor, so all
     that matters of the reader is how its index is known to be inside: the conditions of the reader's own expression are left out."""
 
@@ -73,7 +73,7 @@ class Context:
     """The condition that the index is inside, where only the run knows."""
     inside: frozenset[tuple[Affine, Size]] = frozenset()
     """Indices, with the extents that they are inside of if `guard` holds."""
-    pending: tuple[Bound, ...] = ()
+    pending: tuple[IndexBound, ...] = ()
     """Checks of indices into inlined tensors: the loads that replace the reads carry them."""
 
 
@@ -91,8 +91,8 @@ class InlinedValues:
     """Reductions that are computed into scratch, ahead of loops that cannot hold them; None where loops can."""
     loops: dict[LoopVar, int] = field(default_factory=dict)
     """The order of these loops, in which the reductions lie in scratch."""
-    context: Context = field(default_factory=Context)
-    contexts: dict[tuple[object, ...], Context] = field(default_factory=dict)
+    context: ReadContext = field(default_factory=ReadContext)
+    contexts: dict[tuple[object, ...], ReadContext] = field(default_factory=dict)
     demanded: set[Affine] = field(default_factory=set)
     """Indices that are checked although they are no data, since nothing proved them in bounds."""
     around: list[LoopVar] = field(default_factory=list)
@@ -266,7 +266,7 @@ class InlinedValues:
             return self.cycle_read(self.cycle, e, index, guard)
         q = self.inlined.get(e.tensor)
         bounds = tuple(
-            Bound(i, n)
+            IndexBound(i, n)
             for i, n in zip(index, e.tensor.shape, strict=True)
             if (outside is not None or guard is not None) and not self._surely_inside(i, n)
         )
@@ -281,7 +281,9 @@ class InlinedValues:
         self.context = outer
         return value if outside is None or not bounds else self._outside(bounds, value, outside)
 
-    def _context(self, t: Tensor, index: list[Affine], bounds: tuple[Bound, ...], checks: tuple[Bound, ...]) -> Context:
+    def _context(
+        self, t: Tensor, index: list[Affine], bounds: tuple[IndexBound, ...], checks: tuple[IndexBound, ...]
+    ) -> ReadContext:
         """The context of a tensor that is read at an index for which these conditions hold, as far as the current one does not imply
         them."""
         outer = self.context
@@ -292,7 +294,7 @@ class InlinedValues:
             within = self._within([*asked.values()])
             guard, inside = within if guard is None else self._and(guard, within), inside.union(asked)
         key = (guard, inside, pending := (*outer.pending, *checks))
-        return self.contexts.setdefault(key, Context(guard, inside, pending))
+        return self.contexts.setdefault(key, ReadContext(guard, inside, pending))
 
     def cycle_read(self, cycle: Cycle, e: Read, index: list[Affine], guard: DagNode | None) -> DagNode:
         """A read of what the cycle itself computes: at the same position the value, or what is kept of it; else through memory."""
@@ -300,7 +302,7 @@ class InlinedValues:
         q = cycle.inlined.get(e.tensor)
         if q is not None and back == 0:
             inner = {v: i for v, i in zip(q.index, index, strict=True) if isinstance(v, Var)}
-            assert isinstance(q.form, Step)
+            assert isinstance(q.form, RecurrenceStep)
             with self.reading(q):
                 return self.value(q.value, {**inner, q.form.along: Affine((), cycle.position)}, guard)
         t = e.tensor
@@ -308,7 +310,7 @@ class InlinedValues:
             index = [i for k, i in enumerate(index) if k != cycle.place(t)]
             t = cycle.momentary[t]
         bounds = tuple(
-            Bound(i, n)
+            IndexBound(i, n)
             for i, n in zip(index, t.shape, strict=True)
             if guard is not None and not self._surely_inside(i, n)
         )
@@ -318,10 +320,10 @@ class InlinedValues:
             cycle.late.add(load)
         return load
 
-    def _outside(self, bounds: tuple[Bound, ...], value: DagNode, outside: DagNode) -> DagNode:
+    def _outside(self, bounds: tuple[IndexBound, ...], value: DagNode, outside: DagNode) -> DagNode:
         return self.dag.op("select", value.dtype, self._within(bounds), value, outside)
 
-    def _within(self, bounds: Sequence[Bound]) -> DagNode:
+    def _within(self, bounds: Sequence[IndexBound]) -> DagNode:
         condition: DagNode | None = None
         for b in bounds:
             i = self._affine_value(b.index)
@@ -331,16 +333,16 @@ class InlinedValues:
         assert condition is not None
         return condition
 
-    def checks(self, t: Tensor, index: list[Affine], guard: DagNode | None, said: Element) -> tuple[Bound, ...]:
+    def checks(self, t: Tensor, index: list[Affine], guard: DagNode | None, said: Element) -> tuple[IndexBound, ...]:
         """The checks of an index: of parts that are data, or that nothing proved, once for each.
 
         `said`: the element as equations have it.
         """
-        bounds: list[Bound] = []
+        bounds: list[IndexBound] = []
         for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
             if self._checkable(i, n) and (i, n) not in self.context.inside:
                 words = ("index ", Index(), f" is out of range for axis {axis} of ", said[0], " with size ", n)
-                bounds.append(Bound(i, n, self.refused(words, said), guard))
+                bounds.append(IndexBound(i, n, self.refused(words, said), guard))
         return tuple(bounds)
 
     def refused(self, words: tuple[str | Size | Tensor | Index, ...], element: Element | None = None) -> int:

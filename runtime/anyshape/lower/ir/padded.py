@@ -13,13 +13,13 @@ from anyshape.lower.ir.dag import Affine, Constant, DagNode, Load, LoopIndex, Op
 
 
 @dataclass(frozen=True, slots=True)
-class Padded:
+class PaddedLoad:
     load: Load
     outside: Constant | Load
     """The value where a bound of the load does not hold: it varies with nothing."""
 
 
-def padded_load(n: DagNode) -> Padded | None:
+def padded_load(n: DagNode) -> PaddedLoad | None:
     """The load and the value outside of `select(all its bounds hold, load, outside)`."""
     match n:
         case Operation("select", (condition, Load(access) as load, Constant() | Load() as outside)) if access.bounds:
@@ -27,7 +27,7 @@ def padded_load(n: DagNode) -> Padded | None:
                 return None
             plain = all(b.guard is None and not b.index.lets for b in access.bounds)
             bounds = {b.index for b in access.bounds}, {(b.index, b.extent) for b in access.bounds}
-            return Padded(load, outside) if plain and _compared(condition) == bounds else None
+            return PaddedLoad(load, outside) if plain and _compared(condition) == bounds else None
     return None
 
 

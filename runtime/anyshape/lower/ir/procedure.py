@@ -56,15 +56,15 @@ class Choose:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Stop:
+class Break:
     loop: LoopVar
 
 
-Lowered = SizeIs | Assign | Sort | Repeat | Choose | Stop
+Lowered = SizeIs | Assign | Sort | Repeat | Choose | Break
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Procedure:
+class LoweredProcedure:
     """A lowered program. `makes` are zero at first; `own` is what needs memory unless it is an operand of the kernel."""
 
     actions: tuple[Lowered, ...]
@@ -83,13 +83,13 @@ class Inliner(Protocol):
     def place(self, t: Tensor, index: Sequence[Expr], env: Env) -> Access: ...
 
 
-def lower_program(program: StepProgram, inliner: Inliner) -> Procedure:
-    actions = _Program(inliner).block(program.actions, {})
-    return Procedure(actions, program.makes, (*program.makes, *program.arrays))
+def lower_program(program: StepProgram, inliner: Inliner) -> LoweredProcedure:
+    actions = _ProcedureLowering(inliner).block(program.actions, {})
+    return LoweredProcedure(actions, program.makes, (*program.makes, *program.arrays))
 
 
 @dataclass
-class _Program:
+class _ProcedureLowering:
     inliner: Inliner
     loops: dict[Var, LoopVar] = field(default_factory=dict)
 
@@ -111,7 +111,7 @@ class _Program:
                 test = self.inliner.value(condition, env, None)
                 return [Choose(test, self.block(then, env), self.block(other, env))]
             case Leave(loop):
-                return [Stop(self.loops[loop])]
+                return [Break(self.loops[loop])]
 
     def each(self, a: Each, env: Env) -> Repeat:
         v = self.bound(a.var)

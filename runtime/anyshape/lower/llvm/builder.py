@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from ..target import Target
-from .instructions import Block, InstructionBuilder
+from .instructions import BasicBlock, InstructionBuilder
 from .scalars import MARK
-from .types import I32, I64, PTR, Operand, Type, Val
+from .types import I32, I64, PTR, Type, Val, ValLike
 
 _SPELLED = [chr(b) if 32 <= b < 127 and chr(b) not in '"\\' else f"\\{b:02X}" for b in range(256)]
 """A byte as strings of LLVM's text have it."""
@@ -136,7 +136,7 @@ class Module:
         return (MARK if self.has_slots else "") + "\n".join(parts) + "\n"
 
 
-class Loop:
+class OpenLoop:
     """An open loop. `index` counts, `carried` are the values of this iteration; `next(...)` sets those of the next one.
 
     `results` (after the loop) are the carried values that the last iteration set, or the initial ones if there was none.
@@ -164,7 +164,7 @@ class Branch:
     def __init__(self, f: FunctionBuilder, cond: Val) -> None:
         self.f, self.results = f, tuple[Val, ...]()
         self._yes, self._no, self._after = f.new_block(), f.new_block(), f.new_block()
-        self._ends: list[tuple[Block, tuple[Val, ...]]] = []
+        self._ends: list[tuple[BasicBlock, tuple[Val, ...]]] = []
         self._values: tuple[Val, ...] = ()
         f.branch(cond, self._yes, self._no)
 
@@ -175,7 +175,7 @@ class Branch:
         return self._side(self._no)
 
     @contextmanager
-    def _side(self, block: Block) -> Iterator[None]:
+    def _side(self, block: BasicBlock) -> Iterator[None]:
         self.f.start(block)
         self._values = ()
         yield
@@ -256,17 +256,17 @@ class FunctionBuilder(InstructionBuilder):
 
     # blocks
 
-    def new_block(self) -> Block:
+    def new_block(self) -> BasicBlock:
         """A block that is not yet in the function; `start` puts it there."""
-        return Block("b" + self.fresh()[2:])
+        return BasicBlock("b" + self.fresh()[2:])
 
-    def jump(self, to: Block) -> None:
+    def jump(self, to: BasicBlock) -> None:
         self.end(f"br label %{to.label}")
 
-    def branch(self, cond: Val, yes: Block, no: Block) -> None:
+    def branch(self, cond: Val, yes: BasicBlock, no: BasicBlock) -> None:
         self.end(f"br {cond}, label %{yes.label}, label %{no.label}")
 
-    def expect(self, cond: Val, usual: Block, other: Block) -> None:
+    def expect(self, cond: Val, usual: BasicBlock, other: BasicBlock) -> None:
         """Branches where the other target is hardly ever taken: its block is laid out of the way."""
         weights = '!{!"branch_weights", i32 1048576, i32 1}'
         self.end(f"br {cond}, label %{usual.label}, label %{other.label}, !prof {weights}")
@@ -274,13 +274,13 @@ class FunctionBuilder(InstructionBuilder):
     def ret(self, value: Val | None = None) -> None:
         self.end("ret void" if value is None else f"ret {value}")
 
-    def phi(self, type_: Type, incoming: Sequence[tuple[Val, Block]], block: Block | None = None) -> Val:
+    def phi(self, type_: Type, incoming: Sequence[tuple[Val, BasicBlock]], block: BasicBlock | None = None) -> Val:
         """A phi at the head of `block` (by default the current one)."""
         result = Val(self.fresh(), type_)
         self.set_phi(result, incoming, block or self.block)
         return result
 
-    def set_phi(self, result: Val, incoming: Sequence[tuple[Val, Block]], block: Block) -> None:
+    def set_phi(self, result: Val, incoming: Sequence[tuple[Val, BasicBlock]], block: BasicBlock) -> None:
         sources = ", ".join(f"[{value.name}, %{source.label}]" for value, source in incoming)
         block.phis.append(f"{result.name} = phi {result.type} {sources}")
 
@@ -288,8 +288,8 @@ class FunctionBuilder(InstructionBuilder):
 
     @contextmanager
     def for_range(
-        self, start: Operand, stop: Operand, step: Operand = 1, carried: Sequence[Val] = (), at_least_once: bool = False
-    ) -> Iterator[Loop]:
+        self, start: ValLike, stop: ValLike, step: ValLike = 1, carried: Sequence[Val] = (), at_least_once: bool = False
+    ) -> Iterator[OpenLoop]:
         """Emits a loop over range(start, stop, step), step positive. `at_least_once` leaves the first test out."""
         first, last, stride = self.i64(start), self.i64(stop), self.i64(step)
         body, after = self.new_block(), self.new_block()
@@ -303,7 +303,7 @@ class FunctionBuilder(InstructionBuilder):
             self.branch(cond, body, after)
         self.start(body)
         index = Val(self.fresh(), first.type)
-        loop = Loop(index, tuple(Val(self.fresh(), v.type) for v in carried))
+        loop = OpenLoop(index, tuple(Val(self.fresh(), v.type) for v in carried))
         yield loop
         if carried and not loop.following:
             raise TypeError("a loop with carried values must call next(...)")
@@ -338,6 +338,6 @@ class FunctionBuilder(InstructionBuilder):
         yield branch
         branch.merge()
 
-    def switch(self, value: Val, default: Block, cases: Sequence[tuple[int, Block]]) -> None:
+    def switch(self, value: Val, default: BasicBlock, cases: Sequence[tuple[int, BasicBlock]]) -> None:
         table = " ".join(f"{value.type} {number}, label %{block.label}" for number, block in cases)
         self.end(f"switch {value}, label %{default.label} [ {table} ]")

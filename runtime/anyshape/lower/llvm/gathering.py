@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.target_probe import gathers
-from anyshape.lower.llvm.types import I32, I64, Operand, Type, Val, undefined
+from anyshape.lower.llvm.types import I32, I64, Type, Val, ValLike, undefined
 
 
 def pick(f: FunctionBuilder, base: Val, type_: Type, indices: Val) -> Val:
@@ -41,7 +41,7 @@ def _carried(f: FunctionBuilder, a: Val, element: Type) -> Val:
     return f.convert("zext", f.bitcast(a, a.type.as_int()), element)
 
 
-def every(f: FunctionBuilder, base: Val, type_: Type, step: int, index: Operand = 0) -> Val:
+def every(f: FunctionBuilder, base: Val, type_: Type, step: int, index: ValLike = 0) -> Val:
     """Load lane i from element `index + i * step`, by whole vectors that touch nothing before the first of them or past the last."""
     lanes = type_.lanes
     last, row = (lanes - 1) * step, undefined(type_)

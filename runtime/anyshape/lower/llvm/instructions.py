@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..target import Target
-from .types import I1, I8, I32, I64, PTR, VOID, Operand, Type, Val, const, const_vector, undefined
+from .types import I1, I8, I32, I64, PTR, VOID, Type, Val, ValLike, const, const_vector, undefined
 
 Declare = Callable[[str, Type, Sequence[Type]], None]
 
 
-class Block:
+class BasicBlock:
     """A basic block: its label and lines; phis are kept apart because a loop's are known only at its end."""
 
     __slots__ = ("label", "lines", "phis", "terminated")
@@ -33,7 +33,7 @@ _UNSIGNED = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "eq": "eq", "ne
 _ORDERED = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 
 
-_OfTwo = Callable[["InstructionBuilder", Operand, Operand], Val]
+_OfTwo = Callable[["InstructionBuilder", ValLike, ValLike], Val]
 
 
 def _instruction(op: str) -> _OfTwo:
@@ -50,17 +50,17 @@ class InstructionBuilder:
     def __init__(self, target: Target, name: str, declare_intrinsic: Declare) -> None:
         self.target = target
         self.name = name
-        self.blocks: list[Block] = []
+        self.blocks: list[BasicBlock] = []
         self._declare_intrinsic = declare_intrinsic
         self._count = 0
-        self.start(Block("entry"))
+        self.start(BasicBlock("entry"))
 
-    def start(self, block: Block) -> None:
+    def start(self, block: BasicBlock) -> None:
         """Go on emitting in `block`, which becomes the next one of the text."""
         self.blocks.append(block)
         self.block = block
 
-    def resume(self, block: Block) -> None:
+    def resume(self, block: BasicBlock) -> None:
         """Go on emitting in a block that is in the text already."""
         self.block = block
 
@@ -106,7 +106,7 @@ class InstructionBuilder:
 
     # memory
 
-    def gep(self, base: Val, index: Operand, element: Type) -> Val:
+    def gep(self, base: Val, index: ValLike, element: Type) -> Val:
         """The address of element `index` of `base`; the element type gives the size, so i64 arrays cannot go wrong."""
         i = index if isinstance(index, Val) else const(I64, index)
         if i.number == 0 and not i.type.lanes:  # a vector of zeros still makes a vector of addresses
@@ -119,7 +119,7 @@ class InstructionBuilder:
         in memory."""
         return self.emit(pointer.type, f"freeze {pointer}")
 
-    def load(self, base: Val, type_: Type, index: Operand = 0, align: int = 0, again: bool = False) -> Val:
+    def load(self, base: Val, type_: Type, index: ValLike = 0, align: int = 0, again: bool = False) -> Val:
         """Loads `type_` (a vector takes its lanes from consecutive elements) at element `index`.
 
         `again`: even if the value is loaded already. LLVM merges equal loads, but not with one of another kind: one of memory that does not
@@ -129,7 +129,7 @@ class InstructionBuilder:
         kind = ", !invariant.load !{}" if again else ""
         return self.emit(type_, f"load {type_}, {address}, align {align or type_.bytes}{kind}")
 
-    def store(self, value: Val, base: Val, index: Operand = 0, align: int = 0) -> None:
+    def store(self, value: Val, base: Val, index: ValLike = 0, align: int = 0) -> None:
         address = self.gep(base, index, value.type)
         self.line(f"store {value}, {address}, align {align or value.type.bytes}")
 
@@ -155,12 +155,12 @@ class InstructionBuilder:
         places = const_vector(element, list(range(offset, offset + lanes)))
         return self.compare("lt", places, count)
 
-    def masked_load(self, base: Val, type_: Type, mask: Val, index: Operand = 0) -> Val:
+    def masked_load(self, base: Val, type_: Type, mask: Val, index: ValLike = 0) -> Val:
         """Loads the lanes of `mask`; the others are zero and their memory is not touched."""
         arguments = [self.gep(base, index, type_), const(I32, type_.bytes), mask, const(type_, 0)]
         return self.call_intrinsic("llvm.masked.load", type_, arguments, f"{type_.suffix}.p0")
 
-    def masked_store(self, value: Val, base: Val, mask: Val, index: Operand = 0) -> None:
+    def masked_store(self, value: Val, base: Val, mask: Val, index: ValLike = 0) -> None:
         arguments = [value, self.gep(base, index, value.type), const(I32, value.type.bytes), mask]
         self.call_intrinsic("llvm.masked.store", VOID, arguments, f"{value.type.suffix}.p0")
 
@@ -198,20 +198,20 @@ class InstructionBuilder:
 
     # memory that threads share: atomic operations on integers, `seq_cst` being one total order over all threads
 
-    def atomic_load(self, base: Val, type_: Type, index: Operand = 0, order: str = "seq_cst") -> Val:
+    def atomic_load(self, base: Val, type_: Type, index: ValLike = 0, order: str = "seq_cst") -> Val:
         address = self.gep(base, index, type_)
         return self.emit(type_, f"load atomic {type_}, {address} {order}, align {type_.bytes}")
 
-    def atomic_store(self, value: Val, base: Val, index: Operand = 0, order: str = "seq_cst") -> None:
+    def atomic_store(self, value: Val, base: Val, index: ValLike = 0, order: str = "seq_cst") -> None:
         address = self.gep(base, index, value.type)
         self.line(f"store atomic {value}, {address} {order}, align {value.type.bytes}")
 
-    def atomic_update(self, op: str, base: Val, value: Val, index: Operand = 0) -> Val:
+    def atomic_update(self, op: str, base: Val, value: Val, index: ValLike = 0) -> Val:
         """Applies `op` of LLVM's atomicrmw (add, umin, …) with the value; returns the value before."""
         address = self.gep(base, index, value.type)
         return self.emit(value.type, f"atomicrmw {op} {address}, {value} seq_cst, align {value.type.bytes}")
 
-    def compare_exchange(self, base: Val, expected: Operand, new: Operand, type_: Type, index: Operand = 0) -> Val:
+    def compare_exchange(self, base: Val, expected: ValLike, new: ValLike, type_: Type, index: ValLike = 0) -> Val:
         """Stores `new` if `expected` is in memory; returns whether it was (i1)."""
         address = self.gep(base, index, type_)
         old, value = (v if isinstance(v, Val) else const(type_, v) for v in (expected, new))
@@ -221,7 +221,7 @@ class InstructionBuilder:
 
     # operands
 
-    def pair(self, a: Operand, b: Operand) -> tuple[Val, Val]:
+    def pair(self, a: ValLike, b: ValLike) -> tuple[Val, Val]:
         """Makes both operands values of one type: a number takes the other's type, a scalar is spread over the lanes."""
         if isinstance(a, Val):
             b = b if isinstance(b, Val) else const(a.type, b)
@@ -237,7 +237,7 @@ class InstructionBuilder:
             raise TypeError(f"operands of one type wanted, got {a} and {b}")
         return a, b
 
-    def i64(self, value: Operand) -> Val:
+    def i64(self, value: ValLike) -> Val:
         """An i64 scalar: numbers become literals, narrower integers are sign-extended."""
         if isinstance(value, Val):
             return value if value.type == I64 else self.convert("sext", value, I64)
@@ -245,7 +245,7 @@ class InstructionBuilder:
 
     # arithmetic
 
-    def _arith(self, op: str, a: Operand, b: Operand, flags: str) -> Val:
+    def _arith(self, op: str, a: ValLike, b: ValLike, flags: str) -> Val:
         x, y = self.pair(a, b)
         if x.type.is_float:
             spaced = f"{flags} " if flags else ""
@@ -266,22 +266,22 @@ class InstructionBuilder:
                 return y
         return replace(self.emit(x.type, f"{op} {x}, {y.name}"), number=number)
 
-    def add(self, a: Operand, b: Operand, flags: str = "") -> Val:
+    def add(self, a: ValLike, b: ValLike, flags: str = "") -> Val:
         return self._arith("add", a, b, flags)
 
-    def sub(self, a: Operand, b: Operand, flags: str = "") -> Val:
+    def sub(self, a: ValLike, b: ValLike, flags: str = "") -> Val:
         return self._arith("sub", a, b, flags)
 
-    def mul(self, a: Operand, b: Operand, flags: str = "") -> Val:
+    def mul(self, a: ValLike, b: ValLike, flags: str = "") -> Val:
         return self._arith("mul", a, b, flags)
 
-    def fdiv(self, a: Operand, b: Operand, flags: str = "") -> Val:
+    def fdiv(self, a: ValLike, b: ValLike, flags: str = "") -> Val:
         return self._arith("div", a, b, flags)
 
     def neg(self, a: Val) -> Val:
         return self.emit(a.type, f"fneg {a}") if a.type.is_float else self.sub(const(a.type, 0), a)
 
-    def binary(self, op: str, a: Operand, b: Operand) -> Val:
+    def binary(self, op: str, a: ValLike, b: ValLike) -> Val:
         """Emits a two-operand instruction by its name: and or xor shl lshr ashr sdiv udiv srem urem frem. A divisor whose number is known
         is a literal, by which division takes few cycles, unless the other operand is one."""
         x, y = self.pair(a, b)
@@ -294,11 +294,11 @@ class InstructionBuilder:
     def not_(self, a: Val) -> Val:
         return self.binary("xor", a, const(a.type, 1 if a.type.element == "i1" else -1))
 
-    def sdiv(self, a: Operand, b: Operand) -> Val:
+    def sdiv(self, a: ValLike, b: ValLike) -> Val:
         """Integer division toward zero; traps on /0: for divisors known to be positive (see vecmath for data)."""
         return self.binary("sdiv", a, b)
 
-    def ceil_div(self, a: Operand, b: int) -> Val:
+    def ceil_div(self, a: ValLike, b: int) -> Val:
         """ceil(a / b) of a non-negative i64 and a positive literal."""
         x = self.add(self.i64(a), b - 1)
         number = None if x.number is None else int(x.number) // b
@@ -308,7 +308,7 @@ class InstructionBuilder:
             return x if b == 1 else replace(self.lshr(x, b.bit_length() - 1), number=number)
         return replace(self.binary("udiv", x, b), number=number)
 
-    def fma(self, a: Operand, b: Operand, c: Operand, exact: bool = False) -> Val:
+    def fma(self, a: ValLike, b: ValLike, c: ValLike, exact: bool = False) -> Val:
         """a * b + c with one rounding. Where the machine has no such instruction: two, unless `exact` demands it."""
         x, y = self.pair(a, b)
         x, z = self.pair(x, c)
@@ -319,7 +319,7 @@ class InstructionBuilder:
     smin, smax, umin, umax = map(_extreme, ("smin", "smax", "umin", "umax"))
     """The lesser and the greater of two integers, with and without sign. Without, no operand may be a negative literal."""
 
-    def int_extreme(self, name: str, a: Operand, b: Operand) -> Val:
+    def int_extreme(self, name: str, a: ValLike, b: ValLike) -> Val:
         """smin smax umin umax of two integers, computed here if both are literals."""
         x, y = self.pair(a, b)
         if x.name == y.name:
@@ -334,7 +334,7 @@ class InstructionBuilder:
 
     # comparison and choice
 
-    def compare(self, op: str, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+    def compare(self, op: str, a: ValLike, b: ValLike, unsigned: bool = False) -> Val:
         """lt le gt ge eq ne; of floats ordered (false on NaN), except ne, which is true on NaN."""
         x, y = self.pair(a, b)
         if x.type.is_float:
@@ -342,12 +342,12 @@ class InstructionBuilder:
         kind = (_UNSIGNED if unsigned else _SIGNED)[op]
         return self.emit(x.type.as_mask(), f"icmp {kind} {x}, {y.name}")
 
-    def fcmp(self, predicate: str, a: Operand, b: Operand) -> Val:
+    def fcmp(self, predicate: str, a: ValLike, b: ValLike) -> Val:
         """A float comparison by LLVM's own predicate: uno, ord, ult, ueq ..."""
         x, y = self.pair(a, b)
         return self.emit(x.type.as_mask(), f"fcmp {predicate} {x}, {y.name}")
 
-    def select(self, cond: Val, a: Operand, b: Operand) -> Val:
+    def select(self, cond: Val, a: ValLike, b: ValLike) -> Val:
         x, y = self.pair(a, b)
         if cond.type.lanes and not x.type.lanes:
             x, y = self.splat(x, cond.type.lanes), self.splat(y, cond.type.lanes)
@@ -377,7 +377,7 @@ class InstructionBuilder:
 
     # vectors
 
-    def splat(self, a: Operand, lanes: int, element: Type | None = None) -> Val:
+    def splat(self, a: ValLike, lanes: int, element: Type | None = None) -> Val:
         """A scalar in every lane; a number needs `element`."""
         if not isinstance(a, Val):
             if element is None:
@@ -405,7 +405,7 @@ class InstructionBuilder:
         picked = ", ".join("i32 poison" if lane < 0 else f"i32 {lane}" for lane in lanes)
         return self.emit(a.type.vector(len(lanes)), f"shufflevector {a}, {other}, <{len(lanes)} x i32> <{picked}>")
 
-    def reduce(self, kind: str, a: Val, flags: str = "", start: Operand | None = None) -> Val:
+    def reduce(self, kind: str, a: Val, flags: str = "", start: ValLike | None = None) -> Val:
         """Reduces all lanes to one: fadd fmul (any order) add mul and or xor [su]max [su]min fmax fmin fmaximum fminimum."""
         scalar = a.type.scalar
         name = f"llvm.vector.reduce.{kind}"

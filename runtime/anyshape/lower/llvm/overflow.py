@@ -6,12 +6,12 @@ In: two integers. Out: the low 64 bits, and an i1.
 from __future__ import annotations
 
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import I1, I64, Operand, Type, Val, const
+from anyshape.lower.llvm.types import I1, I64, Type, Val, ValLike, const
 
 _VALUE_AND_OVERFLOW = Type("{ i64, i1 }")
 
 
-def with_overflow(f: FunctionBuilder, op: str, a: Operand, b: Operand) -> tuple[Val, Val]:
+def with_overflow(f: FunctionBuilder, op: str, a: ValLike, b: ValLike) -> tuple[Val, Val]:
     """sadd uadd ssub usub smul umul of 64 bits, and whether the exact result needs more of them."""
     x, y = f.pair(a, b)
     if op in ("smul", "umul") and not f.target.multiplies_128:

@@ -126,7 +126,7 @@ class Val:
         return f"{self.type.text} {self.name}"
 
 
-Operand = Val | int | float
+ValLike = Val | int | float
 
 
 def _float_text(value: float, element: str) -> str:

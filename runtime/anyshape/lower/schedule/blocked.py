@@ -19,7 +19,7 @@ from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.gemm.tiles import ALIGN
 from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopIndex, LoopVar, Reduction, affine, row_major
 from anyshape.lower.ir.stores import Store, below
-from anyshape.lower.schedule.products import InMemory, Product, Step, Unplanned
+from anyshape.lower.schedule.products import InMemory, PhaseStep, Product, Unplanned
 from anyshape.lower.schedule.reuse import LoadsOf
 from anyshape.lower.schedule.tree import Scope, plan
 from anyshape.lower.target import Target
@@ -41,15 +41,15 @@ class Blocked:
     rows: Size
     first: Dim
     count: Dim
-    ahead: tuple[Step, ...]
-    steps: tuple[Step, ...]
+    ahead: tuple[PhaseStep, ...]
+    steps: tuple[PhaseStep, ...]
     held: dict[Tensor, Size]
     rowwise: dict[Tensor, Size]
     over: dict[Tensor, Tensor]
-    whole: tuple[Step, ...]
+    whole: tuple[PhaseStep, ...]
 
     @property
-    def all_steps(self) -> tuple[Step, ...]:
+    def all_steps(self) -> tuple[PhaseStep, ...]:
         return (*self.ahead, *self.steps)
 
     @property
@@ -95,7 +95,7 @@ class SharedRows:
     """Several lists of phases, each as steps for one block of rows."""
 
     rows: BlockOfRows
-    phases: tuple[tuple[Step, ...], ...]
+    phases: tuple[tuple[PhaseStep, ...], ...]
 
 
 def share_rows(dag: Dag, lists: Sequence[Sequence[Unplanned]], rows: LoopVar) -> SharedRows | None:
@@ -182,8 +182,8 @@ class _Blocking(Rebuild):
         self.rowwise: dict[Tensor, Size] = {}
 
     def blocked(self, phases: Sequence[Unplanned]) -> Blocked:
-        ahead: list[Step] = []
-        steps: list[Step] = []
+        ahead: list[PhaseStep] = []
+        steps: list[PhaseStep] = []
         for p in phases:
             to = steps if any(self.rows in s.domain for s in _stores(p)) else ahead
             to.append(self.step(p))
@@ -195,7 +195,7 @@ class _Blocking(Rebuild):
             held=self.held, rowwise=self.rowwise, over=over, whole=whole,
         )  # fmt: skip
 
-    def step(self, p: Unplanned) -> Step:
+    def step(self, p: Unplanned) -> PhaseStep:
         return self.product(p) if isinstance(p, Product) else plan([self.store(s) for s in p])
 
     def product(self, p: Product) -> Product:
@@ -248,7 +248,7 @@ class _Blocking(Rebuild):
         return super()._node(n)
 
 
-def _overwritten(steps: Sequence[Step], rowwise: dict[Tensor, Size]) -> dict[Tensor, Tensor]:
+def _overwritten(steps: Sequence[PhaseStep], rowwise: dict[Tensor, Size]) -> dict[Tensor, Tensor]:
     """Scratch tensors that rows write over what they read, element by element, and that is not read later."""
     under: dict[Tensor, Tensor] = {}
     reads = [{x.tensor for x in _loads(step)} for step in steps]

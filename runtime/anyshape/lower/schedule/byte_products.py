@@ -15,7 +15,7 @@ from anyshape.equations import Tensor
 from anyshape.lower.gemm import Codes, Side
 from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Reduction, affine, row_major
 from anyshape.lower.ir.stores import Store
-from anyshape.lower.schedule.codes import Moved, Operand, corrected, sums_of
+from anyshape.lower.schedule.codes import ByteOperand, Moved, corrected, sums_of
 from anyshape.lower.schedule.factors import is_covered
 from anyshape.lower.schedule.products import ConstantSums
 
@@ -29,7 +29,7 @@ class ByteProducts:
     def corrected(
         self,
         raw: Reduction,
-        operands: tuple[Operand, Operand],
+        operands: tuple[ByteOperand, ByteOperand],
         codes: Codes,
         summed: tuple[LoopVar, ...],
         stores: Sequence[Store],
@@ -54,7 +54,7 @@ class ByteProducts:
 
     def sum_in_memory(
         self,
-        x: Operand,
+        x: ByteOperand,
         side: Side,
         summed: tuple[LoopVar, ...],
         stores: Sequence[Store],
@@ -72,7 +72,7 @@ class ByteProducts:
             ahead.append(Store(access, node, variables))
         return self.dag.load(access)
 
-    def is_constant(self, x: Operand) -> bool:
+    def is_constant(self, x: ByteOperand) -> bool:
         """Whether the bytes are those of a constant, used as it is."""
         match x.stored:
             case Load(access) if access.tensor in self.constants:

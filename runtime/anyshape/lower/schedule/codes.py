@@ -28,7 +28,7 @@ SIGN = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class ByteOperand:
     """Bytes in memory, and their zero point, if that is not 0."""
 
     stored: DagNode
@@ -44,12 +44,12 @@ def operand_of(
     factor: DagNode,
     summed: tuple[LoopVar, ...],
     constants: Mapping[Tensor, NDArray[Any]],
-) -> Operand | None:
+) -> ByteOperand | None:
     """A factor as bytes and zero point."""
     codes = codes_of(terms, factor, summed)
     if codes is None:
         return None
-    return Operand(codes.stored, None if codes.zero is None or _is_zero(codes.zero, constants) else codes.zero)
+    return ByteOperand(codes.stored, None if codes.zero is None or _is_zero(codes.zero, constants) else codes.zero)
 
 
 def _is_zero(n: DagNode, constants: Mapping[Tensor, NDArray[Any]]) -> bool:
@@ -63,7 +63,7 @@ def _is_zero(n: DagNode, constants: Mapping[Tensor, NDArray[Any]]) -> bool:
     return False
 
 
-def sides_of(a: Operand, b: Operand, flips_a: bool) -> Codes:
+def sides_of(a: ByteOperand, b: ByteOperand, flips_a: bool) -> Codes:
     """How both are multiplied. `flips_a`: of two that are alike, the sign bit of a is flipped."""
     if a.is_unsigned != b.is_unsigned:
         return Codes(Side(a.is_unsigned), Side(b.is_unsigned))
@@ -79,7 +79,7 @@ class Moved:
     zero: DagNode | None
 
     @classmethod
-    def of(cls, dag: Dag, x: Operand, side: Side) -> Moved:
+    def of(cls, dag: Dag, x: ByteOperand, side: Side) -> Moved:
         shift = 0 if not side.flips else -SIGN if side.unsigned else SIGN
         if not shift:
             return cls(0, x.zero)
@@ -94,12 +94,14 @@ def values_of(dag: Dag, stored: DagNode, shift: int) -> DagNode:
     return dag.op("sub", I32, wide, dag.const(shift, I32)) if shift else wide
 
 
-def sums_of(dag: Dag, x: Operand, side: Side, summed: tuple[LoopVar, ...]) -> Reduction:
+def sums_of(dag: Dag, x: ByteOperand, side: Side, summed: tuple[LoopVar, ...]) -> Reduction:
     """The sums of an operand's values as they are multiplied."""
     return dag.red("sum", summed, values_of(dag, x.stored, Moved.of(dag, x, side).shift), I32)
 
 
-def raw_sum(dag: Dag, operands: tuple[Operand, Operand], codes: Codes, summed: tuple[LoopVar, ...]) -> Reduction:
+def raw_sum(
+    dag: Dag, operands: tuple[ByteOperand, ByteOperand], codes: Codes, summed: tuple[LoopVar, ...]
+) -> Reduction:
     """The sums that the template computes."""
     factors = (values_of(dag, x.stored, Moved.of(dag, x, side).shift) for x, side in zip(operands, (codes.a, codes.b)))
     return dag.red("sum", summed, dag.op("mul", I32, *factors), I32)

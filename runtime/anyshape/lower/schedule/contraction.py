@@ -21,7 +21,7 @@ from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Reduction
 from anyshape.lower.ir.stores import Store, below, reductions_of
 from anyshape.lower.ir.terms import NODES
 from anyshape.lower.schedule.byte_products import ByteProducts
-from anyshape.lower.schedule.codes import Operand, operand_of, raw_sum, sides_of
+from anyshape.lower.schedule.codes import ByteOperand, operand_of, raw_sum, sides_of
 from anyshape.lower.schedule.factors import contraction, is_covered, is_free, plain_access
 from anyshape.lower.schedule.products import Component, InMemory, Product
 from anyshape.lower.schedule.tree import components
@@ -179,16 +179,16 @@ class _Splitter:
         rebuild = Rebuild(self.dag, {reduction: self.dag.load(store.access)})
         return [rebuild.store(s) for s in stores]
 
-    def bytes_of(self, reduction: Reduction) -> tuple[Operand, Operand] | None:
+    def bytes_of(self, reduction: Reduction) -> tuple[ByteOperand, ByteOperand] | None:
         """The factors of a contraction, if both are bytes in memory, less zero points."""
         operands = [operand_of(NODES, x, reduction.variables, self.constants) for x in reduction.body.inputs]
         match operands:
-            case [Operand(Load(x)) as a, Operand(Load(y)) as b] if self.bytes and x.is_plain and y.is_plain:
+            case [ByteOperand(Load(x)) as a, ByteOperand(Load(y)) as b] if self.bytes and x.is_plain and y.is_plain:
                 return a, b
         return None
 
     def by_bytes(
-        self, reduction: Reduction, operands: tuple[Operand, Operand], stores: list[Store]
+        self, reduction: Reduction, operands: tuple[ByteOperand, ByteOperand], stores: list[Store]
     ) -> list[Store] | None:
         """Adds the product of bytes; returns the stores that are left, which read the sums from scratch, if it is not all."""
         whole = self.is_whole(reduction, stores)

@@ -21,10 +21,10 @@ from anyshape.equations import (
     Equation,
     Expr,
     Read,
+    RecurrenceStep,
     Reduce,
     Run,
     Sorting,
-    Step,
     Tensor,
     Update,
     Var,
@@ -38,7 +38,7 @@ from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, R
 from anyshape.lower.ir.index_forms import flatten
 from anyshape.lower.ir.inline_values import Env, InlinedValues
 from anyshape.lower.ir.padded import conjuncts
-from anyshape.lower.ir.procedure import Procedure, lower_program
+from anyshape.lower.ir.procedure import LoweredProcedure, lower_program
 from anyshape.lower.ir.stores import Demanded, DemandedPart, Ordered, Store
 from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.schedule.recurrence import CycleStores, Positions
@@ -56,14 +56,14 @@ class Inlined:
     """Stores after the stages whose elements come one after the other."""
     recurrences: tuple[CycleStores, ...] = ()
     """Recurrences between the stages and the ordered stores."""
-    procedures: tuple[Procedure, ...] = ()
+    procedures: tuple[LoweredProcedure, ...] = ()
     """Procedures of the group, which run in kernels of their own."""
     unnamed: frozenset[Tensor] = frozenset()
     """Scratch tensors that are no equation's."""
 
 
 def inline_group(group: Group) -> Inlined:
-    return _Inliner(group).run()
+    return _GroupInliner(group).run()
 
 
 def _simple(q: Equation) -> bool:
@@ -94,7 +94,7 @@ def _may_be_inlined(q: Equation, once: bool, indexed: bool) -> bool:
     return not indexed or any(isinstance(e, Read) for e in walk_expr(q.value))
 
 
-class _Inliner(InlinedValues):
+class _GroupInliner(InlinedValues):
     """Decides what of a group is inlined; lowers the rest to stores."""
 
     def run(self) -> Inlined:
@@ -102,12 +102,12 @@ class _Inliner(InlinedValues):
         if programs:
             return self.procedures(tuple(programs))
         defined = _by_target(q for q in self.group.equations if q.form is None)
-        cycles = [q for q in self.group.equations if isinstance(q.form, Step)]
+        cycles = [q for q in self.group.equations if isinstance(q.form, RecurrenceStep)]
         kept = self.choose(defined, {q.target for q in cycles})
         stores = [self.store(q) for t, qs in defined.items() if t in self.group.outputs or t in kept for q in qs]
         recurrences = tuple(self.recurrence(unit) for unit in units(cycles))
         kept += [s.access.tensor for r in recurrences for s in r.stores if s.access.tensor not in r.temporaries]
-        ordered = [q for q in self.group.equations if q.form is not None and not isinstance(q.form, Step)]
+        ordered = [q for q in self.group.equations if q.form is not None and not isinstance(q.form, RecurrenceStep)]
         asked = [q.target for q in ordered if isinstance(q.form, Demand)]
         last = self.ordered_all(ordered)
         spilled = self.spilled or []
@@ -148,7 +148,7 @@ class _Inliner(InlinedValues):
         kept = tuple(t for p in lowered for t in p.own if t.shape and t not in self.group.outputs)
         return Inlined(dag=self.dag, stages=[], temporaries=kept, errors=tuple(self.errors), procedures=lowered)
 
-    def procedure(self, program: StepProgram) -> Procedure:
+    def procedure(self, program: StepProgram) -> LoweredProcedure:
         stated = (q for q in self.group.equations if isinstance(q.form, Run) and q.form.program is program)
         with self.reading(next(stated)):
             return lower_program(program, self)
@@ -161,7 +161,7 @@ class _Inliner(InlinedValues):
     def recurrence(self, unit: list[Equation]) -> CycleStores:
         """The stores of a cycle at one position, which a symbol stands for. Tensors that are only read at their own position have no
         others."""
-        assert isinstance(unit[0].form, Step)
+        assert isinstance(unit[0].form, RecurrenceStep)
         targets = {q.target for q in unit}
         for q in self.group.equations:
             if q.form is None and targets & reads(q):
@@ -171,7 +171,7 @@ class _Inliner(InlinedValues):
         self.memo = {}
         stores: list[Store] = []
         for q in cycle.stored:
-            assert isinstance(q.form, Step)
+            assert isinstance(q.form, RecurrenceStep)
             env: Env = {q.form.along: Affine((), cycle.position)}
             taken: list[LoopVar] = []
             for v in q.variables:

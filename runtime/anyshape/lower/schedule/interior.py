@@ -14,7 +14,7 @@ from anyshape.dims import Size
 from anyshape.equations.expr import LARGE
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.analyse.collapse import Rebuild
-from anyshape.lower.ir.dag import Access, Affine, Bound, Dag, DagNode, LoopVar, Operation
+from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, IndexBound, LoopVar, Operation
 from anyshape.lower.ir.index_forms import OF_SIZES
 from anyshape.lower.ir.padded import index_of, padded_load
 from anyshape.lower.ir.stores import Store, below
@@ -41,7 +41,7 @@ def _interior(dag: Dag, scope: Scope) -> Interior | None:
     if any(s.access.address.coefficient(along) != 1 or s.access.address.lets for s in loop.stores):
         return None
     bounds = _pads(loop.stores, along)
-    straight = _Straight(dag, along)
+    straight = _StraightCopies(dag, along)
     stores = tuple(straight.store(s) for s in loop.stores)
     bounds |= straight.bounds
     if not bounds or len(bounds) > MOST_BOUNDS or all(b.index.coefficient(along) == 0 for b in bounds):
@@ -51,9 +51,9 @@ def _interior(dag: Dag, scope: Scope) -> Interior | None:
     return Interior(tuple(sorted(bounds, key=lambda b: b.order)), scope, replace(loop, stores=stores))
 
 
-def _pads(stores: Iterable[Store], along: LoopVar) -> set[Bound]:
+def _pads(stores: Iterable[Store], along: LoopVar) -> set[IndexBound]:
     """The bounds of padded reads along the vector, if every one is of a contiguous read."""
-    bounds: set[Bound] = set()
+    bounds: set[IndexBound] = set()
     for n in below(stores):
         padded = padded_load(n)
         if padded is not None and along in padded.load.domain:
@@ -63,12 +63,12 @@ def _pads(stores: Iterable[Store], along: LoopVar) -> set[Bound]:
     return bounds
 
 
-class _Straight(Rebuild):
+class _StraightCopies(Rebuild):
     """Copies of nodes in which computed places along the vector are affine forms, as they are where `bounds` hold."""
 
     def __init__(self, dag: Dag, along: LoopVar) -> None:
         super().__init__(dag)
-        self.along, self.bounds = along, set[Bound]()
+        self.along, self.bounds = along, set[IndexBound]()
 
     def access(self, x: Access) -> Access:
         lets = [(n, c) for n, c in x.address.lets if self.along in n.domain]
@@ -87,11 +87,11 @@ class _Straight(Rebuild):
         return super().access(replace(x, address=address))
 
 
-Straight = tuple[Affine, frozenset[Bound]]
+BoundedAffine = tuple[Affine, frozenset[IndexBound]]
 """The affine form of a computed index where some bounds hold, and the bounds."""
 
 
-def straight(n: DagNode) -> Straight | None:
+def straight(n: DagNode) -> BoundedAffine | None:
     """What a computed index is where it is not changed: `min(max(i, 0), n - 1)` is i where 0 <= i < n, and so are `i % n` and an i that is
     mirrored at both ends."""
     form = index_of(n)
@@ -109,7 +109,7 @@ def straight(n: DagNode) -> Straight | None:
             if name != "mod" and a[0].is_constant:
                 a, b = b, a
             limit = _limit(name, a[0], b[0])
-            return None if limit is None else (a[0], a[1] | b[1] | {Bound(a[0], limit)})
+            return None if limit is None else (a[0], a[1] | b[1] | {IndexBound(a[0], limit)})
     return None
 
 

@@ -20,7 +20,7 @@ from anyshape.lower.analyse.unbounded import is_unbounded
 from anyshape.lower.analyse.windows import Folded, Windows, row_windows
 from anyshape.lower.analyse.written_out import Spread, Tiled, written_out
 from anyshape.lower.ir.dag import Dag, Reduction, walk
-from anyshape.lower.ir.procedure import Procedure
+from anyshape.lower.ir.procedure import LoweredProcedure
 from anyshape.lower.ir.stores import Ordered, Store, reductions_of
 from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.schedule.blocked import Blocked, block_phases
@@ -28,13 +28,13 @@ from anyshape.lower.schedule.contraction import split_phases
 from anyshape.lower.schedule.inline import inline_group
 from anyshape.lower.schedule.interior import with_interior
 from anyshape.lower.schedule.lanes_first import lanes_first, usual_iterations, write_out_lookups
-from anyshape.lower.schedule.products import InMemory, Product, Step
+from anyshape.lower.schedule.products import InMemory, PhaseStep, Product
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm, StepForm, plan_recurrence
 from anyshape.lower.schedule.tree import MOST_STORES, Scope, Usual, components, plan
 from anyshape.lower.schedule.work import cycles, points
 from anyshape.lower.target import Target
 
-Phase = Step | Blocked | Recurrence | Ordered | Procedure
+Phase = PhaseStep | Blocked | Recurrence | Ordered | LoweredProcedure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class KernelSchedule:
     unnamed: frozenset[Tensor] = frozenset()
 
     @property
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[PhaseStep]:
         """All steps, with those inside of other phases."""
         for p in self.phases:
             match p:
@@ -60,12 +60,12 @@ class KernelSchedule:
     @property
     def stores(self) -> Iterator[Store]:
         """Stores of all phases whose elements may come in any order."""
-        return (s for p in self.phases if not isinstance(p, Ordered | Procedure) for s in p.stores)
+        return (s for p in self.phases if not isinstance(p, Ordered | LoweredProcedure) for s in p.stores)
 
     @property
     def polls(self) -> bool:
         """Whether one part may take long however many there are: it is alone, has work of all parts, or an element takes long."""
-        sequential = any(isinstance(p, Recurrence | Ordered | Procedure) for p in self.phases)
+        sequential = any(isinstance(p, Recurrence | Ordered | LoweredProcedure) for p in self.phases)
         products = any(isinstance(s, Product) for s in self.steps)
         return self.serial or sequential or products or self.is_unbounded
 
@@ -106,7 +106,7 @@ class KernelSchedule:
         """Rough cycles of all parts together, of blocks as if they were none; 0 if the first part does everything."""
         if self.serial or self.pieces == 1:
             return 0
-        steps: list[Step] = []
+        steps: list[PhaseStep] = []
         repeated: Size = 0
         for p in self.phases:
             match p:
@@ -159,9 +159,9 @@ def schedule_group(group: Group) -> KernelSchedule:
     )
 
 
-def _phases(dag: Dag, stages: list[list[Store]], group: Group) -> tuple[list[Step | Blocked], list[Tensor]]:
+def _phases(dag: Dag, stages: list[list[Store]], group: Group) -> tuple[list[PhaseStep | Blocked], list[Tensor]]:
     """The phases of the stages, and the tensors that one of them keeps for another as a whole."""
-    phases: list[Step | Blocked] = []
+    phases: list[PhaseStep | Blocked] = []
     whole: list[Tensor] = []
     for c in split_phases(dag, stages, group.constants):
         blocked = block_phases(dag, c.items, c.temporaries) if c.temporaries else None
@@ -207,7 +207,7 @@ def _dropped(recurrences: Sequence[Recurrence], stages: list[list[Store]]) -> se
     return dropped - {s.access.tensor for stage in stages for s in stage}
 
 
-def _are_serial(recurrences: Sequence[Recurrence], before: Sequence[Step | Blocked]) -> bool:
+def _are_serial(recurrences: Sequence[Recurrence], before: Sequence[PhaseStep | Blocked]) -> bool:
     """Whether recurrences, and what is stored before them, are for one part alone."""
     alone = len(recurrences) > 1 or any(isinstance(r.form, StepForm) and not r.form.is_shared_out for r in recurrences)
     return alone or (bool(recurrences) and not all(_are_starts(p.stores, recurrences[0]) for p in before))

@@ -143,7 +143,7 @@ class Product:
         return self.b.sums if isinstance(self.b, WindowColumns) else None
 
 
-Step = Scope | Product
+PhaseStep = Scope | Product
 """A scope of rows, or a product."""
 Unplanned = Product | list[Store]
 

@@ -24,7 +24,7 @@ from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, O
 from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.schedule.blocked import BlockOfRows, share_rows
 from anyshape.lower.schedule.contraction import split_phases
-from anyshape.lower.schedule.products import Product, Step, Unplanned
+from anyshape.lower.schedule.products import PhaseStep, Product, Unplanned
 from anyshape.lower.schedule.tree import plan
 
 
@@ -67,10 +67,10 @@ class StepForm:
     """`around`: variables whose loops are around the one over the positions, and can be shared out. Positions at which `where` does not
     hold have the steps `otherwise`. `rows`: the steps are those of a block of rows that has all positions for itself."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PhaseStep, ...]
     around: tuple[LoopVar, ...]
     where: DagNode | None = None
-    otherwise: tuple[Step, ...] = ()
+    otherwise: tuple[PhaseStep, ...] = ()
     rows: BlockOfRows | None = None
 
     @property
@@ -95,7 +95,7 @@ class Recurrence:
         return self.form.stores
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[PhaseStep, ...]:
         return (*self.form.steps, *self.form.otherwise) if isinstance(self.form, StepForm) else ()
 
     @property
@@ -249,7 +249,7 @@ def _is_around(p: Product, around: tuple[LoopVar, ...]) -> bool:
     return p.is_in_memory and all(v in p.batch for v in around)
 
 
-def _inside(p: Unplanned, around: tuple[LoopVar, ...]) -> Step:
+def _inside(p: Unplanned, around: tuple[LoopVar, ...]) -> PhaseStep:
     """Moves a phase into the loops around."""
     if isinstance(p, Product):
         return replace(p, batch=tuple(v for v in p.batch if v not in around), around=around)
@@ -299,14 +299,14 @@ def _with_several(dag: Dag, form: RowForm) -> RowForm:
         return form
     if sum(cost(s.value, frozenset(form.variables)) for s in form.stores) > MOST_CYCLES:
         return form
-    rows = [_Row(dag, form.variables[-1], k) for k in range(ROWS)]
+    rows = [_RowCopies(dag, form.variables[-1], k) for k in range(ROWS)]
     stores = [{s: row.store(s) for s in form.stores} for row in rows]
     carried = [(row.node(load), own[s]) for row, own in zip(rows, stores, strict=True) for load, s in form.carried]
     pairs = tuple((load, s) for load, s in carried if isinstance(load, Load))
     return replace(form, several=replace(form, stores=tuple(s for own in stores for s in own.values()), carried=pairs))
 
 
-class _Row(Rebuild):
+class _RowCopies(Rebuild):
     """Copies of nodes for the row that is so many further."""
 
     def __init__(self, dag: Dag, variable: LoopVar, further: int) -> None:

@@ -18,7 +18,7 @@ from anyshape.lower.analyse.classify import accesses, along_stores, contiguous, 
 from anyshape.lower.analyse.empty_iterations import is_cut, with_ranges_of_their_own
 from anyshape.lower.analyse.windows import Folded, Windows
 from anyshape.lower.analyse.written_out import Tiled
-from anyshape.lower.ir.dag import Access, Bound, DagNode, Load, LoopVar, Operation, Reduction, walk
+from anyshape.lower.ir.dag import Access, DagNode, IndexBound, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.stores import Store, below, reductions_of
 
 MOST_STORES = 64
@@ -88,7 +88,7 @@ class Scope:
 class Interior:
     """The part of a row in which all bounds hold: `inside` is the loop there, `rows` the scope of whole rows, whose vector is innermost."""
 
-    bounds: tuple[Bound, ...]
+    bounds: tuple[IndexBound, ...]
     rows: Scope
     inside: Loop
 
@@ -101,7 +101,7 @@ class Usual:
     scope: Scope
 
 
-Target = Store | Scratch
+StoreOrScratch = Store | Scratch
 SHORT_SUM = 5
 """Positions that a reduction has along what it reads, below which most lanes would be empty: they run along results instead. Rows of two to
 four elements take 0.15 to 0.8 of the time (sums, argmax, layer norm), of seven 0.8 to 1.3."""
@@ -164,11 +164,11 @@ def components(stores: list[Store]) -> list[list[Store]]:
     return [m for _, m in parts.values()]
 
 
-def _roots(t: Target) -> tuple[DagNode, ...]:
+def _roots(t: StoreOrScratch) -> tuple[DagNode, ...]:
     return t.roots if isinstance(t, Store) else (t.node,)
 
 
-def _domain(t: Target) -> frozenset[LoopVar]:
+def _domain(t: StoreOrScratch) -> frozenset[LoopVar]:
     return t.domain if isinstance(t, Store) else t.node.domain
 
 
@@ -196,10 +196,10 @@ class _Planner:
             visit(r)
         return order
 
-    def pending_of(self, t: Target) -> list[Reduction]:
+    def pending_of(self, t: StoreOrScratch) -> list[Reduction]:
         return self.pending(_roots(t))
 
-    def scope(self, targets: list[Target], bound: frozenset[LoopVar], vertical: bool) -> Scope:
+    def scope(self, targets: list[StoreOrScratch], bound: frozenset[LoopVar], vertical: bool) -> Scope:
         """Shared loops around the targets, then their steps."""
         reds = self.pending([r for t in targets for r in _roots(t)])
         domains = [r.domain for r in reds] + [_domain(t) for t in targets]
@@ -215,7 +215,11 @@ class _Planner:
         return scope
 
     def vector(
-        self, targets: list[Target], reds: list[Reduction], bound: frozenset[LoopVar], shared: frozenset[LoopVar]
+        self,
+        targets: list[StoreOrScratch],
+        reds: list[Reduction],
+        bound: frozenset[LoopVar],
+        shared: frozenset[LoopVar],
     ) -> LoopVar | None:
         """The free variable with most votes, if all targets share it."""
         stores = targets_of(targets)
@@ -231,7 +235,7 @@ class _Planner:
             return _beside(stores, first, shared - bound) or (first if first in shared else None)
         return first if first in shared else None
 
-    def steps(self, scope: Scope, targets: list[Target], bound: frozenset[LoopVar], vertical: bool) -> None:
+    def steps(self, scope: Scope, targets: list[StoreOrScratch], bound: frozenset[LoopVar], vertical: bool) -> None:
         left = list(targets)
         while left:
             reds = self.pending([r for t in left for r in _roots(t)])
@@ -260,10 +264,15 @@ class _Planner:
         return _Planner(self.done).scope([spill], bound, vertical)
 
     def _loops(
-        self, scope: Scope, reds: list[Reduction], final: list[Target], bound: frozenset[LoopVar], vertical: bool
+        self,
+        scope: Scope,
+        reds: list[Reduction],
+        final: list[StoreOrScratch],
+        bound: frozenset[LoopVar],
+        vertical: bool,
     ) -> None:
         """Plans one loop per set of inner variables."""
-        groups: dict[frozenset[LoopVar], tuple[list[Reduction], list[Target]]] = {}
+        groups: dict[frozenset[LoopVar], tuple[list[Reduction], list[StoreOrScratch]]] = {}
         for r in reds:
             groups.setdefault(frozenset(r.variables), ([], []))[0].append(r)
         for t in final:
@@ -300,11 +309,13 @@ def _walked_alone(r: Reduction) -> frozenset[LoopVar]:
     return apart - along if along & own else frozenset()
 
 
-def targets_of(targets: list[Target]) -> tuple[Store, ...]:
+def targets_of(targets: list[StoreOrScratch]) -> tuple[Store, ...]:
     return tuple(t for t in targets if isinstance(t, Store))
 
 
-def _owner(ready: list[Reduction], reds: list[Reduction], left: list[Target], planner: _Planner) -> Target | None:
+def _owner(
+    ready: list[Reduction], reds: list[Reduction], left: list[StoreOrScratch], planner: _Planner
+) -> StoreOrScratch | None:
     """A target that alone uses a ready reduction, and shares its free variables: it is planned by itself, without scratch."""
     for node in ready:
         users = [t for t in left if node in planner.pending_of(t)]
@@ -317,7 +328,7 @@ def _owner(ready: list[Reduction], reds: list[Reduction], left: list[Target], pl
 
 
 def _ordered(
-    variables: frozenset[LoopVar], targets: Iterable[Target], reds: Iterable[Reduction]
+    variables: frozenset[LoopVar], targets: Iterable[StoreOrScratch], reds: Iterable[Reduction]
 ) -> tuple[LoopVar, ...]:
     """Sorts variables in the order of the outputs' dims, then of the reductions' variables."""
     order: dict[LoopVar, None] = {}

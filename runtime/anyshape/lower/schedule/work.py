@@ -14,14 +14,14 @@ from anyshape.lower.gemm import per_word
 from anyshape.lower.ir.dag import DagNode, LoopVar
 from anyshape.lower.ir.stores import Store, reductions_of
 from anyshape.lower.llvm.target_probe import multiply_adds
-from anyshape.lower.schedule.products import Product, Step
+from anyshape.lower.schedule.products import PhaseStep, Product
 from anyshape.lower.target import Target
 
 _OPERAND_CYCLES = 2
 """A product reads a vector of its second operand from a cache further out: 32 bytes a cycle."""
 
 
-def cycles(steps: Iterable[Step], lanes: int, target: Target) -> Size:
+def cycles(steps: Iterable[PhaseStep], lanes: int, target: Target) -> Size:
     """Cycles of all steps that can be shared, in vectors of so many lanes, of which the target multiplies and adds one or two in a cycle. A
     step without an outer loop cannot be shared. There is one quotient, of all: dims that are sums of quotients take long to compare."""
     halves: Size = 0

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from anyshape.graph.value import Value
-from anyshape.vm.compiling.lifetimes import Place, StorageGroup, regions_of
+from anyshape.vm.compiling.lifetimes import StorageGroup, TenantPlace, regions_of
 from anyshape.vm.compiling.shape_code import ShapeCode
-from anyshape.vm.program.memory_layout import Layout, lay_out
+from anyshape.vm.program.memory_layout import MemoryLayout, lay_out
 from anyshape.vm.program.table import Op
 from anyshape.vm.run.arena import ROOMY
 
@@ -32,7 +32,7 @@ class ArenaCode:
         self.code, self.groups, self.check = code, groups, check
         self.region_of = {ready: first + k for ready, k in regions_of(groups).items()}
         self.regions = max(self.region_of.values(), default=first) + 1
-        self.layouts: dict[int, Layout] = {}
+        self.layouts: dict[int, MemoryLayout] = {}
         self._addresses: dict[int, list[int]] = {}
 
     @property
@@ -52,11 +52,11 @@ class ArenaCode:
         zero = self.code.register(0)
         self._addresses[ready] = [base if o == zero else self.code.pure(Op.VIEW, base, o) for o in offsets]
 
-    def address(self, place: Place) -> int:
+    def address(self, place: TenantPlace) -> int:
         self.prepare(place.ready)
         return self._addresses[place.ready][place.number]
 
-    def _offsets(self, group: StorageGroup, layout: Layout) -> tuple[list[int], int]:
+    def _offsets(self, group: StorageGroup, layout: MemoryLayout) -> tuple[list[int], int]:
         zero = self.code.register(0)
         offsets, ends = [zero] * len(group.tenants), [zero] * len(group.tenants)
         for k in layout.order:

@@ -40,7 +40,7 @@ from anyshape.vm.compiling.open_lengths import refuse_open_lengths
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.program.table import Program
 from anyshape.vm.report.causes import named, undecided
-from anyshape.vm.run.limits import Bounds
+from anyshape.vm.run.limits import CallLimits
 
 if TYPE_CHECKING:
     from anyshape.vm.compiling.plans import Compiler, Plan
@@ -82,7 +82,7 @@ class Continued:
     ) -> list[Any]:
         """Runs prefix and tail. `by` maps a plan to the one that runs in its place."""
         values: dict[Value, Any] = dict(zip(self.f.params, arrays, strict=True))
-        bounds = Bounds(self.f.name, self._cancels)
+        bounds = CallLimits(self.f.name, self._cancels)
         if self.prefix is not None:
             results = by(self.prefix).run([values[p] for p in self.known_params])
             values.update(zip((v for v in self.live if not v.is_param), results, strict=True))

@@ -16,8 +16,8 @@ from anyshape.vm import native
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.program.table import Program
 from anyshape.vm.run import interpreter
-from anyshape.vm.run.arena import Context, ContextPool
-from anyshape.vm.run.limits import Bounds
+from anyshape.vm.run.arena import CallMemory, ContextPool
+from anyshape.vm.run.limits import CallLimits
 
 Array = NDArray[Any]
 
@@ -56,8 +56,10 @@ class PythonExecutor:
     def __init__(self, program: Program) -> None:
         self._program = program
 
-    def run(self, arguments: Sequence[Array], context: Context, places: Sequence[Array | None]) -> list[Array] | None:
-        context.bounds = bounds = Bounds(self._program.name, context.cancels)
+    def run(
+        self, arguments: Sequence[Array], context: CallMemory, places: Sequence[Array | None]
+    ) -> list[Array] | None:
+        context.bounds = bounds = CallLimits(self._program.name, context.cancels)
         try:
             results = interpreter.run(self._program, arguments, context)
             bounds.look()
@@ -68,8 +70,8 @@ class PythonExecutor:
     def direct(self, pool: ContextPool) -> None:
         return None
 
-    def context(self) -> Context:
-        return Context(self._program.regions)
+    def context(self) -> CallMemory:
+        return CallMemory(self._program.regions)
 
 
 def make_executor(program: Program, options: Options, types: Sequence[TensorType]) -> Executor:

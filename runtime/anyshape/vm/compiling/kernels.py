@@ -167,7 +167,7 @@ class NativeKernels:
         return len(self._codes)
 
     def lower(self, step: KernelStep) -> LoweredStep:
-        from anyshape.lower import Group, Packed
+        from anyshape.lower import Group, PackedConstant
 
         constants = {step.tensors[v]: v.constant for v in step.inputs if v.constant is not None}
         inputs = tuple(step.tensors[v] for v in step.inputs)
@@ -177,10 +177,10 @@ class NativeKernels:
         )
         with self.report.phase("lower"):
             kernel = self._lowering.lower(group)
-        operands = tuple(i.array if isinstance(i, Packed) else i for i in kernel.inputs)
+        operands = tuple(i.array if isinstance(i, PackedConstant) else i for i in kernel.inputs)
         native = self._native(kernel, step)
         pairs = ((kernel.outputs[k], kernel.inputs[j]) for k, j in kernel.reusable)
-        reusable = tuple((to, source) for to, source in pairs if not isinstance(source, Packed))
+        reusable = tuple((to, source) for to, source in pairs if not isinstance(source, PackedConstant))
         return LoweredStep(
             kernel=native,
             scalars=kernel.scalars,

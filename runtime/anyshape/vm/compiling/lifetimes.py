@@ -39,7 +39,7 @@ class Storage:
     """Number of the result that is computed in this memory, if there is one."""
     root: Storage = field(init=False)
     """The first of the storages that have the same place, one after the other."""
-    place: Place | None = None
+    place: TenantPlace | None = None
     elsewhere: bool = False
     """Whether code of control flow or of lists sets the address."""
 
@@ -52,7 +52,7 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TenantPlace:
     """Place of a tenant: its group, by the step after which the group is ready, and its number there."""
 
     ready: int
@@ -67,10 +67,10 @@ class StorageGroup:
     tenants: list[Tenant] = field(default_factory=list)
     values: list[tuple[Value, ...]] = field(default_factory=list)
 
-    def add(self, tenant: Tenant, values: tuple[Value, ...]) -> Place:
+    def add(self, tenant: Tenant, values: tuple[Value, ...]) -> TenantPlace:
         self.tenants.append(tenant)
         self.values.append(values)
-        return Place(self.ready, len(self.tenants) - 1)
+        return TenantPlace(self.ready, len(self.tenants) - 1)
 
     @property
     def start(self) -> int:
@@ -89,7 +89,7 @@ Occupancy = tuple[Tenant, tuple[Value, ...]]
 class Lifetimes:
     storages: dict[Value, Storage]
     groups: dict[int, StorageGroup]
-    scratch: dict[int, Place]
+    scratch: dict[int, TenantPlace]
     """Places of kernels' scratch, by step."""
 
 
@@ -126,7 +126,7 @@ def lifetimes(
     return Lifetimes(storages, groups, dict(zip(steps, places[len(chains) :])))
 
 
-def _grouped(tenants: Sequence[Occupancy], liveness: Liveness) -> tuple[dict[int, StorageGroup], list[Place]]:
+def _grouped(tenants: Sequence[Occupancy], liveness: Liveness) -> tuple[dict[int, StorageGroup], list[TenantPlace]]:
     """Groups of tenants, and the place of each."""
     groups: dict[int, StorageGroup] = {}
     places = []

@@ -15,11 +15,11 @@ from anyshape.dims import Dim, Size, bounds, definitions, free_symbols, fresh
 from anyshape.equations import Demand, Equation
 from anyshape.equations.dependencies import needed, reads
 from anyshape.equations.interpret import interpret
-from anyshape.equations.symbolic import Unknown
+from anyshape.equations.symbolic import UnknownElement
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.callee import calls_in_sight
 from anyshape.graph.value import Element, Node, Value
-from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, TableStep, ViewStep
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, ScheduleStep, TableStep, ViewStep
 from anyshape.vm.compiling.kernels import THREADS, KernelMaker, LoweredStep
 from anyshape.vm.program.table import ELEMENT_CODE
 
@@ -63,10 +63,10 @@ class Liveness:
 
 def analyse(schedule: Schedule, maker: KernelMaker) -> Liveness:
     """Analyses a schedule. Raises UnsupportedError for a symbol that no entry dim and no element of a value defines."""
-    return _Analysis(schedule, maker).run()
+    return _LivenessAnalysis(schedule, maker).run()
 
 
-class _Analysis:
+class _LivenessAnalysis:
     """The analysis of one schedule. `own`: the parameters of a region whose elements may be loaded; None for a program. `tested`: the
     first result is only a condition."""
 
@@ -206,7 +206,7 @@ class _Analysis:
         bodies = []
         for body in step.bodies:
             own = body.function.params[: len(body.function.params) - len(captured)]
-            inner = _Analysis(body, self.maker, own[1:], control.repeats).run()
+            inner = _LivenessAnalysis(body, self.maker, own[1:], control.repeats).run()
             bodies.append(inner)
             self.want_symbols(s for s in inner.outside if not (control.repeats and s in node.bound.iteration))
             params = body.function.params[len(own) :]
@@ -303,7 +303,7 @@ def first_sizes(node: Node) -> Mapping[Dim, Size]:
     return sizes
 
 
-def results_of(step: Step) -> tuple[Value, ...]:
+def results_of(step: ScheduleStep) -> tuple[Value, ...]:
     """All values that a step computes, also those that only its own equations read: their elements may be sizes."""
     if isinstance(step, ViewStep):
         return (step.output,)
@@ -322,7 +322,7 @@ def narrowed(step: KernelStep, outputs: tuple[Value, ...]) -> KernelStep:
     return replace(step, equations=tuple(kept), inputs=inputs, outputs=outputs)
 
 
-def _demands(step: Step) -> TypeGuard[KernelStep]:
+def _demands(step: ScheduleStep) -> TypeGuard[KernelStep]:
     """Tests whether a step checks an assert that reads values which the compile does not know."""
     return isinstance(step, KernelStep) and any(
         isinstance(q.form, Demand) and not _holds(step, q) for q in step.equations
@@ -341,7 +341,7 @@ def _holds(step: KernelStep, assertion: Equation) -> bool:
     with suppress(AnyshapeError, KeyError):  # a size that only the run knows
         interpret(kept, {t: constants[t] for t in read})
         return True
-    with suppress(AnyshapeError, Unknown):
+    with suppress(AnyshapeError, UnknownElement):
         interpret(kept, {t: constants[t].astype(object) for t in read}, symbolic=True)
         return True
     return False

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 Stage = Literal["graph", "schedule", "program", "llvm", "asm"]
 Kernels = Literal["native", "interpret"]
-Loop = Literal["native", "python"]
+LoopName = Literal["native", "python"]
 ExecutorName = Literal["vm", "graph"]
 TargetName = Literal["host", "avx512", "avxvnni", "avx2", "sse"]
-STAGES, KERNELS, LOOPS, EXECUTORS, TARGETS = map(get_args, (Stage, Kernels, Loop, ExecutorName, TargetName))
+STAGES, KERNELS, LOOPS, EXECUTORS, TARGETS = map(get_args, (Stage, Kernels, LoopName, ExecutorName, TargetName))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class CompileOptions(TypedDict, total=False):
     executor: ExecutorName | None
     target: TargetName | None
     kernels: Kernels | None
-    loop: Loop | None
+    loop: LoopName | None
     fuse: bool | None
     dump: Collection[Stage] | None
     verify: bool | None
@@ -76,10 +76,10 @@ class CompileOptions(TypedDict, total=False):
     recorder: Recorder | None
 
 
-class RunOptions(TypedDict, total=False):
+class ExecutionOptions(TypedDict, total=False):
     """Keywords of `Executable.by`: options that decide how programs run."""
 
-    loop: Loop | None
+    loop: LoopName | None
     threads: int | None
 
 

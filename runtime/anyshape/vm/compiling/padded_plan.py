@@ -28,7 +28,7 @@ MOST_SIZES = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Shapes:
+class _PaddedShapes:
     """Shapes of one size of calls: `true` and `padded` of operands, the sizes that masks need, `cuts` of results; None for what is as it is
     without padding."""
 
@@ -48,7 +48,7 @@ class PaddedPlan:
         self._types = [p.type for p in f.params]
         self._results = [v.type for v in f.results]
         self._places = [(s, *place) for s in f.symbols() if (place := f.place_of(s)) is not None]
-        self._known: dict[Shape, _Shapes] = {}
+        self._known: dict[Shape, _PaddedShapes] = {}
 
     def run(self, arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
         key = tuple([arrays[k].shape[axis] for _, k, axis in self._places])
@@ -65,10 +65,10 @@ class PaddedPlan:
         results = self._plan.run([*operands, *shapes.lengths])
         return [r if cut is None else np.ascontiguousarray(r[cut]) for r, cut in zip(results, shapes.cuts, strict=True)]
 
-    def _shapes(self, true: Mapping[Dim, int]) -> _Shapes:
+    def _shapes(self, true: Mapping[Dim, int]) -> _PaddedShapes:
         larger = {**true, **self._sizes}
         shapes = [None if isinstance(t, ListType) or t.shape is None else t.shape for t in self._types]
-        return _Shapes(
+        return _PaddedShapes(
             tuple(None if s is None else tuple(evaluate(n, true) for n in s) for s in shapes),
             tuple(self._larger(s, true, larger) for s in shapes),
             tuple(np.array(evaluate(n, true)) for n in self._form.lengths),

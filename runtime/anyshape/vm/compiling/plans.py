@@ -1,6 +1,6 @@
 """Plans: the pipeline from a function to something that runs, and the variants of a program.
 
-In: a function. Out: a `Plan`. A function whose ranks are all known becomes a `Straight` plan: a *main* program that assumes entry
+In: a function. Out: a `Plan`. A function whose ranks are all known becomes a `ProgramPlan`: a *main* program that assumes entry
 dims to be at least 1, but for those that are 0 in usual calls (`graph.retype`), and a *general* one for calls with another empty dim,
 compiled when first needed. Any other is continued at run time (`continuation`).
 """
@@ -117,7 +117,7 @@ class Compiler:
             program = self._program(optimised, assumed)
             general = (lambda: self.plan(f, 0)) if assumed else None
             types = ([p.type for p in optimised.params], [v.type for v in optimised.results])
-            return Straight(program, general, self.options, types=types, lock=self.lock, ready=packing.wait)
+            return ProgramPlan(program, general, self.options, types=types, lock=self.lock, ready=packing.wait)
 
     def program(self, f: Function, low: int = 1) -> tuple[Program, bool]:
         """Compiles a function whose ranks are known; its program, and whether that assumes anything, so that calls with an empty dim may
@@ -283,7 +283,7 @@ def _dynamic(f: Function) -> list[str]:
     return lines + [f"{named(n)}: how many elements it comes to have is known at run time" for n in lists]
 
 
-class Straight:
+class ProgramPlan:
     """Plan of one program, and of another plan for the calls that it declines."""
 
     def __init__(
@@ -360,9 +360,9 @@ class Straight:
         if self._general is not None:
             self._general.cancel()
 
-    def by(self, options: Options) -> Straight:
+    def by(self, options: Options) -> ProgramPlan:
         general = (lambda: self.general().by(options)) if self.is_guarded else None
-        return Straight(self._program, general, options, types=self._types, lock=self._lock, ready=self._ready)
+        return ProgramPlan(self._program, general, options, types=self._types, lock=self._lock, ready=self._ready)
 
     @property
     def program(self) -> Program:

@@ -31,7 +31,7 @@ def emit_regions(g: Codegen, at: int, step: RegionStep) -> None:
     control = step.node.op.control
     assert control is not None
     if control.repeats:
-        _Loop(g, at, step).emit()
+        _LoopCode(g, at, step).emit()
     else:
         _branch(g, at, step)
 
@@ -40,7 +40,7 @@ STEP_CODE = StepCode(emit_regions, emit_walk)
 
 
 @dataclass(eq=False, kw_only=True)
-class Body(Codegen):
+class RegionCode(Codegen):
     """Code of one region. `places`: registers of its parameters' addresses; `spare`: by result, the region to compute it in."""
 
     places: Mapping[Value, int] = field(default_factory=dict)
@@ -103,8 +103,8 @@ def _body(
     places: Mapping[Value, int],
     spare: Mapping[int, int],
     owned: Collection[Value],
-) -> Body:
-    return Body(
+) -> RegionCode:
+    return RegionCode(
         step.bodies[k], g.maker, (), code=g.code, constants=g.constants, numbers=g.numbers, kept=g.kept, kernels=g.kernels,
         checks=g.checks, sizes=set(g.sizes), regions=g.regions, names=g.names, notes=g.notes, functions=g.functions,
         places=places, spare=spare, owned=owned, step_code=STEP_CODE,
@@ -170,7 +170,7 @@ def _fail(g: Emission, text: str) -> None:
     g.code.emit(Op.CHECK, g.code.register(0), len(g.checks) - 1)
 
 
-class _Loop:
+class _LoopCode:
     """Code of one loop. Registers that change from iteration to iteration are written by moves at its end."""
 
     def __init__(self, g: Emission, at: int, step: RegionStep) -> None:
@@ -262,7 +262,7 @@ class _Loop:
             stack.append(v, body.address(v), self.iteration)
         self.hand_on(body)
 
-    def held(self, body: Body) -> Iterator[Held]:
+    def held(self, body: RegionCode) -> Iterator[Held]:
         """Lists memory beside the body's own, for people."""
         results = self.region.results[1:]
         for p, v, pair in zip(self.carried, results, self.pairs):
@@ -271,7 +271,7 @@ class _Loop:
         for stack, v in zip(self.stacks, results[self.count :], strict=True):
             yield Held(stack.called, (stack.region,), self.g.spelled(byte_count(v.type)), collected=True)
 
-    def hand_on(self, body: Body) -> None:
+    def hand_on(self, body: RegionCode) -> None:
         """Emits the carried values of the next iteration. All are computed before any is put in place: they may be permuted."""
         code, moves = self.code, list[tuple[int, int]]()
         swaps: list[tuple[int, int]] = []
@@ -302,7 +302,7 @@ class _Loop:
         for a, b in swaps:
             code.emit(Op.SWAP, a, b)
 
-    def carried_over(self, body: Body, k: int, v: Value) -> int:
+    def carried_over(self, body: RegionCode, k: int, v: Value) -> int:
         """Emits a carried value in its spare region, copied if need be; the register of its address."""
         if body.is_direct(1 + k):
             return body.address(v)

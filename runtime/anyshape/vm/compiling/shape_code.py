@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from anyshape.dims import INT64_MAX, Atom, Cond, Dim, Size, free_symbols
 from anyshape.errors import VerifyError
-from anyshape.vm.program.table import Op, Operand, encode
+from anyshape.vm.program.table import InstructionOperand, Op, encode
 
 _ATOMS = {"min": Op.MIN, "max": Op.MAX, "floordiv": Op.FLOORDIV, "mod": Op.MOD}
 
@@ -23,21 +23,21 @@ class ShapeCode:
         self.words: list[int] = []
         self.count = 0
         self._known: dict[object, int] = {}
-        self._emitted: dict[tuple[Op, tuple[Operand, ...]], int] = {}
-        self._constants: dict[Operand, Operand] = {}
+        self._emitted: dict[tuple[Op, tuple[InstructionOperand, ...]], int] = {}
+        self._constants: dict[InstructionOperand, InstructionOperand] = {}
         """values of registers that are always the same"""
 
-    def emit(self, op: Op, *operands: Operand) -> None:
+    def emit(self, op: Op, *operands: InstructionOperand) -> None:
         self.words += encode(op, *operands)
 
-    def new(self, op: Op, *operands: Operand) -> int:
+    def new(self, op: Op, *operands: InstructionOperand) -> int:
         """Emits an instruction that writes a new register; the register."""
         r = self.count
         self.count += 1
         self.emit(op, r, *operands)
         return r
 
-    def pure(self, op: Op, *operands: Operand) -> int:
+    def pure(self, op: Op, *operands: InstructionOperand) -> int:
         """Emits an instruction like `new`, but equal ones once, and none whose result constants decide. For instructions that depend on
         their operands alone."""
         key = (op, operands)
@@ -48,7 +48,7 @@ class ShapeCode:
                 self._constants[self._emitted[key]] = operands[0]
         return self._emitted[key]
 
-    def _decided(self, op: Op, operands: tuple[Operand, ...]) -> int | None:
+    def _decided(self, op: Op, operands: tuple[InstructionOperand, ...]) -> int | None:
         """The result of a sum or a maximum of constants, which is what the memory plan of a static program is made of."""
         constants = [self._constants.get(r) for r in operands]
         if op not in (Op.ADD, Op.MAX) or any(not isinstance(n, int) for n in constants):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from anyshape.dims import bounds
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
-from anyshape.policies import Bounds, SizePolicy
+from anyshape.policies import SizeBounds, SizePolicy
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.plans import Direct, Plan
 from anyshape.vm.program.table import Program
@@ -31,7 +31,7 @@ MOST_ENTRIES = 4096
 """Sizes of calls that are looked up; when there are more, all are forgotten (`SizePlan._forget_sizes`)."""
 
 
-class Entry:
+class SizeEntry:
     """What runs calls of one size. `watched`: such calls are counted and timed; `used`: there was one since variants were last let go."""
 
     __slots__ = ("direct", "key", "plan", "used", "variant", "watched")
@@ -53,7 +53,7 @@ class SizePlan:
         generic: Plan,
         f: Function,
         policy: SizePolicy,
-        compile_for: Callable[[Bounds], tuple[Plan, str]],
+        compile_for: Callable[[SizeBounds], tuple[Plan, str]],
         variants: list[SizeVariant],
     ) -> None:
         self.generic, self._policy, self._compile, self._variants = generic, policy, compile_for, variants
@@ -61,7 +61,7 @@ class SizePlan:
         named = [s for s in f.symbols() if s.name in policy.dims]
         self._places = [(*place, s) for s in named if (place := f.place_of(s)) is not None]
         self._range = {s.name: bounds(s) for _, _, s in self._places}
-        self._entries: dict[Key, Entry] = {}
+        self._entries: dict[Key, SizeEntry] = {}
         self._known: dict[tuple[tuple[str, Any], ...], SizeVariant] = {}
         self._plans: dict[SizeVariant, Plan] = {}
         self._queued: list[SizeVariant] = []
@@ -99,7 +99,7 @@ class SizePlan:
         entry.used = True
         return entry.direct(args, places)
 
-    def _entry(self, key: Key) -> Entry:
+    def _entry(self, key: Key) -> SizeEntry:
         entry = self._entries.get(key)
         if entry is None:
             with self._changed:
@@ -107,7 +107,7 @@ class SizePlan:
                     self._forget_sizes()
                 sizes = {s.name: n for (_, _, s), n in zip(self._places, key, strict=True)}
                 variant = self._variant(self._bounds(sizes), kept=self._policy.hot > 0)
-                entry = Entry(key, self._plans.get(variant, self.generic) if variant else self.generic, variant)
+                entry = SizeEntry(key, self._plans.get(variant, self.generic) if variant else self.generic, variant)
                 self._entries[key] = entry
         return entry
 
@@ -117,7 +117,7 @@ class SizePlan:
         self._known = {key: v for key, v in self._known.items() if v.state is not State.COUNTED}
         self._variants[:] = self._known.values()
 
-    def _bounds(self, sizes: Mapping[str, int]) -> Bounds:
+    def _bounds(self, sizes: Mapping[str, int]) -> SizeBounds:
         """The policy's bounds; none for sizes that the function does not take, of which the plan for all sizes tells what is wrong."""
         return self._policy.bounds(sizes) if self._takes(sizes) else {}
 
@@ -126,7 +126,7 @@ class SizePlan:
         ranges = ((sizes[name], *r) for name, r in self._range.items())
         return all((least is None or least <= n) and (most is None or n <= most) for n, least, most in ranges)
 
-    def _variant(self, asked: Bounds, *, kept: bool) -> SizeVariant | None:
+    def _variant(self, asked: SizeBounds, *, kept: bool) -> SizeVariant | None:
         """The variant for bounds; a new one if `kept`."""
         key = tuple(sorted(asked.items()))
         if key and kept and key not in self._known:
@@ -134,7 +134,7 @@ class SizePlan:
             self._variants.append(self._known[key])
         return self._known.get(key)
 
-    def _note(self, entry: Entry, plan: Plan, seconds: float | None) -> None:
+    def _note(self, entry: SizeEntry, plan: Plan, seconds: float | None) -> None:
         """Counts a call of an entry that ran in a plan; `seconds` is None if it compiled a program, so that its time tells nothing."""
         with self._changed:
             variant = entry.variant

@@ -8,7 +8,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Node, Value
 from anyshape.passes.parts import steps_of, takes_parts
-from anyshape.passes.steps import KernelStep, RegionStep, Schedule, Step, ViewStep
+from anyshape.passes.steps import KernelStep, RegionStep, Schedule, ScheduleStep, ViewStep
 from anyshape.passes.walks import table_step
 
 
@@ -17,7 +17,7 @@ def one_step_per_node(f: Function) -> Schedule:
     return Schedule(f, tuple(step for node in f.nodes for step in _steps(node, tensors)))
 
 
-def _steps(node: Node, tensors: dict[Value, Tensor]) -> list[Step]:
+def _steps(node: Node, tensors: dict[Value, Tensor]) -> list[ScheduleStep]:
     if node.regions:
         return [RegionStep(node, tuple(one_step_per_node(r) for r in node.regions))]
     if node.op.structure is not None or node.sequence is not None:

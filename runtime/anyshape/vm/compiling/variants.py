@@ -12,7 +12,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.retype import constrained
 from anyshape.passes import optimise
 from anyshape.passes.padding import padded
-from anyshape.policies import Bounds, Padding, SizePolicy
+from anyshape.policies import Padding, SizeBounds, SizePolicy
 from anyshape.vm.compiling.folding import folding
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.padded_plan import PaddedPlan
@@ -24,7 +24,7 @@ from anyshape.vm.report.summary import Report
 def with_variants(f: Function, generic: Plan, policy: SizePolicy, options: Options, report: Report) -> SizePlan:
     """Returns a plan that runs the variants of a policy for the calls that have their sizes, and `generic` for all others."""
 
-    def compile_for(bounds: Bounds) -> tuple[Plan, str]:
+    def compile_for(bounds: SizeBounds) -> tuple[Plan, str]:
         compiler = Compiler(options, Report(), threading.RLock(), None, folding(options))
         return compile_variant(constrained(f, bounds), bounds, compiler, generic)
 
@@ -32,7 +32,7 @@ def with_variants(f: Function, generic: Plan, policy: SizePolicy, options: Optio
     return SizePlan(generic, f, policy, compile_for, report.variants)
 
 
-def compile_variant(f: Function, bounds: Bounds, compiler: Compiler, generic: Plan) -> tuple[Plan, str]:
+def compile_variant(f: Function, bounds: SizeBounds, compiler: Compiler, generic: Plan) -> tuple[Plan, str]:
     """Compiles a function whose dims have these bounds: padded where a `Padding` asks for it, and where that cannot be, as it is, with the
     reason."""
     asked = {name: b.most for name, b in bounds.items() if isinstance(b, Padding)}

@@ -28,7 +28,7 @@ from anyshape.public import edge, fits, public, short
 from anyshape.types import ListType, TensorType
 from anyshape.vm.compiling.folding import folding
 from anyshape.vm.compiling.modules import load_modules
-from anyshape.vm.compiling.options import CompileOptions, Options, RunOptions, make_options
+from anyshape.vm.compiling.options import CompileOptions, ExecutionOptions, Options, make_options
 from anyshape.vm.compiling.plans import Compiler, Plan, expect, packed_beside
 from anyshape.vm.compiling.size_plan import SizePlan
 from anyshape.vm.compiling.uncollected import uncollected
@@ -121,7 +121,7 @@ def _loaded(path: PathLike, chosen: Options, options: CompileOptions) -> Executa
         raise ArgumentError(f"{os.fspath(path)} is a saved model; pass dims when you compile the ONNX model")
     executable = load(path, threads=chosen.threads)
     asked = {name for name, value in options.items() if value is not None}
-    for name in sorted(asked - set(RunOptions.__annotations__)):
+    for name in sorted(asked - set(ExecutionOptions.__annotations__)):
         if getattr(executable.options, name) != getattr(chosen, name):
             raise ArgumentError(f"{os.fspath(path)} is a saved model; pass {name} when you compile the ONNX model")
     return executable.by(loop=options["loop"], threads=chosen.threads) if "loop" in asked else executable
@@ -291,7 +291,7 @@ class Executable:
         return export(self.function, chosen, export_target(target), self.options, weights, budget).write(folder)
 
     @public
-    def by(self, **options: Unpack[RunOptions]) -> Executable:
+    def by(self, **options: Unpack[ExecutionOptions]) -> Executable:
         """Returns these programs with other options for running, `loop` and `threads` of `Options`. Nothing is compiled again."""
         chosen = make_options(options)
         return Executable(self._head, self.plan.by(chosen), self.report, chosen)

@@ -1,6 +1,6 @@
 """Reads and stores of a kernel's equations, each index with its dim, and with what is known where it is evaluated.
 
-In: equations. Out: `Access`es in the caller's dims.
+In: equations. Out: `KernelAccess`es in the caller's dims.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class KernelAccess:
     """One read or store. `loops`: the variables that have a value where it is evaluated; `where`: conditions on sizes that hold there."""
 
     tensor: str
@@ -56,20 +56,20 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
+class _AccessScope:
     loops: tuple[Dim, ...] = ()
     where: tuple[Cond, ...] = ()
 
-    def under(self, c: bool | Cond | None) -> _Scope:
+    def under(self, c: bool | Cond | None) -> _AccessScope:
         return replace(self, where=(*self.where, c)) if isinstance(c, Cond) and c not in self.where else self
 
-    def inside(self, loops: Iterable[Dim]) -> _Scope:
+    def inside(self, loops: Iterable[Dim]) -> _AccessScope:
         return replace(self, loops=tuple(dict.fromkeys((*self.loops, *loops))))
 
 
-def accesses(equations: Iterable[Equation], terms: AccessTerms) -> list[Access]:
+def accesses(equations: Iterable[Equation], terms: AccessTerms) -> list[KernelAccess]:
     """Lists the accesses of equations in their order, each once."""
-    collected: dict[Access, None] = {}
+    collected: dict[KernelAccess, None] = {}
     for q in equations:
         collected.update(dict.fromkeys(_Collection(terms, q.source).of(q)))
     return list(collected)
@@ -79,14 +79,14 @@ def accesses(equations: Iterable[Equation], terms: AccessTerms) -> list[Access]:
 class _Collection:
     terms: AccessTerms
     source: str
-    done: set[tuple[Expr, _Scope]] = field(default_factory=set)
+    done: set[tuple[Expr, _AccessScope]] = field(default_factory=set)
 
-    def of(self, q: Equation) -> Iterator[Access]:
+    def of(self, q: Equation) -> Iterator[KernelAccess]:
         if isinstance(q.form, Run):
-            yield from self._steps(q.form.program.actions, _Scope())
+            yield from self._steps(q.form.program.actions, _AccessScope())
             return
         along = (q.form.along,) if isinstance(q.form, (Compaction, Sorting)) else ()
-        scope = self._with(_Scope(), (*q.variables, *q.over, *along))
+        scope = self._with(_AccessScope(), (*q.variables, *q.over, *along))
         if q.where is not None:
             yield from self._visit(q.where, scope)
             scope = scope.under(self.terms.truth(q.where))
@@ -95,10 +95,10 @@ class _Collection:
         for e in (*q.index, q.value):
             yield from self._visit(e, scope)
 
-    def _with(self, scope: _Scope, variables: Iterable[Var]) -> _Scope:
+    def _with(self, scope: _AccessScope, variables: Iterable[Var]) -> _AccessScope:
         return scope.inside(self.terms.variable(v) for v in variables)
 
-    def _visit(self, e: Expr, scope: _Scope) -> Iterator[Access]:
+    def _visit(self, e: Expr, scope: _AccessScope) -> Iterator[KernelAccess]:
         if (e, scope) in self.done:
             return
         self.done.add((e, scope))
@@ -122,7 +122,7 @@ class _Collection:
                 for child in args:
                     yield from self._visit(child, scope)
 
-    def _steps(self, actions: Sequence[Action], scope: _Scope) -> Iterator[Access]:
+    def _steps(self, actions: Sequence[Action], scope: _AccessScope) -> Iterator[KernelAccess]:
         """Accesses of a procedure. Its conditions are not assumed: they are on memory that its steps change."""
         for a in actions:
             match a:
@@ -147,17 +147,17 @@ class _Collection:
         self,
         tensor: Tensor,
         index: Sequence[Expr],
-        scope: _Scope,
+        scope: _AccessScope,
         *,
         is_store: bool = False,
         is_padded: bool = False,
         stop: Var | None = None,
-    ) -> Access:
+    ) -> KernelAccess:
         axes = [self._axis(i, n) for i, n in zip(index, tensor.shape, strict=True)]
         if is_padded:
             axes = [x if x.by is By.LOOP else replace(x, by=By.PAD) for x in axes]
         axes = [replace(x, by=By.END) if i is stop else x for i, x in zip(index, axes)]
-        return Access(
+        return KernelAccess(
             tensor.name,
             is_store=is_store,
             equation=self.source,

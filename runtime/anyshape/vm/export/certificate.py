@@ -16,8 +16,8 @@ from anyshape.dims import Cond, Dim, Size, bounds, exact_text, free_symbols, ge,
 from anyshape.graph.value import Node, Value
 from anyshape.types import TensorType
 from anyshape.vm.export.access_terms import AccessTerms
-from anyshape.vm.export.accesses import Access, Axis, By, accesses
-from anyshape.vm.export.entry_knowledge import EntryKnowledge, Step
+from anyshape.vm.export.accesses import Axis, By, KernelAccess, accesses
+from anyshape.vm.export.entry_knowledge import EntryKnowledge, KnownInstruction
 from anyshape.vm.export.interface import Interface
 from anyshape.vm.export.register_values import Content, number_of, run_values, truth_of
 from anyshape.vm.program.invocation import Invocation
@@ -42,7 +42,7 @@ class Established(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class TestedCondition:
     """A condition that the exported code tests. `cond` is None where it is not on sizes that are known once. `word`: the instruction that
     tests it; `always`: whether every call does."""
 
@@ -55,7 +55,7 @@ class Condition:
     op: str = ""
     source: str = ""
 
-    def precedes(self, step: Step) -> bool:
+    def precedes(self, step: KnownInstruction) -> bool:
         """Whether every call tests it before a step."""
         return self.always and self.word < step.word
 
@@ -71,7 +71,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class KernelBuffer:
     """A tensor in memory that a kernel reads or writes. `where` is established that its bytes fit 63 bits."""
 
     name: str
@@ -101,12 +101,12 @@ class KernelCertificate:
     _: KW_ONLY
     conditions: tuple[int, ...]
     decided: int
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[KernelBuffer, ...]
     scalars: tuple[Size, ...]
     scalars_where: Established
     variables: dict[Dim, Size]
     tested: dict[Dim, Size]
-    accesses: tuple[Access, ...]
+    accesses: tuple[KernelAccess, ...]
 
     def symbols(self) -> Iterator[Dim]:
         sizes = [*self.scalars, *self.variables.values(), *self.tested, *self.tested.values()]
@@ -129,7 +129,7 @@ class KernelCertificate:
         }
 
 
-def _access_data(a: Access) -> dict[str, Any]:
+def _access_data(a: KernelAccess) -> dict[str, Any]:
     return {
         "tensor": a.tensor,
         "kind": "store" if a.is_store else "read",
@@ -151,7 +151,7 @@ class ProgramCertificate:
 
     title: str
     data_sizes: tuple[Dim, ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[TestedCondition, ...]
     kernels: tuple[KernelCertificate, ...]
 
     def data(self) -> dict[str, Any]:
@@ -221,16 +221,16 @@ class _Certification:
 
     # --- conditions
 
-    def _of_inputs(self) -> Iterator[Condition]:
+    def _of_inputs(self) -> Iterator[TestedCondition]:
         """Yields conditions that no axis of an input is negative."""
         named = {d.symbol: symbol(d.c_name, 0) for d in self.interface.dims}
         for t in self.interface.inputs:
             for axis, n in enumerate(t.shape):
                 holds = ge(substitute(n, named), 0) if isinstance(n, Dim) else True
                 if isinstance(holds, Cond):
-                    yield Condition(holds, f"input {t.name}: dim {axis} is at least 0", where=Established.ENTRY)
+                    yield TestedCondition(holds, f"input {t.name}: dim {axis} is at least 0", where=Established.ENTRY)
 
-    def _of_checks(self) -> Iterator[Condition]:
+    def _of_checks(self) -> Iterator[TestedCondition]:
         for step in self.known.steps:
             if step.op not in (Op.CHECK, Op.GUARD):
                 continue
@@ -241,7 +241,7 @@ class _Certification:
             if step.op is Op.CHECK:
                 record = self.known.program.checks[step["check"]]
                 words, op, source = record.equation, record.op, record.source
-            yield Condition(
+            yield TestedCondition(
                 held if isinstance(held, Cond) else None,
                 words,
                 where=self._where(step, [step["cond"]]),
@@ -251,7 +251,7 @@ class _Certification:
                 source=source,
             )
 
-    def _where(self, step: Step, registers: Sequence[int]) -> Established:
+    def _where(self, step: KnownInstruction, registers: Sequence[int]) -> Established:
         is_early = step.always and self.known.known.issuperset(registers)
         return Established.ENTRY if is_early else Established.RUN
 
@@ -260,7 +260,9 @@ class _Certification:
     def _sizes(self, i: Invocation) -> dict[Dim, Size]:
         return {s: number_of(self.values[k]) for s, k in i.registers.items() if k in self.values}
 
-    def _kernel(self, step: Step, conditions: Sequence[Condition], sizes: dict[Dim, Size]) -> KernelCertificate:
+    def _kernel(
+        self, step: KnownInstruction, conditions: Sequence[TestedCondition], sizes: dict[Dim, Size]
+    ) -> KernelCertificate:
         note = self.known.program.notes[step.word]
         terms = AccessTerms({**sizes, **self._sizes(note)}, self._data)
         listed = tuple(accesses(note.step.equations, terms))
@@ -283,7 +285,7 @@ class _Certification:
         before |= {k for some in demanded for k in some if k is not None and conditions[k].word < step.word}
         return replace(kernel, conditions=tuple(sorted(before)))
 
-    def _demanded(self, node: Node, conditions: Sequence[Condition], terms: AccessTerms) -> list[int | None]:
+    def _demanded(self, node: Node, conditions: Sequence[TestedCondition], terms: AccessTerms) -> list[int | None]:
         """The numbers of the conditions that an op demands; None for one that the sizes of the program decide."""
         numbers: list[int | None] = []
         for check in node.checks:
@@ -293,17 +295,17 @@ class _Certification:
             numbers += [None] if cond is True else same[:1] or alike
         return numbers
 
-    def _buffer(self, step: Step, note: Invocation, v: Value, terms: AccessTerms) -> Buffer:
+    def _buffer(self, step: KnownInstruction, note: Invocation, v: Value, terms: AccessTerms) -> KernelBuffer:
         tensor = note.step.tensors[v]
         assert isinstance(v.type, TensorType)
         shape = tuple(terms.size(n) for n in tensor.shape)
         known = {symbol(d.c_name, 0) for d in self.interface.dims}
         is_early = step.always and all(free_symbols(n) <= known for n in shape)
         where = Established.ENTRY if is_early else Established.RUN
-        return Buffer(tensor.name, str(tensor.dtype), tensor.dtype.itemsize, shape, where)
+        return KernelBuffer(tensor.name, str(tensor.dtype), tensor.dtype.itemsize, shape, where)
 
 
-def _on_symbols(conditions: Sequence[Condition], step: Step, symbols: set[Dim]) -> set[int]:
+def _on_symbols(conditions: Sequence[TestedCondition], step: KnownInstruction, symbols: set[Dim]) -> set[int]:
     """The numbers of the conditions tested before a step that are on these symbols, or on ones that such conditions relate to them."""
     left = {k: free_symbols(c.cond) for k, c in enumerate(conditions) if c.cond is not None and c.precedes(step)}
     related: set[int] = set()

@@ -10,15 +10,15 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from anyshape.dims import Size, exact_text
-from anyshape.vm.export.accesses import Access
+from anyshape.vm.export.accesses import KernelAccess
 from anyshape.vm.export.certificate import (
     FORMAT,
     INTEGERS,
     Certificate,
-    Condition,
     Established,
     KernelCertificate,
     ProgramCertificate,
+    TestedCondition,
 )
 from anyshape.vm.export.interface import bounds_text
 
@@ -58,7 +58,7 @@ def _program(p: ProgramCertificate) -> Iterator[str]:
         yield from _kernel(kernel)
 
 
-def _condition(c: Condition) -> str:
+def _condition(c: TestedCondition) -> str:
     at = f"{c.op} ({c.source}): " if c.op and c.source else f"{c.op}: " if c.op else ""
     holds = "" if c.cond is None else exact_text(c.cond)
     return f"{at}{c.words}" if not holds or c.words == holds else f"{at}{holds}: {c.words}"
@@ -82,7 +82,7 @@ def _kernel(k: KernelCertificate) -> Iterator[str]:
         yield f"      {_access(a)}"
 
 
-def _access(a: Access) -> str:
+def _access(a: KernelAccess) -> str:
     where = f" where {' and '.join(map(exact_text, a.where))}" if a.where else ""
     place = f"{a.tensor}[{_joined([x.index for x in a.axes])}] of [{_joined([x.dim for x in a.axes])}]{where}"
     return f"{'store' if a.is_store else 'read'} {place}: {', '.join(x.by for x in a.axes) or 'one element'}"

@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, Type, Val, const, null
 from anyshape.vm.export.failures import Failures, exact
-from anyshape.vm.export.interface import Interface, Tensor
+from anyshape.vm.export.interface import Interface, InterfaceTensor
 from anyshape.vm.export.memory_code import byte_count
 from anyshape.vm.export.pool_code import limited
 from anyshape.vm.export.registers import Registers
@@ -257,7 +257,9 @@ class Entries:
                 self._finish(f, status, code)
         self._undecided(f, status)
 
-    def _demand_input(self, f: FunctionBuilder, failures: Failures, t: Tensor, address: Val, dims: Val) -> None:
+    def _demand_input(
+        self, f: FunctionBuilder, failures: Failures, t: InterfaceTensor, address: Val, dims: Val
+    ) -> None:
         size, _ = byte_count(f, [f.load(dims, I64, t.first + axis) for axis in range(t.rank)], t.dtype)
         null = f.and_(_is_null(f, address), f.compare("gt", size, 0))
         failures.end_if(null, Code.NULL, template(f"input {t.name} is NULL"))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from anyshape.vm.export.registers import SCALAR_OPS
-from anyshape.vm.program.table import Mode, Op, Operand, Program
+from anyshape.vm.program.table import InstructionOperand, Mode, Op, Program
 
 _SOURCES = frozenset({Op.CONST, Op.DIM, Op.THREADS})
 GROWING = frozenset({Op.REGION, Op.EXTEND, Op.STACK})
@@ -18,12 +18,12 @@ GROWING = frozenset({Op.REGION, Op.EXTEND, Op.STACK})
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class KnownInstruction:
     """An instruction. `always`: no jump leaves it out, and it runs once."""
 
     word: int
     op: Op
-    operands: tuple[Operand, ...]
+    operands: tuple[InstructionOperand, ...]
     always: bool
 
     def __getitem__(self, name: str) -> int:
@@ -51,16 +51,16 @@ class EntryKnowledge:
     """`known`: registers that dims alone decide."""
 
     program: Program
-    steps: tuple[Step, ...]
+    steps: tuple[KnownInstruction, ...]
     known: frozenset[int]
 
-    def scalars(self) -> Iterator[Step]:
+    def scalars(self) -> Iterator[KnownInstruction]:
         """The instructions that give known registers their numbers."""
         for step in self.steps:
             if step.op in _SOURCES | SCALAR_OPS and step["d"] in self.known:
                 yield step
 
-    def is_known(self, step: Step) -> bool:
+    def is_known(self, step: KnownInstruction) -> bool:
         """Tests whether all that an instruction reads is known."""
         return self.known.issuperset(step.registers())
 
@@ -78,7 +78,7 @@ class EntryKnowledge:
                 sizes[same[step["region"]]].append(step["size"])
         return {region: sizes[s] for region, s in enumerate(same)}
 
-    def varying(self) -> list[Step]:
+    def varying(self) -> list[KnownInstruction]:
         """The instructions whose demand of memory only a run tells."""
         return [step for step in self.steps if step.op in GROWING and step["size"] not in self.known]
 
@@ -89,7 +89,8 @@ def analyse(program: Program) -> EntryKnowledge:
     spans = [(at, o) for at, op, operands in listed for p, o in zip(op.parameters, operands) if p.of == "word"]
     jumps = [(min(at, to), max(at, to)) for at, to in spans if isinstance(to, int)]
     steps = tuple(
-        Step(at, op, operands, not any(first < at < last for first, last in jumps)) for at, op, operands in listed
+        KnownInstruction(at, op, operands, not any(first < at < last for first, last in jumps))
+        for at, op, operands in listed
     )
     writers = Counter(step["d"] for step in steps if step.op.writes)
     known: set[int] = set()

@@ -121,7 +121,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _UnlinkedModel:
     """A model before it is linked."""
 
     _: KW_ONLY
@@ -188,7 +188,7 @@ def export_several(functions: Mapping[str, Function], name: str, request: Reques
 
 
 def _joined(
-    name: str, request: Request, parts: Mapping[str, _Part], around: tuple[Module, str] | None = None
+    name: str, request: Request, parts: Mapping[str, _UnlinkedModel], around: tuple[Module, str] | None = None
 ) -> Export:
     """Links models as one object. `around`: code that calls them, and its declarations."""
     modules = [*([around[0]] if around else []), *(p.module for p in parts.values())]
@@ -214,7 +214,7 @@ def functions_of(m: Interface) -> tuple[str, ...]:
     return tuple(f"{m.name}_{what}" for what in (FUNCTIONS if has_codes(m) else FUNCTIONS[:-2]))
 
 
-def _part(f: Function, name: str, request: Request) -> _Part:
+def _part(f: Function, name: str, request: Request) -> _UnlinkedModel:
     target, budget = request.target, request.budget
     described, knowledge = _analysed(f, name, target, request.options)
     programs, formulas = [k.program for k in knowledge], arena_formulas(knowledge, described)
@@ -239,7 +239,7 @@ def _part(f: Function, name: str, request: Request) -> _Part:
         unknown=_unknown(knowledge[0], described),
         weight_bytes=len(stored.content()) if stored.is_file else 0,
     )
-    return _Part(
+    return _UnlinkedModel(
         interface=described,
         knowledge=tuple(knowledge),
         module=module,

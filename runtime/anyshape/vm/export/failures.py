@@ -91,7 +91,7 @@ def define_refusal(module: Module, messages: Messages, name: str, kernel: Any) -
         f.switch(result, other, blocks)
         for (_, block), error in zip(blocks, kernel.errors, strict=True):
             f.start(block)
-            _Refusal(failures, scalars, error).emit()
+            _RefusalCode(failures, scalars, error).emit()
         f.start(other)
         number = f.convert("sext", result, I64)
         failures.end(
@@ -102,7 +102,7 @@ def define_refusal(module: Module, messages: Messages, name: str, kernel: Any) -
 
 
 @dataclass(eq=False)
-class _Refusal:
+class _RefusalCode:
     """The code of one message of a kernel (`failure_report.refusal`)."""
 
     failures: Failures

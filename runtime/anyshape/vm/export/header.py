@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from textwrap import indent, wrap
 
 from anyshape.dims import Size
-from anyshape.vm.export.interface import Interface, Tensor, bounds_text
+from anyshape.vm.export.interface import Interface, InterfaceTensor, bounds_text
 from anyshape.vm.export.status_code import BYTES, TEXT, Code
 from anyshape.vm.export.tensor_code import has_codes
 from anyshape.vm.native import MOST_THREADS
@@ -218,7 +218,7 @@ def _comment(lines: Sequence[str]) -> str:
     return f"/* {indent(chr(10).join(lines), '   ').lstrip()} */".replace("*/ */", "*/")
 
 
-def _tensors(m: Interface, tensors: Sequence[Tensor]) -> list[str]:
+def _tensors(m: Interface, tensors: Sequence[InterfaceTensor]) -> list[str]:
     return [
         f"  {k}: {t.name.replace('*/', '* /')}: {t.dtype}[{', '.join(_spelled(m, n) for n in t.shape)}]"
         for k, t in enumerate(tensors)

@@ -39,7 +39,7 @@ class CallerDim:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class InterfaceTensor:
     """An input or an output. `first`: the place of its first dim among those of all inputs, or of all outputs. The shape of an output is
     one of symbols that other values may define."""
 
@@ -60,8 +60,8 @@ class Interface:
 
     name: str
     dims: tuple[CallerDim, ...]
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[InterfaceTensor, ...]
+    outputs: tuple[InterfaceTensor, ...]
 
     @property
     def input_words(self) -> int:
@@ -88,8 +88,8 @@ def interface(f: Function, name: str) -> Interface:
     return Interface(name, dims, inputs, outputs)
 
 
-def _tensors(what: str, values: Sequence[tuple[str, Value]]) -> tuple[Tensor, ...]:
-    tensors, first = list[Tensor](), 0
+def _tensors(what: str, values: Sequence[tuple[str, Value]]) -> tuple[InterfaceTensor, ...]:
+    tensors, first = list[InterfaceTensor](), 0
     for (name, v), c_name in zip(values, unique([name for name, _ in values]), strict=True):
         if isinstance(v.type, ListType):
             raise UnsupportedError(
@@ -99,7 +99,7 @@ def _tensors(what: str, values: Sequence[tuple[str, Value]]) -> tuple[Tensor, ..
             raise UnsupportedError(
                 f"{what} {name}: {v.type}: export takes tensors of known rank only; say its rank in the model"
             )
-        tensors.append(Tensor(name, c_name, v.type.dtype, v.type.shape, first))
+        tensors.append(InterfaceTensor(name, c_name, v.type.dtype, v.type.shape, first))
         first += len(v.type.shape)
     return tuple(tensors)
 

@@ -12,7 +12,7 @@ from anyshape.dims import INT64_MAX
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.overflow import with_overflow
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, Val, const
-from anyshape.vm.export.entry_knowledge import EntryKnowledge, Step
+from anyshape.vm.export.entry_knowledge import EntryKnowledge, KnownInstruction
 from anyshape.vm.export.failures import Failures, exact
 from anyshape.vm.export.interface import Interface
 from anyshape.vm.export.memory_code import aligned, byte_count
@@ -37,12 +37,12 @@ def define_plan(
     """Defines the function of that name. `budget`: the most bytes of the arena that it does not refuse."""
 
     def write(f: FunctionBuilder) -> None:
-        _Plan(f, messages, interface, known).emit(budget)
+        _PlanCode(f, messages, interface, known).emit(budget)
 
     module.define(name, I32, PLAN_ARGUMENTS, write, inline=False)
 
 
-class _Plan:
+class _PlanCode:
     def __init__(self, f: FunctionBuilder, messages: Messages, interface: Interface, known: EntryKnowledge) -> None:
         self.f, self.interface, self.known, self.program = f, interface, known, known.program
         self.dims, self.threads, self.demand, self.reserved, self.shapes, status = f.args
@@ -72,7 +72,7 @@ class _Plan:
         self.memory(budget)
         f.ret(const(I32, Code.OK))
 
-    def scalar(self, step: Step) -> None:
+    def scalar(self, step: KnownInstruction) -> None:
         if step.op is Op.DIM:
             place = self.interface.inputs[step["argument"]].first + step["axis"]
             self.registers.write(step["d"], self.f.load(self.dims, I64, place))
@@ -81,24 +81,24 @@ class _Plan:
         else:
             self.registers.run(step.op, step.operands)
 
-    def check(self, step: Step) -> None:
+    def check(self, step: KnownInstruction) -> None:
         f, registers = self.f, self.registers
         lost, holds = registers.lost(step["cond"]), f.compare("ne", registers.read(step["cond"]), 0)
         with f.if_(f.and_(self.demand, f.or_(lost, f.not_(holds)))):
             self.overflow_if(step, lost)
             self.failures.check(registers, self.program.checks[step["check"]])
 
-    def fits(self, step: Step) -> None:
+    def fits(self, step: KnownInstruction) -> None:
         """Refuses sizes at which an instruction that always runs would end the call, since a number that it needs is beyond 64 bits."""
         needed = [k for k in step.needed() if k in self.known.known]
         if step.always and needed:
             self.overflow_if(step, self.f.and_(self.demand, self.registers.any_lost(needed)))
 
-    def overflow_if(self, step: Step, cond: Val) -> None:
+    def overflow_if(self, step: KnownInstruction, cond: Val) -> None:
         words = template(overflow_text(self.program, step.op.named(step.operands)))
         self.failures.end_if(cond, Code.OVERFLOW, words)
 
-    def shape(self, step: Step) -> None:
+    def shape(self, step: KnownInstruction) -> None:
         dims = step.operands[2]
         assert isinstance(dims, tuple)
         tensor = self.interface.outputs[step["result"]]

@@ -32,7 +32,7 @@ from anyshape.dims import (
     substitute,
     symbol,
 )
-from anyshape.vm.export.entry_knowledge import EntryKnowledge, Step
+from anyshape.vm.export.entry_knowledge import EntryKnowledge, KnownInstruction
 from anyshape.vm.export.interface import Interface
 from anyshape.vm.export.registers import SCALAR_OPS
 from anyshape.vm.program.table import Op
@@ -60,7 +60,10 @@ def run_values(
 
 
 def _values(
-    known: EntryKnowledge, m: Interface, steps: list[Step], data: Callable[[int | None, int | None], Dim] | None = None
+    known: EntryKnowledge,
+    m: Interface,
+    steps: list[KnownInstruction],
+    data: Callable[[int | None, int | None], Dim] | None = None,
 ) -> dict[int, Content]:
     named = {d.symbol: symbol(d.c_name, 0) for d in m.dims}
     values: dict[int, Content] = {}
@@ -76,7 +79,7 @@ def _values(
     return values
 
 
-def _value(step: Step, values: dict[int, Content], m: Interface, named: dict[Dim, Dim]) -> Content:
+def _value(step: KnownInstruction, values: dict[int, Content], m: Interface, named: dict[Dim, Dim]) -> Content:
     if step.op is Op.DIM:
         n = m.inputs[step["argument"]].shape[step["axis"]]
         return substitute(n, named) if isinstance(n, Dim) else n

@@ -15,7 +15,7 @@ from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I1, I64, Val, const
 from anyshape.vm.compiling.shape_code import ShapeCode
 from anyshape.vm.native import scalar_code
-from anyshape.vm.program.table import Mode, Op, Operand, decode
+from anyshape.vm.program.table import InstructionOperand, Mode, Op, decode
 
 SCALAR_OPS = frozenset(op for op in Op if Op.ADD <= op <= Op.SELECT)
 """Arithmetic, comparisons and choice"""
@@ -55,14 +55,14 @@ class Registers:
         self.f.store(gone, self._variables[k][1])
         self.f.store(value if lost is None else self.f.select(gone, const(I64, 0), value), self._variables[k][0])
 
-    def run(self, op: Op, operands: Sequence[Operand]) -> None:
+    def run(self, op: Op, operands: Sequence[InstructionOperand]) -> None:
         """Emits a scalar instruction."""
         if op is Op.CONST:
             number = operands[1]
             assert isinstance(operands[0], int) and isinstance(number, int)
             self.write(operands[0], const(I64, number))
         else:
-            self._code[op](_Frame(self.f, self, op, op.named(operands)))
+            self._code[op](_InstructionFrame(self.f, self, op, op.named(operands)))
 
     def sizes(self, symbols: dict[Dim, int], expressions: Sequence[Size | Cond | bool]) -> list[int]:
         """Emits expressions of symbols, of which each is in a register; the registers of their values."""
@@ -79,7 +79,7 @@ class Registers:
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
+class _InstructionFrame:
     """A scalar instruction, as its handler sees it."""
 
     f: FunctionBuilder

@@ -15,7 +15,7 @@ from anyshape.failure_report import AREA
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, Type, Val, const
 from anyshape.vm.compiling.kernels import text_of
-from anyshape.vm.export.entry_knowledge import EntryKnowledge, Step
+from anyshape.vm.export.entry_knowledge import EntryKnowledge, KnownInstruction
 from anyshape.vm.export.failures import Failures, define_refusal, exact
 from anyshape.vm.export.interface import Interface
 from anyshape.vm.export.memory_code import BASE, BYTES, NEEDED, USED, byte_count
@@ -51,12 +51,12 @@ def define_run(
         define_refusal(module, messages, f"{name}_refusal_{k}", kernel)
 
     def write(f: FunctionBuilder) -> None:
-        _Run(f, messages, interface, known, constants).emit(name, plan, budget)
+        _RunCode(f, messages, interface, known, constants).emit(name, plan, budget)
 
     module.define(name, I32, RUN_ARGUMENTS, write, inline=False)
 
 
-class _Run:
+class _RunCode:
     def __init__(
         self,
         f: FunctionBuilder,
@@ -125,7 +125,7 @@ class _Run:
         for word, value in {**words, NEEDED: f.select(short, total, const(I64, 0))}.items():
             f.store(value, self.arena, word)
 
-    def step(self, step: Step) -> None:
+    def step(self, step: KnownInstruction) -> None:
         if step.op in SCALAR_OPS or step.op is Op.CONST:
             self.registers.run(step.op, step.operands)
             return
@@ -137,63 +137,63 @@ class _Run:
 
     # --- reading registers ---
 
-    def read(self, step: Step, name: str) -> Val:
+    def read(self, step: KnownInstruction, name: str) -> Val:
         return self.registers.read(step[name])
 
-    def address(self, step: Step, name: str) -> Val:
+    def address(self, step: KnownInstruction, name: str) -> Val:
         return self.f.convert("inttoptr", self.read(step, name), PTR)
 
-    def is_zero(self, step: Step, name: str) -> Val:
+    def is_zero(self, step: KnownInstruction, name: str) -> Val:
         return self.f.compare("eq", self.read(step, name), 0)
 
     # --- instructions ---
 
-    def do_return(self, step: Step) -> None:
+    def do_return(self, step: KnownInstruction) -> None:
         self.f.ret(const(I32, Code.OK))
 
-    def do_jump(self, step: Step) -> None:
+    def do_jump(self, step: KnownInstruction) -> None:
         self.f.jump(self.blocks[step["to"]])
 
-    def do_unless(self, step: Step) -> None:
+    def do_unless(self, step: KnownInstruction) -> None:
         after = self.f.new_block()
         self.f.branch(self.is_zero(step, "cond"), self.blocks[step["to"]], after)
         self.f.start(after)
 
-    def do_dim(self, step: Step) -> None:
+    def do_dim(self, step: KnownInstruction) -> None:
         place = self.interface.inputs[step["argument"]].first + step["axis"]
         self.registers.write(step["d"], self.f.load(self.dims, I64, place))
 
-    def do_argument(self, step: Step) -> None:
+    def do_argument(self, step: KnownInstruction) -> None:
         address = self.f.load(self.inputs, PTR, step["argument"])
         self.registers.write(step["d"], self.f.convert("ptrtoint", address, I64))
 
-    def do_constant(self, step: Step) -> None:
+    def do_constant(self, step: KnownInstruction) -> None:
         offset = self.constants[step["constant"]]
         address = self.f.add(self.f.convert("ptrtoint", self.weights, I64), offset)
         self.registers.write(step["d"], address)
 
-    def do_threads(self, step: Step) -> None:
+    def do_threads(self, step: KnownInstruction) -> None:
         self.registers.write(step["d"], self.threads)
 
-    def do_check(self, step: Step) -> None:
+    def do_check(self, step: KnownInstruction) -> None:
         with self.f.if_(self.is_zero(step, "cond")):
             self.failures.check(self.registers, self.program.checks[step["check"]])
 
-    def do_guard(self, step: Step) -> None:
+    def do_guard(self, step: KnownInstruction) -> None:
         with self.f.if_(self.is_zero(step, "cond")):
             self.f.ret(const(I32, DECLINED))
 
-    def do_region(self, step: Step) -> None:
+    def do_region(self, step: KnownInstruction) -> None:
         self.grow(step, keeps=False, what="")
 
-    def do_extend(self, step: Step) -> None:
+    def do_extend(self, step: KnownInstruction) -> None:
         self.grow(step, keeps=True, what="")
 
-    def do_stack(self, step: Step) -> None:
+    def do_stack(self, step: KnownInstruction) -> None:
         record: CheckRecord = self.program.checks[step["what"]]
         self.grow(step, keeps=True, what=f"{record.text(())}: ")
 
-    def grow(self, step: Step, keeps: bool, what: str) -> None:
+    def grow(self, step: KnownInstruction, keeps: bool, what: str) -> None:
         f = self.f
         region, size = f.gep(self.regions, 2 * step["region"], I64), self.read(step, "size")
         with f.if_(f.compare("gt", size, f.load(region, I64, 1))):
@@ -210,7 +210,7 @@ class _Run:
         pairs = [exact(n, f.compare("lt", n, 0)) for n in (self.arena_bytes, needed)]
         self.failures.end(Code.ARENA, text, pairs, needed=needed)
 
-    def do_swap(self, step: Step) -> None:
+    def do_swap(self, step: KnownInstruction) -> None:
         f = self.f
         pairs = [f.gep(self.regions, 2 * step[name], I64) for name in ("one", "other")]
         words = [[f.load(p, I64, k) for k in (0, 1)] for p in pairs]
@@ -218,7 +218,7 @@ class _Run:
             f.store(address, pair, 0)
             f.store(capacity, pair, 1)
 
-    def do_output(self, step: Step) -> None:
+    def do_output(self, step: KnownInstruction) -> None:
         f, number = self.f, step["result"]
         tensor, dims = self.interface.outputs[number], step.operands[2]
         assert isinstance(dims, tuple)
@@ -242,13 +242,13 @@ class _Run:
         self.failures.end_if(null, Code.NULL, template(f"the memory of output {tensor.name} is NULL"))
         self.registers.write(step["d"], address)
 
-    def do_view(self, step: Step) -> None:
+    def do_view(self, step: KnownInstruction) -> None:
         self.registers.write(step["d"], self.f.add(self.read(step, "address"), self.read(step, "offset")))
 
-    def do_copy(self, step: Step) -> None:
+    def do_copy(self, step: KnownInstruction) -> None:
         self.f.memmove(self.address(step, "to"), self.address(step, "address"), self.read(step, "size"))
 
-    def do_rows(self, step: Step) -> None:
+    def do_rows(self, step: KnownInstruction) -> None:
         f = self.f
         to, to_step, source, stride, size = (self.read(step, n) for n in ("to", "to_step", "address", "step", "size"))
         with f.for_range(0, self.read(step, "count")) as each:
@@ -256,7 +256,7 @@ class _Run:
             here = f.convert("inttoptr", f.add(source, f.mul(each.index, stride)), PTR)
             f.memmove(there, here, size)
 
-    def do_load(self, step: Step) -> None:
+    def do_load(self, step: KnownInstruction) -> None:
         f, (name, _, size) = self.f, ELEMENTS[step["of"]]
         value = f.load(self.address(step, "address"), Type(f"i{size * 8}"), step["index"], align=1)
         if name == "bool":
@@ -266,7 +266,7 @@ class _Run:
         else:
             self.registers.write(step["d"], f.convert("zext" if name.startswith("u") else "sext", value, I64))
 
-    def do_store(self, step: Step) -> None:
+    def do_store(self, step: KnownInstruction) -> None:
         f, (name, _, size) = self.f, ELEMENTS[step["of"]]
         to, index, value = self.address(step, "address"), step["index"], self.read(step, "value")
         if name == "bool":
@@ -281,12 +281,12 @@ class _Run:
             self.failures.end_if(unfit, Code.OVERFLOW, text, [exact(value)])
         f.store(element, to, index, align=1)
 
-    def do_invoke(self, step: Step) -> None:
+    def do_invoke(self, step: KnownInstruction) -> None:
         symbol = self.kernel(step)
         arguments = [self.scalars, self.buffers, self.address(step, "scratch"), const(I64, 0), const(I64, 1)]
         self.end_of_kernel(step, self.f.call(symbol, I32, arguments))
 
-    def do_share(self, step: Step) -> None:
+    def do_share(self, step: KnownInstruction) -> None:
         """A count of parts that was lost is taken for 1. Slices, between which a call could stop, are for callers that can stop it."""
         f, parts = self.f, step["parts"]
         symbol = self.kernel(step)
@@ -294,7 +294,7 @@ class _Run:
         place = [self.scalars, self.buffers, self.address(step, "scratch"), self.read(step, "each"), count]
         self.end_of_kernel(step, f.call(SHARE, I32, [self.pool, Val(f"@{symbol}", PTR), *place]))
 
-    def kernel(self, step: Step) -> str:
+    def kernel(self, step: KnownInstruction) -> str:
         """Stores the scalars and the addresses that a kernel takes; its name."""
         f, kernel = self.f, self.program.kernels[step["kernel"]]
         scalars, buffers = step.operands[-2:]
@@ -307,13 +307,13 @@ class _Run:
         f.module.declare(symbol, I32, [PTR, PTR, PTR, I64, I64])
         return symbol
 
-    def end_of_kernel(self, step: Step, result: Val) -> None:
+    def end_of_kernel(self, step: KnownInstruction, result: Val) -> None:
         f = self.f
         with f.if_(f.compare("ne", result, 0)):
             f.ret(f.call(f"{self.name}_refusal_{step['kernel']}", I32, [self.status, self.scalars, result]))
 
 
-_CODE = {op: vars(_Run)[op.handler] for op in Op if op.handler in vars(_Run)}
+_CODE = {op: vars(_RunCode)[op.handler] for op in Op if op.handler in vars(_RunCode)}
 """Method that emits an instruction, for those that are no scalar arithmetic; others are refused (`untranslated`)."""
 
 

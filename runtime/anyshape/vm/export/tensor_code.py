@@ -14,7 +14,7 @@ from anyshape.dtypes import DType
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, Type, Val, const
 from anyshape.vm.export.failures import Failures, exact
-from anyshape.vm.export.interface import Interface, Tensor
+from anyshape.vm.export.interface import Interface, InterfaceTensor
 from anyshape.vm.export.memory_code import byte_count
 from anyshape.vm.export.run_code import OUTPUT_BYTES, OUTPUT_SHAPE, OUTPUT_STRIDE
 from anyshape.vm.export.status_code import BYTES, NUMBER, Code, Messages, template
@@ -44,7 +44,7 @@ def has_codes(m: Interface) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class StructLayout:
     """Offsets of the fields of a tensor, for addresses of so many bytes."""
 
     pointer_bytes: int
@@ -67,13 +67,13 @@ class Tensors:
 
     f: FunctionBuilder
     failures: Failures
-    layout: Layout
+    layout: StructLayout
 
     def field(self, tensors: Val, k: int, name: str) -> Val:
         offsets, size = self.layout.offsets()
         return self.f.load(self.f.gep(tensors, k * size + offsets[name], I8), dict(_FIELDS)[name])
 
-    def demand(self, tensors: Val, k: int, t: Tensor, what: str) -> None:
+    def demand(self, tensors: Val, k: int, t: InterfaceTensor, what: str) -> None:
         """Refuses a tensor of another dtype, rank, device or layout."""
         f, failures = self.f, self.failures
         code = code_of(t.dtype)
@@ -94,7 +94,7 @@ class Tensors:
             failures.end_if(absent, Code.NULL, f"{named}: shape is NULL")
             self._demand_dense(tensors, k, t, named)
 
-    def _demand_dense(self, tensors: Val, k: int, t: Tensor, named: str) -> None:
+    def _demand_dense(self, tensors: Val, k: int, t: InterfaceTensor, named: str) -> None:
         """Strides are NULL, or those of a dense tensor; of an axis of one element, and of an empty tensor, any."""
         f, strides = self.f, self.field(tensors, k, "strides")
         with f.if_(f.compare("ne", f.convert("ptrtoint", strides, I64), 0)):
@@ -108,7 +108,7 @@ class Tensors:
                 self.failures.end_if(wrong, Code.TENSOR, text, [exact(step), exact(stride)])
                 step = f.mul(step, sizes[axis])
 
-    def sizes(self, tensors: Val, k: int, t: Tensor) -> list[Val]:
+    def sizes(self, tensors: Val, k: int, t: InterfaceTensor) -> list[Val]:
         shape = self.field(tensors, k, "shape")
         return [self.f.load(shape, I64, axis) for axis in range(t.rank)]
 
@@ -119,7 +119,7 @@ class Tensors:
 def emit_rows(f: FunctionBuilder, failures: Failures, m: Interface, pointer_bytes: int) -> tuple[Val, Val, Val]:
     """The rows of dims, of addresses of inputs and of outputs, from the arguments `inputs` and `outputs`, which are rows of tensors."""
     dims, addresses = input_rows(f, failures, m, pointer_bytes)
-    tensors, outputs = Tensors(f, failures, Layout(pointer_bytes)), _row(f, failures, "outputs", len(m.outputs))
+    tensors, outputs = Tensors(f, failures, StructLayout(pointer_bytes)), _row(f, failures, "outputs", len(m.outputs))
     results = f.alloca(I8, OUTPUT_STRIDE * (len(m.outputs) + 1), 8)
     for k, t in enumerate(m.outputs):
         tensors.demand(outputs, k, t, "output")
@@ -135,7 +135,7 @@ def emit_rows(f: FunctionBuilder, failures: Failures, m: Interface, pointer_byte
 
 def input_rows(f: FunctionBuilder, failures: Failures, m: Interface, pointer_bytes: int) -> tuple[Val, Val]:
     """The rows of dims and of addresses of inputs, from the argument `inputs`."""
-    tensors, inputs = Tensors(f, failures, Layout(pointer_bytes)), _row(f, failures, "inputs", len(m.inputs))
+    tensors, inputs = Tensors(f, failures, StructLayout(pointer_bytes)), _row(f, failures, "inputs", len(m.inputs))
     dims, addresses = f.alloca(I64, m.input_words + 1, 8), f.alloca(PTR, len(m.inputs) + 1, 8)
     for k, t in enumerate(m.inputs):
         tensors.demand(inputs, k, t, "input")
@@ -157,7 +157,7 @@ def _row(f: FunctionBuilder, failures: Failures, what: str, count: int) -> Val:
 
 def store_shapes(f: FunctionBuilder, failures: Failures, m: Interface, shapes: Val, pointer_bytes: int) -> None:
     """Writes the dims of all outputs to the shapes of the tensors of the argument `outputs`."""
-    tensors, outputs = Tensors(f, failures, Layout(pointer_bytes)), _row(f, failures, "outputs", len(m.outputs))
+    tensors, outputs = Tensors(f, failures, StructLayout(pointer_bytes)), _row(f, failures, "outputs", len(m.outputs))
     for k, t in enumerate(m.outputs):
         if t.rank:
             shape = tensors.field(outputs, k, "shape")
@@ -178,7 +178,7 @@ def define_by_rank(module: Module, name: str, ranked: int, ranks: Mapping[int, s
         status = f.select(f.compare("eq", f.convert("ptrtoint", f.arg("status"), I64), 0), own, f.arg("status"))
         failures = Failures(f, messages, status)
         inputs = _row(f, failures, "inputs", 1)
-        rank = Tensors(f, failures, Layout(pointer_bytes)).field(inputs, ranked, "ndim")
+        rank = Tensors(f, failures, StructLayout(pointer_bytes)).field(inputs, ranked, "ndim")
         other, blocks = f.new_block(), {r: f.new_block() for r in ranks}
         f.switch(rank, other, [*blocks.items()])
         for r, block in blocks.items():

@@ -48,7 +48,7 @@ _CAPSULE = b"mem_handler"
 """Name of the capsule, by which NumPy finds the handler in it."""
 
 
-class Handler(ctypes.Structure):
+class DataMemHandler(ctypes.Structure):
     """NumPy's PyDataMem_Handler."""
 
     _fields_ = (
@@ -113,7 +113,7 @@ def store_of(allocator: int) -> int:
 
 def _handled(allocator: int, functions: Sequence[int]) -> object:
     """Makes the handler by which NumPy finds the functions, with this allocator for their context. The result must be kept alive."""
-    handler = Handler(b"anyshape", 1, allocator, *functions)
+    handler = DataMemHandler(b"anyshape", 1, allocator, *functions)
     capsule = _new_capsule(ctypes.addressof(handler), _CAPSULE, None)
     _put(allocator, {CAPSULE: id(capsule)})
     return handler, capsule

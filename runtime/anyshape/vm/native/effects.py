@@ -6,7 +6,7 @@ made) the loop returns; it goes on at the same instruction.
 
 from __future__ import annotations
 
-from anyshape.lower.llvm.instructions import Block
+from anyshape.lower.llvm.instructions import BasicBlock
 from anyshape.lower.llvm.polling import STOPPED
 from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, VOID, Type, Val, const
 from anyshape.vm.native.frame import Frame
@@ -112,7 +112,7 @@ def do_load(frame: Frame) -> None:
     after, other = f.new_block(), f.new_block()
     blocks = {number: f.new_block() for number in ELEMENTS}
     f.switch(code, other, list(blocks.items()))
-    values: list[tuple[Val, Block]] = []
+    values: list[tuple[Val, BasicBlock]] = []
     for number, block in blocks.items():
         f.start(block)
         type_, unsigned = _element_type(number)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.instructions import Block
+from anyshape.lower.llvm.instructions import BasicBlock
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, Val, const
 from anyshape.vm.native.layout import End, Word
 from anyshape.vm.native.ticker import ClockWord
@@ -32,7 +32,7 @@ class Frame:
             )
         )  # fmt: skip
         self.at = Val("%at", PTR)
-        self.next: list[tuple[Val, Block]] = []
+        self.next: list[tuple[Val, BasicBlock]] = []
         self.dispatch = f.new_block()
 
     def begin(self, op: Instruction) -> None:

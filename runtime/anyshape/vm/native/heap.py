@@ -31,7 +31,7 @@ OVERHEAD = 64
 """Bytes that an object takes beside its contents: the head, and the allocator's own."""
 
 
-class Kind(IntEnum):
+class ObjectKind(IntEnum):
     BLOCK = 0
     LIST = 1
 
@@ -113,7 +113,7 @@ def _new(f: FunctionBuilder) -> None:
         f.store(value, handle, place)
     with f.if_(f.compare("ne", older, 0)):
         f.store(_word(f, handle), _pointer(f, older), NEWER)
-    with f.if_(f.compare("ne", kind, Kind.BLOCK)):
+    with f.if_(f.compare("ne", kind, ObjectKind.BLOCK)):
         for place in (LENGTH, ROOM, TABLE):
             f.store(const(I64, 0), handle, place)
     f.store(_word(f, handle), heap, NEWEST)
@@ -133,7 +133,7 @@ def _free(f: FunctionBuilder) -> None:
             f.store(older, _pointer(f, newer), OLDER)
         with branch.otherwise():
             f.store(older, heap, NEWEST)
-    with f.if_(f.compare("ne", f.load(gone, I64, KIND), Kind.BLOCK)):
+    with f.if_(f.compare("ne", f.load(gone, I64, KIND), ObjectKind.BLOCK)):
         f.call("PyMem_RawFree", VOID, [f.load(gone, PTR, TABLE)])
     f.store(f.sub(f.load(heap, I64, HELD), 1), heap, HELD)
     f.call("PyMem_RawFree", VOID, [f.gep(gone, const(I64, -(HEAD_BYTES // 8)), I64)])
@@ -147,7 +147,7 @@ def _release(f: FunctionBuilder) -> None:
     f.store(left, object_, HOLDERS)
     with f.if_(f.compare("ne", left, 0)):
         f.ret()
-    with f.if_(f.compare("ne", f.load(object_, I64, KIND), Kind.BLOCK)):
+    with f.if_(f.compare("ne", f.load(object_, I64, KIND), ObjectKind.BLOCK)):
         table = f.load(object_, PTR, TABLE)
         with f.for_range(0, f.load(object_, I64, LENGTH)) as each:
             f.call("heap_release", VOID, [state, f.load(table, PTR, each.index)])
@@ -159,7 +159,7 @@ def _own(f: FunctionBuilder) -> None:
     state, shared = f.args
     with f.if_(f.compare("eq", f.load(shared, I64, HOLDERS), 1)):
         f.ret(shared)
-    copy = f.call("heap_new", PTR, [state, const(I64, LIST_BYTES), const(I64, Kind.LIST)])
+    copy = f.call("heap_new", PTR, [state, const(I64, LIST_BYTES), const(I64, ObjectKind.LIST)])
     with f.if_(is_null(f, copy)):
         f.ret(copy)
     length = f.load(shared, I64, LENGTH)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from anyshape.lower.llvm.types import I1, I64, PTR, VOID, Val, const
 from anyshape.vm.native.frame import Frame
-from anyshape.vm.native.heap import HOLDERS, LENGTH, LIST_BYTES, TABLE, Kind, is_null, move
+from anyshape.vm.native.heap import HOLDERS, LENGTH, LIST_BYTES, TABLE, ObjectKind, is_null, move
 from anyshape.vm.native.layout import End
 
 
@@ -18,11 +18,15 @@ def _write_handle(frame: Frame, handle: Val) -> None:
 
 
 def do_list(frame: Frame) -> None:
-    _write_handle(frame, frame.f.call("heap_new", PTR, [frame.state, const(I64, LIST_BYTES), const(I64, Kind.LIST)]))
+    _write_handle(
+        frame, frame.f.call("heap_new", PTR, [frame.state, const(I64, LIST_BYTES), const(I64, ObjectKind.LIST)])
+    )
 
 
 def do_block(frame: Frame) -> None:
-    _write_handle(frame, frame.f.call("heap_new", PTR, [frame.state, frame.register("size"), const(I64, Kind.BLOCK)]))
+    _write_handle(
+        frame, frame.f.call("heap_new", PTR, [frame.state, frame.register("size"), const(I64, ObjectKind.BLOCK)])
+    )
 
 
 def do_retain(frame: Frame) -> None:

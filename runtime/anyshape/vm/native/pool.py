@@ -24,7 +24,7 @@ _LONGEST = 5.0
 """Seconds that the end of the process waits for a worker"""
 
 Life = Callable[[int, int], object]
-End = Callable[[int], object]
+Dismissal = Callable[[int], object]
 
 
 @cache
@@ -36,7 +36,7 @@ def usable_threads() -> int:
 class Pool:
     """Words and threads of the pool. `work` is the life of a worker, `dismiss` ends all workers; the words stay as long as the process."""
 
-    def __init__(self, work: Life, dismiss: End) -> None:
+    def __init__(self, work: Life, dismiss: Dismissal) -> None:
         self._work, self._dismiss = work, dismiss
         self._memory = np.zeros(int(PoolWord.COUNT) + _LINE // 8, np.int64)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._memory))  # for workers that end after the interpreter

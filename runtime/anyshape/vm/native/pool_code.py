@@ -15,7 +15,7 @@ from __future__ import annotations
 from anyshape.failure_report import ASK
 from anyshape.lower.llvm import polling
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
-from anyshape.lower.llvm.instructions import Block
+from anyshape.lower.llvm.instructions import BasicBlock
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const
 from anyshape.lower.target import Target
 from anyshape.vm.native.pool_affinity import add_affinity, at_line
@@ -214,7 +214,7 @@ def _join(f: FunctionBuilder, pool: Val, parts: Val, scalars: Val) -> None:
     def done() -> Val:
         return f.compare("eq", f.atomic_load(pool, I64, PoolWord.DONE), parts)
 
-    def spin(end: Block) -> None:
+    def spin(end: BasicBlock) -> None:
         with f.for_range(0, spins() // 2, at_least_once=True):
             with f.if_(done()):
                 f.jump(end)

@@ -16,7 +16,7 @@ from anyshape.lower.llvm.overflow import with_overflow
 from anyshape.lower.llvm.types import I1, I64, Val, const
 
 
-class Frame(Protocol):
+class ScalarFrame(Protocol):
     """What the handlers need of a frame: that of the loop (`frame.py`), or of one instruction of a program that is exported."""
 
     @property
@@ -26,10 +26,10 @@ class Frame(Protocol):
     def write(self, value: Val, lost: Val | None = None) -> None: ...
 
 
-Handler = Callable[[Frame], None]
+Handler = Callable[[ScalarFrame], None]
 
 
-def _operands(frame: Frame) -> tuple[Val, Val]:
+def _operands(frame: ScalarFrame) -> tuple[Val, Val]:
     return frame.register("a"), frame.register("b")
 
 
@@ -45,18 +45,18 @@ do_add, do_sub, do_mul = map(_arithmetic, ("sadd", "ssub", "smul"))
 do_eq, do_ne, do_lt, do_le, do_gt, do_ge = map(_comparison, ("eq", "ne", "lt", "le", "gt", "ge"))
 
 
-def do_min(frame: Frame) -> None:
+def do_min(frame: ScalarFrame) -> None:
     frame.write(frame.f.smin(*_operands(frame)))
 
 
-def do_max(frame: Frame) -> None:
+def do_max(frame: ScalarFrame) -> None:
     frame.write(frame.f.smax(*_operands(frame)))
 
 
 def _division(floordiv: bool) -> Handler:
     """Floored; 0 where the divisor is 0. Divisors 0 and -1 never reach the machine's division, which would trap."""
 
-    def division(frame: Frame) -> None:
+    def division(frame: ScalarFrame) -> None:
         f = frame.f
         a, b = _operands(frame)
         zero, minus = f.compare("eq", b, 0), f.compare("eq", b, -1)
@@ -81,7 +81,7 @@ do_floordiv, do_mod = map(_division, (True, False))
 def _connective(decisive: bool) -> Handler:
     """Either side alone decides `and` if it is false, `or` if it is true, whatever became of the other."""
 
-    def connective(frame: Frame) -> None:
+    def connective(frame: ScalarFrame) -> None:
         f = frame.f
         a, b = (f.compare("ne", v, 0) for v in _operands(frame))
         p, q = frame.lost("a"), frame.lost("b")
@@ -96,12 +96,12 @@ def _connective(decisive: bool) -> Handler:
 do_and, do_or = map(_connective, (False, True))
 
 
-def do_not(frame: Frame) -> None:
+def do_not(frame: ScalarFrame) -> None:
     f = frame.f
     frame.write(f.convert("zext", f.compare("eq", frame.register("a"), 0), I64))
 
 
-def do_select(frame: Frame) -> None:
+def do_select(frame: ScalarFrame) -> None:
     f = frame.f
     cond = f.compare("ne", frame.register("cond"), 0)
     value, lost = (f.select(cond, read("then"), read("other")) for read in (frame.register, frame.lost))

@@ -63,7 +63,7 @@ def unpack(arrays: Iterator[Array], t: TensorType) -> Any:
     words = next(arrays)
     if not isinstance(t, ListType):
         return words
-    return _List(words.tolist(), next(arrays), t.tensor.dtype).read(t)
+    return _ListDecoder(words.tolist(), next(arrays), t.tensor.dtype).read(t)
 
 
 def shown(result: Any, t: TensorType) -> Any:
@@ -78,7 +78,7 @@ def shown(result: Any, t: TensorType) -> Any:
     return elements[0] if elements else None
 
 
-class _List:
+class _ListDecoder:
     def __init__(self, words: list[int], data: Array, dtype: DType) -> None:
         self.words, self.data, self.dtype = words, data, dtype.numpy
         self.at = self.offset = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyshape.vm.program.table import ELEMENTS, Mode, Operand, Parameter, Program
+from anyshape.vm.program.table import ELEMENTS, InstructionOperand, Mode, Parameter, Program
 
 
 def disassemble(program: Program) -> str:
@@ -18,7 +18,7 @@ def disassemble(program: Program) -> str:
     return "\n".join(lines)
 
 
-def _shown(program: Program, parameter: Parameter, operand: Operand) -> Any:
+def _shown(program: Program, parameter: Parameter, operand: InstructionOperand) -> Any:
     """Value of an operand in the text of an instruction: a register as `r3`, or the thing that the number is of."""
     if isinstance(operand, tuple):
         return ", ".join(f"r{k}" for k in operand)

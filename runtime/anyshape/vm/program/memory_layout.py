@@ -24,7 +24,7 @@ LARGE = 1 << 16
 _MANY = 1500
 """Number of values from which on orders are not compared."""
 
-Sizes = NDArray[np.float64]
+ByteTable = NDArray[np.float64]
 """Table of bytes: values are rows, points are columns."""
 
 
@@ -38,7 +38,7 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MemoryLayout:
     """Places of tenants. `below`: for each tenant, those it lies directly on (none: it lies at 0); `top`: those of which the highest end
     is the size of all; `typical`: the most bytes alive at once at the largest of the typical points."""
 
@@ -48,7 +48,7 @@ class Layout:
     typical: float = 0.0
 
 
-def lay_out(tenants: Sequence[Tenant]) -> Layout:
+def lay_out(tenants: Sequence[Tenant]) -> MemoryLayout:
     """Places tenants in several orders, and returns the best layout."""
     sizes = at_typical_points(tenants)
     conflicts = _conflicts(tenants)
@@ -62,7 +62,7 @@ def lay_out(tenants: Sequence[Tenant]) -> Layout:
     return replace(_placed(tenants, best, conflicts), typical=typical)
 
 
-def at_typical_points(tenants: Sequence[Tenant]) -> Sizes:
+def at_typical_points(tenants: Sequence[Tenant]) -> ByteTable:
     """Evaluates the sizes at a few assignments of the symbols, among them some where one symbol is large and the others are small."""
     symbols = sorted({s for t in tenants for s in free_symbols(t.bytes)}, key=lambda s: s.uid)
     return at_points(
@@ -71,14 +71,14 @@ def at_typical_points(tenants: Sequence[Tenant]) -> Sizes:
     )
 
 
-def at_large_points(tenants: Sequence[Tenant], symbols: Sequence[Dim]) -> Sizes:
+def at_large_points(tenants: Sequence[Tenant], symbols: Sequence[Dim]) -> ByteTable:
     """Evaluates the sizes where all of these symbols are large, and where one of them is; others are 1."""
     ones = {s: 1 for t in tenants for s in free_symbols(t.bytes)}
     large = [dict.fromkeys(symbols, LARGE), *({s: LARGE} for s in symbols)]
     return at_points(tenants, [{**ones, **point} for point in large])
 
 
-def at_points(tenants: Sequence[Tenant], values: Sequence[Mapping[Dim, int]]) -> Sizes:
+def at_points(tenants: Sequence[Tenant], values: Sequence[Mapping[Dim, int]]) -> ByteTable:
     """Evaluates the sizes at assignments of the symbols, each as near as its bounds allow."""
     points = [{s: _clamped(s, n) for s, n in point.items()} for point in values]
     known: dict[Size, list[float]] = {}
@@ -107,7 +107,7 @@ def _clamped(s: Dim, value: int) -> int:
     return value if high is None else min(high, value)
 
 
-def most_alive(tenants: Sequence[Tenant], sizes: Sizes) -> NDArray[np.float64]:
+def most_alive(tenants: Sequence[Tenant], sizes: ByteTable) -> NDArray[np.float64]:
     """The most bytes alive at one step, at each point: no plan can do with less."""
     last = max((t.end for t in tenants), default=0)
     change = np.zeros((last + 2, sizes.shape[1]))
@@ -129,7 +129,7 @@ def _conflicts(tenants: Sequence[Tenant]) -> list[list[int]]:
     return conflicts
 
 
-def _orders(tenants: Sequence[Tenant], sizes: Sizes) -> Iterator[tuple[int, ...]]:
+def _orders(tenants: Sequence[Tenant], sizes: ByteTable) -> Iterator[tuple[int, ...]]:
     """Orders worth trying, the most promising first."""
     everyone = range(len(tenants))
 
@@ -183,7 +183,9 @@ def _by_breadth(tenants: Sequence[Tenant], share: Sequence[float]) -> tuple[int,
     return tuple(order)
 
 
-def _score(order: Sequence[int], conflicts: Sequence[Sequence[int]], sizes: Sizes, ideal: NDArray[np.float64]) -> float:
+def _score(
+    order: Sequence[int], conflicts: Sequence[Sequence[int]], sizes: ByteTable, ideal: NDArray[np.float64]
+) -> float:
     """Ratio of bytes needed to bytes alive, in the mean over the points."""
     tops = np.zeros_like(sizes)  # zero until placed, which leaves the maximum alone
     for k in order:
@@ -193,7 +195,7 @@ def _score(order: Sequence[int], conflicts: Sequence[Sequence[int]], sizes: Size
     return float((tops.max(axis=0, initial=0.0) / ideal).mean())
 
 
-def _placed(tenants: Sequence[Tenant], order: Sequence[int], conflicts: Sequence[Sequence[int]]) -> Layout:
+def _placed(tenants: Sequence[Tenant], order: Sequence[int], conflicts: Sequence[Sequence[int]]) -> MemoryLayout:
     """Lays tenants out in an order. Of those that a tenant lies on, it leaves out those that surely end no higher than another one: what
     that other one lies on, and smaller tenants beside it."""
     bit = 0
@@ -219,7 +221,7 @@ def _placed(tenants: Sequence[Tenant], order: Sequence[int], conflicts: Sequence
         for j in candidates:
             under[k] |= under[j] | 1 << j
         bit |= 1 << k
-    return Layout(tuple(order), tuple(below), highest(list(order)))
+    return MemoryLayout(tuple(order), tuple(below), highest(list(order)))
 
 
 def _surely_at_least(a: Size, b: Size) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from anyshape.dims import Size, maximum
-from anyshape.vm.program.memory_layout import Layout, Tenant
+from anyshape.vm.program.memory_layout import MemoryLayout, Tenant
 
 SCRATCH = "scratch"
 
@@ -21,7 +21,7 @@ class Area:
     region: int
     tenants: tuple[Tenant, ...]
     contents: tuple[str, ...]
-    layout: Layout
+    layout: MemoryLayout
 
     def places(self, sizes: Sequence[Size]) -> tuple[list[Size], Size]:
         """Returns (offsets, total) for sizes of the tenants."""

@@ -30,7 +30,7 @@ DONE, DECLINED = 0, 1
 DEEPEST = 1000
 """Calls within calls, at most: each takes a frame of the machine's stack, of some hundred bytes."""
 
-Operand = int | tuple[int, ...]
+InstructionOperand = int | tuple[int, ...]
 
 
 class Mode(StrEnum):
@@ -94,7 +94,7 @@ class Instruction(IntEnum):
         """The name of the instruction's handler in an executor."""
         return f"do_{self.name.lower()}"
 
-    def named(self, operands: Sequence[Operand]) -> dict[str, Any]:
+    def named(self, operands: Sequence[InstructionOperand]) -> dict[str, Any]:
         return dict(zip((p.name for p in self.parameters), operands, strict=True))
 
 
@@ -248,12 +248,12 @@ class Program:
     roomy: tuple[int, ...] = ()
     """Regions of which typical calls need more than `arena.ROOMY`, however little the first call may need."""
 
-    def instructions(self) -> Iterator[tuple[int, Op, tuple[Operand, ...]]]:
+    def instructions(self) -> Iterator[tuple[int, Op, tuple[InstructionOperand, ...]]]:
         """(word, opcode, operands), a counted list as a tuple. Raises VerifyError where the table is damaged."""
         return decode(self.code.tolist())
 
 
-def encode(op: Op, *operands: Operand) -> list[int]:
+def encode(op: Op, *operands: InstructionOperand) -> list[int]:
     """The words of one instruction."""
     words: list[int] = []
     for parameter, value in zip(op.parameters, operands, strict=True):
@@ -266,12 +266,12 @@ def encode(op: Op, *operands: Operand) -> list[int]:
     return [int(op), len(words) + 2, *words]
 
 
-def decode(words: list[int]) -> Iterator[tuple[int, Op, tuple[Operand, ...]]]:
+def decode(words: list[int]) -> Iterator[tuple[int, Op, tuple[InstructionOperand, ...]]]:
     at = 0
     while at < len(words):
         try:
             (op, are_lists), end = _BY_NUMBER[words[at]], at + words[at + 1]
-            operands: list[Operand] = []
+            operands: list[InstructionOperand] = []
             k = at + 2
             for is_list in are_lists:
                 if is_list:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from statistics import median
 
-from anyshape.policies import Bound, Bounds, Padding
+from anyshape.policies import Padding, SizeBound, SizeBounds
 from anyshape.wording import counted
 
 Key = tuple[int, ...]
@@ -33,7 +33,7 @@ class SizeVariant:
     seconds of timed calls by their sizes, run by the program for all sizes and by the variant. `reason`: why it was refused, or is not
     padded."""
 
-    bounds: Bounds
+    bounds: SizeBounds
     state: State = State.COUNTED
     reason: str = ""
     calls: int = 0
@@ -75,7 +75,7 @@ class SizeVariant:
         return text + (f": {self.reason}" if self.reason else "")
 
 
-def _spelled(b: Bound) -> str:
+def _spelled(b: SizeBound) -> str:
     if isinstance(b, int):
         return str(b)
     least, most = b

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from anyshape.errors import AnyshapeError
 from anyshape.vm.run.available import LOOKED_AT, available_memory
-from anyshape.vm.run.limits import Bounds
+from anyshape.vm.run.limits import CallLimits
 from anyshape.vm.run.policies import Policy, in_use
 
 ALIGNMENT = 64
@@ -123,16 +123,16 @@ def _in_huge_pages(size: int) -> int:
     return (max(size, 1) + MAPPED - 1) // MAPPED * MAPPED
 
 
-class Context:
+class CallMemory:
     """Memory that one call owns while it runs; two calls never share it at once."""
 
     __slots__ = ("_callees", "bounds", "cancels", "regions")
 
     def __init__(self, regions: int) -> None:
         self.regions = [Region() for _ in range(regions)]
-        self._callees: dict[int, Context] = {}
+        self._callees: dict[int, CallMemory] = {}
         self.cancels: Sequence[int] = (0,)
-        self.bounds: Bounds | None = None
+        self.bounds: CallLimits | None = None
         """Bounds of the call that the program runs in."""
 
     def under(self, cancels: Any) -> None:
@@ -151,10 +151,10 @@ class Context:
         self.regions[number].extend(size)
         return self.regions[number].address
 
-    def callee(self, number: int, regions: int) -> Context:
+    def callee(self, number: int, regions: int) -> CallMemory:
         """The context of a call of a function from here."""
         if number not in self._callees:
-            self._callees[number] = Context(regions)
+            self._callees[number] = CallMemory(regions)
         return self._callees[number]
 
     def swap(self, a: int, b: int) -> None:

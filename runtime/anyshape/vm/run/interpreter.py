@@ -24,24 +24,24 @@ from anyshape.errors import AnyshapeError, OverflowedError, ShapeError, Unsuppor
 from anyshape.failure_report import AREA, refusal, take
 from anyshape.rules.checks import located
 from anyshape.vm.program.address import address_of
-from anyshape.vm.program.table import DECLINED, DEEPEST, DONE, ELEMENTS, Mode, Op, Operand, Program
-from anyshape.vm.run.arena import Context
+from anyshape.vm.program.table import DECLINED, DEEPEST, DONE, ELEMENTS, InstructionOperand, Mode, Op, Program
+from anyshape.vm.run.arena import CallMemory
 from anyshape.vm.run.heap import Heap
 from anyshape.vm.run.results import new_result
 
 Array = NDArray[Any]
-Trace = Callable[[int, Op, tuple[Operand, ...], list[int | None]], None]
+Trace = Callable[[int, Op, tuple[InstructionOperand, ...], list[int | None]], None]
 
 
 def run(
-    program: Program, arguments: Sequence[Array], context: Context, trace: Trace | None = None
+    program: Program, arguments: Sequence[Array], context: CallMemory, trace: Trace | None = None
 ) -> list[Array] | None:
     """Runs a program. Raises ShapeError for a failed check or kernel, OverflowedError where a size beyond 64 bits is needed."""
     whole = _Whole(Heap(), {}, trace)
-    frames = [_Run(program, [_Passed(address_of(a), a.shape) for a in arguments], context, whole)]
+    frames = [_CallFrame(program, [_PassedArgument(address_of(a), a.shape) for a in arguments], context, whole)]
     while True:
         end = frames[-1].go()
-        if isinstance(end, _Call):
+        if isinstance(end, _PendingCall):
             if len(frames) > DEEPEST:
                 raise UnsupportedError(too_deep_text(program.functions[end.number]))
             frames.append(frames[-1].callee(end, program.functions[end.number]))
@@ -56,7 +56,7 @@ def run(
 
 
 @dataclass(frozen=True, slots=True)
-class _Passed:
+class _PassedArgument:
     """An argument: address of its elements, or handle of a list, and its dims."""
 
     address: int
@@ -64,14 +64,14 @@ class _Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _PendingCall:
     """A call to be made: of the function with this number, with these words."""
 
     number: int
     words: tuple[int, ...]
 
 
-_Table = tuple[dict[int, tuple[Op, tuple[Operand, ...]]], dict[int, int]]
+_Table = tuple[dict[int, tuple[Op, tuple[InstructionOperand, ...]]], dict[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,12 @@ class _Whole:
     trace: Trace | None
 
 
-class _Run:
+class _CallFrame:
     """A frame. `go` runs until it returns or calls."""
 
-    def __init__(self, program: Program, arguments: Sequence[_Passed], context: Context, whole: _Whole) -> None:
+    def __init__(
+        self, program: Program, arguments: Sequence[_PassedArgument], context: CallMemory, whole: _Whole
+    ) -> None:
         self.program, self.arguments, self.context, self.whole = program, arguments, context, whole
         self.r: list[int | None] = [0] * program.registers
         """Registers; None where the number is lost."""
@@ -97,23 +99,23 @@ class _Run:
         self.taken: list[int] = []
         self.at = 0
         """The word of the instruction that comes next."""
-        self.end: int | _Call | None = None
+        self.end: int | _PendingCall | None = None
         if id(program) not in tables:
             table = {at: (op, operands) for at, op, operands in program.instructions()}
             tables[id(program)] = (table, dict(pairwise(sorted(table))))
 
-    def callee(self, call: _Call, program: Program) -> _Run:
+    def callee(self, call: _PendingCall, program: Program) -> _CallFrame:
         """Makes the frame of a call from here."""
         arguments, at = [], 0
         for rank in program.passes:
             n = max(rank, 0)
-            arguments.append(_Passed(call.words[at], call.words[at + 1 : at + 1 + n]))
+            arguments.append(_PassedArgument(call.words[at], call.words[at + 1 : at + 1 + n]))
             at += 1 + n
         context = self.context.callee(call.number, program.regions)
         context.bounds = self.bounds
-        return _Run(program, arguments, context, self.whole)
+        return _CallFrame(program, arguments, context, self.whole)
 
-    def go(self) -> int | _Call:
+    def go(self) -> int | _PendingCall:
         table, following = self.whole.tables[id(self.program)]
         self.end = None
         while self.end is None:
@@ -126,7 +128,7 @@ class _Run:
             self.step(op, operands)
         return self.end
 
-    def step(self, op: Op, operands: tuple[Operand, ...]) -> None:
+    def step(self, op: Op, operands: tuple[InstructionOperand, ...]) -> None:
         """Runs one instruction by its row: reads the operands of its handler, and writes the handler's result."""
         values: list[Any] = []
         spreads = False
@@ -277,7 +279,7 @@ class _Run:
 
     def do_call(self, function: int, words: tuple[int, ...]) -> None:
         self.look()
-        self.end = _Call(function, words)
+        self.end = _PendingCall(function, words)
 
     def do_give(self, place: int, words: tuple[int, ...]) -> None:
         self.gives[place : place + len(words)] = words

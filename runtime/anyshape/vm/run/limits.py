@@ -51,7 +51,7 @@ def deadline() -> int:
     return int(getattr(_LOCAL, "deadline", 0))
 
 
-class Bounds:
+class CallLimits:
     """Bounds of one program that Python runs, made where its call begins: `look` raises once the call is to stop."""
 
     __slots__ = ("_cancels", "_name", "_seen", "_until")

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from anyshape.dims import Dim, evaluate
 from anyshape.graph.value import Node
 from anyshape.vm.program.invocation import Invocation
-from anyshape.vm.program.table import Op, Operand, Program
+from anyshape.vm.program.table import InstructionOperand, Op, Program
 from anyshape.vm.run import interpreter
-from anyshape.vm.run.arena import Context
+from anyshape.vm.run.arena import CallMemory
 
 Array = NDArray[Any]
 
@@ -65,17 +65,19 @@ class RecordedExecutor:
     def __init__(self, program: Program, recorder: Recorder) -> None:
         self.program, self.recorder = program, recorder
 
-    def context(self) -> Context:
-        return Context(self.program.regions)
+    def context(self) -> CallMemory:
+        return CallMemory(self.program.regions)
 
     def direct(self, pool: object) -> None:
         return None
 
-    def run(self, arguments: Sequence[Array], context: Context, places: Sequence[Array | None]) -> list[Array] | None:
+    def run(
+        self, arguments: Sequence[Array], context: CallMemory, places: Sequence[Array | None]
+    ) -> list[Array] | None:
         times: list[float] = []
         unfinished: list[Callable[[float], Sample]] = []
 
-        def trace(word: int, op: Op, operands: tuple[Operand, ...], registers: list[int | None]) -> None:
+        def trace(word: int, op: Op, operands: tuple[InstructionOperand, ...], registers: list[int | None]) -> None:
             kernel = op.named(operands).get("kernel")
             if kernel is not None:
                 note = self.program.notes[word]

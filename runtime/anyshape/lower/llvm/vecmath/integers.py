@@ -7,7 +7,7 @@ up to 53 bits and, unlike integer division, exists for vectors; of integers of 6
 from __future__ import annotations
 
 from ..builder import FunctionBuilder
-from ..types import F64, I32, Operand, Val, const
+from ..types import F64, I32, Val, ValLike, const
 from .rounding import trunc
 
 SHORT = 50
@@ -55,21 +55,21 @@ def _long_quotient(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
     return branch.results[0]
 
 
-def trunc_div(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+def trunc_div(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False) -> Val:
     """a / b toward zero (C)."""
     x, y = f.pair(a, b)
     quotient = _quotient(f, x, _safe(f, x, y, unsigned), unsigned)
     return f.select(f.compare("eq", y, 0), const(x.type, 0), quotient)
 
 
-def trunc_mod(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+def trunc_mod(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False) -> Val:
     """The remainder with the sign of a (C)."""
     x, y = f.pair(a, b)
     safe = _safe(f, x, y, unsigned)
     return f.sub(x, f.mul(_quotient(f, x, safe, unsigned), safe))
 
 
-def floor_div(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+def floor_div(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False) -> Val:
     """a / b downwards (Python)."""
     x, y = f.pair(a, b)
     power = _power_of_two(y)
@@ -81,7 +81,7 @@ def floor_div(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False
     return f.sub(quotient, f.convert("zext", _needs_step(f, trunc_mod(f, x, y), y), x.type))
 
 
-def floor_mod(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+def floor_mod(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False) -> Val:
     """The remainder with the sign of b (Python)."""
     x, y = f.pair(a, b)
     power = _power_of_two(y)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from ..builder import FunctionBuilder
-from ..types import F32, F64, Operand, Val, const
+from ..types import F32, F64, Val, ValLike, const
 from .exponential import exp, exp_of_two
 from .logarithm import LN2_HIGH_F64, LN2_LOW_F64, log
 from .pieces import Double, double_product, double_sum, horner, quick_sum, split_exponent, two_product, two_sum
@@ -24,7 +24,7 @@ _TAIL = (
 _TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
 
 
-def pow_(f: FunctionBuilder, a: Operand, b: Operand) -> Val:
+def pow_(f: FunctionBuilder, a: ValLike, b: ValLike) -> Val:
     """a ** b: 1 ulp, in f64 0.6 ulp. x**0 = 1 = 1**y even of NaN; a negative base wants an integral exponent."""
     x, y = f.pair(a, b)
     if x.type.scalar == F32:

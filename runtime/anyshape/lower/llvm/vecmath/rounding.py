@@ -6,7 +6,7 @@ In: float values (minimum and maximum take integers too). Out: exact results (0.
 from __future__ import annotations
 
 from ..builder import FunctionBuilder
-from ..types import F32, F64, Operand, Val
+from ..types import F32, F64, Val, ValLike
 
 
 def floor(f: FunctionBuilder, x: Val) -> Val:
@@ -42,7 +42,7 @@ def copysign(f: FunctionBuilder, size: Val, sign: Val) -> Val:
     return f.call_intrinsic("llvm.copysign", size.type, [size, sign])
 
 
-def _extreme(f: FunctionBuilder, op: str, a: Operand, b: Operand, unsigned: bool) -> Val:
+def _extreme(f: FunctionBuilder, op: str, a: ValLike, b: ValLike, unsigned: bool) -> Val:
     x, y = f.pair(a, b)
     chosen = f.select(f.compare(op, x, y, unsigned), x, y)
     if not x.type.is_float:
@@ -50,12 +50,12 @@ def _extreme(f: FunctionBuilder, op: str, a: Operand, b: Operand, unsigned: bool
     return f.select(f.fcmp("uno", x, x), x, chosen)
 
 
-def minimum(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+def minimum(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False) -> Val:
     """The smaller; NaN if either is NaN (NumPy's rule). Of zeros of unlike sign either may come out."""
     return _extreme(f, "lt", a, b, unsigned)
 
 
-def maximum(f: FunctionBuilder, a: Operand, b: Operand, unsigned: bool = False) -> Val:
+def maximum(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False) -> Val:
     """The larger; NaN if either is NaN (NumPy's rule). Of zeros of unlike sign either may come out."""
     return _extreme(f, "gt", a, b, unsigned)
 
@@ -73,7 +73,7 @@ def at_least_keeping_nan(f: FunctionBuilder, x: Val, low: float) -> Val:
     return f.select(f.fcmp("ogt", low_val, x), low_val, x)
 
 
-def fmod(f: FunctionBuilder, a: Operand, b: Operand, floored: bool = False) -> Val:
+def fmod(f: FunctionBuilder, a: ValLike, b: ValLike, floored: bool = False) -> Val:
     """The exact remainder, with the sign of `a` (C), or of `b` if `floored` (Python). Floats of 32 bits are divided as floats of 64; where
     a quotient is too large for that, and for floats of 64 bits, libm is called for each lane."""
     x, y = f.pair(a, b)

@@ -27,7 +27,7 @@ from anyshape.vm.compiling.executors import expect_results
 from anyshape.vm.compiling.folding import folding
 from anyshape.vm.compiling.kernels import target_called
 from anyshape.vm.compiling.options import Options, make_options
-from anyshape.vm.compiling.plans import Compiler, Plan, Straight
+from anyshape.vm.compiling.plans import Compiler, Plan, ProgramPlan
 from anyshape.vm.compiling.uncollected import uncollected
 from anyshape.vm.executable.executable import Executable
 from anyshape.vm.executable.saved.container import AGAIN, Container
@@ -106,9 +106,9 @@ def _chain(programs: Sequence[Program], compiler: Compiler, head: SavedHead, gua
     following: Callable[[], Plan] | None = (lambda: compiler.plan(head.whole(), 0)) if guarded else None
     types = ([p.type for p in head.params], [v.type for v in head.results])
     expect_results(types[1], compiler.options)
-    plan: Straight | None = None
+    plan: ProgramPlan | None = None
     for k, program in reversed(list(enumerate(programs))):
-        plan = Straight(program, following, compiler.options, types=types, lock=compiler.lock)
+        plan = ProgramPlan(program, following, compiler.options, types=types, lock=compiler.lock)
         if k + 1 < len(programs):
             plan.general()
         following = (lambda fixed: lambda: fixed)(plan)

@@ -22,7 +22,7 @@ from anyshape.graph.opdef import OpDef
 from anyshape.graph.record import value_records, write_function
 from anyshape.vm.compiling.kernels import NativeKernel, target_called
 from anyshape.vm.compiling.options import Options
-from anyshape.vm.compiling.plans import Plan, Straight
+from anyshape.vm.compiling.plans import Plan, ProgramPlan
 from anyshape.vm.compiling.size_plan import SizePlan
 from anyshape.vm.executable.saved.container import Builder
 from anyshape.vm.executable.saved.programs import ProgramWriter
@@ -116,11 +116,11 @@ def _programs(plan: Plan, builder: Builder, options: Options) -> Record:
     return {"programs": programs, "common": writer.common(), "guarded": bool(straight) and straight[-1].is_guarded}
 
 
-def _straight(plan: Plan) -> list[Straight]:
+def _straight(plan: Plan) -> list[ProgramPlan]:
     """Lists the plan and the variants behind it, as far as they are straight."""
-    plans: list[Straight] = []
+    plans: list[ProgramPlan] = []
     following: Plan | None = plan
-    while isinstance(following, Straight):
+    while isinstance(following, ProgramPlan):
         plans.append(following)
         following = following.compiled_general
     return plans
