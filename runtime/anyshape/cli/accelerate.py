@@ -20,16 +20,16 @@ from anyshape.cli.bench import THEY, profile_here, titled
 from anyshape.cli.diff import whole
 from anyshape.cli.onnxruntime_profile import called, joined, profile_in_onnxruntime, session
 from anyshape.cli.progress import progress
-from anyshape.cli.random_inputs import accepted_inputs, inputs_of, make_inputs, spell_shape
+from anyshape.cli.random_inputs import Sizes, accepted_inputs, inputs_of, make_inputs, spell_shape
 from anyshape.cli.replacement_trial import (
     AFTER,
     BEFORE,
+    Acceleration,
     Arrays,
-    Left,
-    Outcome,
     Setting,
     Trials,
-    outcome,
+    Unreplaced,
+    accelerated,
     times_text,
 )
 from anyshape.custom_ops.candidates import Row, candidates
@@ -62,11 +62,8 @@ def accelerate(args: argparse.Namespace) -> Answer:
             raise UnsupportedError(f"{args.model}: its weights are beyond 2 GB, which no session takes in one piece")
         graph = ModelGraph(named_values(Source(model, args.model, None), dims), dims)
         running = _original(args.model, threads)
-    ints, shapes, contents = (
-        arguments.bounds(args.ints, "--ints"),
-        arguments.shapes(args.shape),
-        arguments.arrays(args.input),
-    )
+    shapes, contents = arguments.shapes(args.shape), arguments.arrays(args.input)
+    ints = arguments.bounds(args.ints, "--ints")
     make = partial(make_inputs, *inputs_of(model, dims, args.model), shapes, contents, ints, args.seed)
     feed, sizes = accepted_inputs(lambda inputs: called(running, inputs), make)
     with TemporaryDirectory() as folder:
@@ -77,31 +74,39 @@ def accelerate(args: argparse.Namespace) -> Answer:
         result = _searched(args, graph, (running, feed), setting)
         if result.library is not None:
             _write(result, output, library)
+    return _answer(graph.model, (feed, sizes), setting, result, [] if result.library is None else [output, library])
+
+
+def _answer(
+    model: Any, call: tuple[Arrays, Sizes], setting: Setting, result: Acceleration, written: Sequence[Path]
+) -> Answer:
+    """Says what was replaced, what was not and why, and what a call takes. `call`: inputs, and which of their sizes were chosen."""
+    feed, sizes = call
     shape = ", ".join(f"{name} {spell_shape(a)}" for name, a in feed.items())
-    written = [] if result.library is None else [str(output), str(library)]
     lines = [f"{shape} (some sizes are chosen; set them by --shape NAME=4x128)" if sizes.chosen else shape]
-    lines += _lines(model, result, threads)
+    lines += _lines(model, result, setting.threads)
     if written:
+        files = " and ".join(map(str, written))
         lines.append(
-            f"written to {output} and {library}, for {target.what}; a session registers it (register_custom_ops_library)"
+            f"written to {files}, for {setting.target.what}; a session registers it (register_custom_ops_library)"
         )
     data = {
         "inputs": {name: described(a, elements=False) for name, a in feed.items()},
         "chosen": sizes.chosen,
-        "threads": threads,
-        "target": target.name,
+        "threads": setting.threads,
+        "target": setting.target.name,
         "replaced": [
             {"op": t.subgraph.call.name, "nodes": _spelled(model, sorted(t.subgraph.places)), "seconds": t.seconds}
             for t in result.kept
         ],
         "left": [{"nodes": _spelled(model, item.nodes), "reason": item.reason} for item in result.left],
         "seconds": result.seconds,
-        "written": written,
+        "written": [str(path) for path in written],
     }
     return Answer(text="\n".join(lines), data=data, code=0 if written else NOTHING)
 
 
-def _searched(args: argparse.Namespace, graph: ModelGraph, call: tuple[Any, Arrays], setting: Setting) -> Outcome:
+def _searched(args: argparse.Namespace, graph: ModelGraph, call: tuple[Any, Arrays], setting: Setting) -> Acceleration:
     """Tries parts of a model, and replaces those that are worth it. `call`: a session of the model, and inputs."""
     model, (_, feed) = graph.model, call
     obstacles = {k: why for k in range(len(model.graph.node)) if (why := graph.obstacle(k)) is not None}
@@ -114,8 +119,8 @@ def _searched(args: argparse.Namespace, graph: ModelGraph, call: tuple[Any, Arra
             trials.add(nodes)
     with progress("measuring the model"):
         name = name_from(Path(args.library).stem.removeprefix("lib"))
-        result = outcome(graph, trials.kept, call, name, setting)
-    return replace(result, left=[*(Left((k,), why) for k, why in obstacles.items()), *trials.left, *result.left])
+        result = accelerated(graph, trials.kept, call, name, setting)
+    return replace(result, left=[*(Unreplaced((k,), why) for k, why in obstacles.items()), *trials.left, *result.left])
 
 
 def _target(name: str | None) -> ExportTarget:
@@ -165,7 +170,7 @@ def _rows(args: argparse.Namespace, model: Any, feed: Arrays) -> list[Row] | Non
     return joined(ours, profile_in_onnxruntime(model, feed, args.repeat))
 
 
-def _write(result: Outcome, output: Path, library: Path) -> None:
+def _write(result: Acceleration, output: Path, library: Path) -> None:
     """Writes both files, or none. Raises AnyshapeError."""
     assert result.library is not None
     try:
@@ -180,8 +185,8 @@ def _spelled(model: Any, places: Sequence[int]) -> list[str]:
     return [spell_node(model.graph.node[k]) for k in places]
 
 
-def _lines(model: Any, result: Outcome, threads: int) -> list[str]:
-    """Says what was replaced, what was not and why, and what a call takes."""
+def _lines(model: Any, result: Acceleration, threads: int) -> list[str]:
+    """Lists parts that were replaced, nodes that were not and why, and the time of a call."""
     lines = []
     for t in result.kept:
         nodes = [model.graph.node[k] for k in sorted(t.subgraph.places)]

@@ -110,7 +110,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Unreplaced:
     """Nodes, by their places, that stay as they are, and why."""
 
     nodes: tuple[int, ...]
@@ -118,11 +118,11 @@ class Left:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class Acceleration:
     """What is replaced: the model and the library, None where nothing is, and seconds of a call of the model before and after."""
 
     kept: Sequence[Trial] = ()
-    left: Sequence[Left]
+    left: Sequence[Unreplaced]
     model: Any = None
     library: Path | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class Trials:
     def __init__(self, graph: ModelGraph, feed: Arrays, setting: Setting) -> None:
         self.graph, self.feed, self.setting = graph, feed, setting
         self.kept: list[Trial] = []
-        self.left: list[Left] = []
+        self.left: list[Unreplaced] = []
         self._running = unoptimised(graph.model, between(graph.model))
 
     def add(self, places: frozenset[int], splits: int = SPLITS) -> None:
@@ -152,12 +152,12 @@ class Trials:
         elif splits:
             self._halve(places, _too_little(seconds), splits - 1)
         else:
-            self.left.append(Left((*sorted(places),), _too_little(seconds)))
+            self.left.append(Unreplaced((*sorted(places),), _too_little(seconds)))
 
     def _halve(self, places: frozenset[int], reason: str, splits: int) -> None:
         """Tries the first and the second half in topological order, so that no path leads from the second one to the first."""
         if len(places) == 1:
-            self.left.append(Left((*places,), reason))
+            self.left.append(Unreplaced((*places,), reason))
             return
         order = sorted(places, key=self.graph.order.__getitem__)
         for half in (order[: len(order) // 2], order[len(order) // 2 :]):
@@ -173,14 +173,14 @@ def _too_little(seconds: Mapping[str, float]) -> str:
     return f"as an op it gains too little: {times_text(seconds)}"
 
 
-def outcome(
+def accelerated(
     graph: ModelGraph, kept: Sequence[Trial], original: tuple[Any, Arrays], name: str, setting: Setting
-) -> Outcome:
+) -> Acceleration:
     """Replaces subgraphs, and takes back the one of the least gain as long as the model gives other results or is no faster. `original`: a
     session of the model, and inputs; `name`: that of the library."""
     running, feed = original
     expected, names = called(running, feed), [o.name for o in graph.graph.output]
-    kept, left = [*kept], list[Left]()
+    kept, left = [*kept], list[Unreplaced]()
     while kept:
         library = linked([t.subgraph for t in kept], name, setting)
         model = replaced(graph, [t.subgraph for t in kept], setting.domain)
@@ -191,11 +191,11 @@ def outcome(
                 {BEFORE: lambda: called(running, feed), AFTER: partial(called, after, feed)}, setting.repeat
             )
             if setting.least == 0 or seconds[AFTER] < seconds[BEFORE]:
-                return Outcome(kept=kept, left=left, model=model, library=library, seconds=seconds)
+                return Acceleration(kept=kept, left=left, model=model, library=library, seconds=seconds)
             reason = f"with it the model takes {times_text(seconds)}"
         except AnyshapeError as e:
             reason = f"with it {e}"
         worst = min(kept, key=lambda t: t.gain)
         kept.remove(worst)
-        left.append(Left((*sorted(worst.subgraph.places),), reason))
-    return Outcome(left=left)
+        left.append(Unreplaced((*sorted(worst.subgraph.places),), reason))
+    return Acceleration(left=left)
