@@ -20,7 +20,7 @@ from anyshape.cli.bench import THEY, profile_here, titled
 from anyshape.cli.diff import whole
 from anyshape.cli.onnxruntime_profile import called, joined, profile_in_onnxruntime, session
 from anyshape.cli.progress import progress
-from anyshape.cli.random_inputs import Sizes, accepted_inputs, inputs_of, make_inputs, spell_shape
+from anyshape.cli.random_inputs import ChosenSizes, accepted_inputs, inputs_of, make_inputs, spell_shape
 from anyshape.cli.replacement_trial import (
     AFTER,
     BEFORE,
@@ -78,7 +78,7 @@ def accelerate(args: argparse.Namespace) -> Answer:
 
 
 def _answer(
-    model: Any, call: tuple[Arrays, Sizes], setting: Setting, result: Acceleration, written: Sequence[Path]
+    model: Any, call: tuple[Arrays, ChosenSizes], setting: Setting, result: Acceleration, written: Sequence[Path]
 ) -> Answer:
     """Says what was replaced, what was not and why, and what a call takes. `call`: inputs, and which of their sizes were chosen."""
     feed, sizes = call
