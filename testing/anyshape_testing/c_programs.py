@@ -1,7 +1,8 @@
 """Exported models as whole C programs: compiled by a C compiler, run as processes, for this machine or by an emulator for another one.
 
 In: an `Export` and a `Toolchain`. Out: a program that reads sizes and inputs from its standard input and writes outputs to its standard
-output. It gives each call as much memory as the status asks for.
+output. It gives each call as much memory as the status asks for. Of an export for several levels, its argument is the number of the level
+that it chooses, and it says on standard error which one it runs.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def toolchain(target: str) -> Toolchain | None:
     """What compiles and runs programs of a target here, or None: `cc` for this machine, else the package ziglang, and an emulator."""
     has_zig = importlib.util.find_spec("ziglang") is not None
     own = shutil.which("cc")
-    if target in ("x86-64-v2", "x86-64-v3", "x86-64-v4") and own is not None:
+    if target.split(",")[0] in ("x86-64-v2", "x86-64-v3", "x86-64-v4") and own is not None:
         return Toolchain(target, (own, "-O1", "-Wall", "-Wextra", "-Werror", "-std=c11"))
     emulators = {
         "aarch64-linux-gnu": ("qemu-aarch64", "aarch64-linux-musl"),
@@ -66,8 +67,9 @@ def source(export: Export) -> str:
 #include <string.h>
 
 {_ROOM}{_OF_FILE if export.weights.is_file else ""}
-int main(void) {{
-{_inputs(export)}{_calls(export)}{_tensors(export) if has_codes(m) else ""}
+int main(int count, char **words) {{
+  (void)count, (void)words;
+{_inputs(export)}{_level(export) if export.target.several else ""}{_calls(export)}{_tensors(export) if has_codes(m) else ""}
   for (int k = 0; k < {len(m.outputs)}; k++) {{
     uint64_t n = sizes[k];
     for (int a = 0; a < ranks[k]; a++) n *= (uint64_t)shapes[k][a];
@@ -115,6 +117,18 @@ def _inputs(export: Export) -> str:
     take(to, n);
     inputs[k] = to;
   }}
+"""
+
+
+def _level(export: Export) -> str:
+    """Chooses the level of the first argument, if there is one; the program ends with 2 where it refuses."""
+    name = export.interface.name
+    return f"""\
+  if (count > 1 && {name}_choose(atoi(words[1]), &status)) {{
+    fprintf(stderr, "%s", status.text);
+    return 2;
+  }}
+  if ({name}_level()) fprintf(stderr, "%s", {name}_level());
 """
 
 
@@ -206,15 +220,24 @@ class CProgram:
 
     def __call__(self, *inputs: Array) -> list[Array]:
         """Runs the program. Raises RuntimeError with the text of the status."""
+        return self._outputs(self._run(inputs, ()).stdout)
+
+    def at_level(self, number: int | None, *inputs: Array) -> tuple[str, list[Array]]:
+        """Runs the program at a level, or at the one that it chooses; the name of the level, and the outputs."""
+        done = self._run(inputs, () if number is None else (str(number),))
+        return done.stderr.decode().rpartition("\n")[2], self._outputs(done.stdout)  # an emulator may warn before
+
+    def _run(self, inputs: Sequence[Array], arguments: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
         m = self.export.interface
         words = struct.pack(f"<{len(m.dims)}q", *sizes(m, inputs))
         for a in inputs:
             words += struct.pack(f"<{a.ndim}qQ", *a.shape, a.nbytes) + a.tobytes()
-        done = subprocess.run([*self.tools.run, str(self.path)], input=words, capture_output=True, cwd=self.folder)
+        command = [*self.tools.run, str(self.path), *arguments]
+        done = subprocess.run(command, input=words, capture_output=True, cwd=self.folder)
         if done.returncode == 2:
             raise RuntimeError(done.stderr.decode())
         assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
-        return self._outputs(done.stdout)
+        return done
 
     def _outputs(self, written: bytes) -> list[Array]:
         results, at = list[Array](), 0

@@ -100,6 +100,8 @@ class Exported:
             "run": ctypes.c_int32,
             "run_tensors": ctypes.c_int32,
             "plan_tensors": ctypes.c_int32,
+            "level": ctypes.c_char_p,
+            "choose": ctypes.c_int32,
         }
         self._functions = {
             what: ctypes.CFUNCTYPE(result)(self._loaded.address(f"{name}_{what}"))
@@ -112,6 +114,16 @@ class Exported:
 
     def sizes(self, inputs: Sequence[Array]) -> list[int]:
         return sizes(self.interface, inputs)
+
+    def level(self) -> str | None:
+        """The name of the level that is chosen; None on a processor that has none."""
+        name = self._functions["level"]()
+        return None if name is None else str(name.decode())
+
+    def choose(self, number: int) -> None:
+        """Chooses a level. Raises the error that the status says."""
+        status = Status()
+        demand(self._functions["choose"](ctypes.c_int32(number), ctypes.byref(status)), status)
 
     def arena_bytes(self, dims: Sequence[int]) -> int:
         return int(self._functions["arena_bytes"](*map(ctypes.c_int64, dims)))

@@ -41,7 +41,7 @@ from anyshape.frontends.onnx.order import spell_node
 from anyshape.frontends.onnx.reader import Source
 from anyshape.frontends.onnx.writing import MOST, write_model
 from anyshape.processors import usable_processors
-from anyshape.vm.export import ExportTarget, name_from, own_targets
+from anyshape.vm.export import ExportTarget, export_target, name_from, own_targets
 from anyshape.vm.export.shared_library import linker
 from anyshape.wording import counted
 
@@ -123,20 +123,20 @@ def _searched(args: argparse.Namespace, graph: ModelGraph, call: tuple[Any, Arra
     return replace(result, left=[*(Unreplaced((k,), why) for k, why in obstacles.items()), *trials.left, *result.left])
 
 
-def _target(name: str | None) -> ExportTarget:
-    """The target of that name, or the one of most features that this machine can run: what is measured has to run here. Raises
-    ArgumentError for another one."""
+def _target(names: str | None) -> ExportTarget:
+    """The target of those names, or the one of most features that this machine can run. Raises ArgumentError for one of which this machine
+    runs no level: what is replaced is measured first."""
     own = own_targets()
     if not own:
         raise ArgumentError(
             "accelerate measures code that it exports, and there is no target for processors like this one"
         )
-    names = [t.name for t in own]
-    if name is not None and name not in names:
+    target = own[-1] if names is None else export_target(names)
+    if target.levels[0] not in own:
         raise ArgumentError(
-            f"--target {name}: this machine runs {', '.join(names)}, and what is not measured is not replaced"
+            f"--target {names}: this machine runs {', '.join(t.name for t in own)}, and what is replaced is measured first"
         )
-    return own[-1] if name is None else own[names.index(name)]
+    return target
 
 
 def _original(path: str, threads: int) -> Any:

@@ -268,8 +268,10 @@ def _add_accelerate(commands: Commands) -> None:
     one.add_argument("--least", type=arguments.part, default=0.1, metavar="SHARE", help=least)
     allowed = "the largest difference of results allowed, as a share of the largest element (0.001)"
     one.add_argument("--tolerance", type=arguments.share, default=1e-3, metavar="SHARE", help=allowed)
-    target = "the processor (default: of those that this machine can run, the one of most features)"
-    one.add_argument("--target", choices=TARGET_NAMES, metavar="TARGET", help=target)
+    levels = (
+        "the processor, or levels of one architecture (default: the level of most features that this machine can run)"
+    )
+    one.add_argument("--target", metavar="TARGET,TARGET", help=levels)
     one.add_argument("--domain", default="com.anyshape", metavar="NAME", help="the domain of the ops (com.anyshape)")
     one.set_defaults(command=accelerate_model)
 
@@ -283,7 +285,10 @@ def _add_export(commands: Commands) -> None:
     one.add_argument(
         "--name", metavar="NAME", help="what names of files and functions begin with (default: as the model)"
     )
-    one.add_argument("--target", choices=TARGET_NAMES, metavar="TARGET", help="the processor (default: like this one)")
+    levels = (
+        "the processor (default: like this one), or levels of one architecture, one of which is chosen when it runs"
+    )
+    one.add_argument("--target", metavar="TARGET,TARGET", help=levels)
     one.add_argument(
         "--weights", choices=("inside", "file"), help="where weights are (default: inside the object if small)"
     )
