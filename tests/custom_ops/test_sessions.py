@@ -17,7 +17,7 @@ from anyshape.cli.show import variant
 from anyshape.custom_ops import OpCall, library_of
 from anyshape.errors import UnsupportedError
 from anyshape.vm.export import export_target
-from anyshape_testing.custom_op_law import missing, session
+from anyshape_testing.laws.custom_ops import missing, session
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 Array = NDArray[Any]

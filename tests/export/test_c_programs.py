@@ -19,9 +19,9 @@ from anyshape.graph.function import Function
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import TARGETS, Export, export, export_target
 from anyshape.vm.export.shared_library import link_shared
-from anyshape_testing.c_programs import CProgram, toolchain
-from anyshape_testing.export_law import RUNS_HERE
-from anyshape_testing.exported import Exported
+from anyshape_testing.exports.c_programs import CProgram, toolchain
+from anyshape_testing.exports.loaded import Exported
+from anyshape_testing.laws.exported_ops import RUNS_HERE
 
 OPTIONS = make_options({"dims": {}})
 OWN = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
