@@ -24,7 +24,7 @@ from anyshape.custom_ops.partition import Partition
 from anyshape.custom_ops.subgraphs import Subgraph
 from anyshape.errors import AnyshapeError
 from anyshape.frontends.onnx.mappings import all_mappings
-from anyshape_testing.custom_op_law import missing, session
+from anyshape_testing.laws.custom_ops import missing, session
 from tests.frontends.models import call, function, model, node, tensor
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
