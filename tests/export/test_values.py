@@ -16,7 +16,7 @@ from anyshape.dims import evaluate, free_symbols
 from anyshape.errors import AnyshapeError, ArgumentError, OverflowedError, ShapeError, UnsupportedError
 from anyshape.graph.function import Function
 from anyshape.vm.compiling.options import make_options
-from anyshape.vm.export import Export, Request, export, export_ranks, export_target
+from anyshape.vm.export import TARGETS, Export, Request, export, export_ranks, export_target, own_targets
 from anyshape.vm.export.entry_knowledge import analyse
 from anyshape.vm.export.exporting import compiled_programs
 from anyshape.vm.export.formula import arena_formula
@@ -403,6 +403,8 @@ def test_what_is_refused() -> None:
         exported(anyshape.function([x], ops.exp(x)))
     with pytest.raises(ArgumentError, match="there is no target 'vax' to export for; there are x86-64-v2"):
         export_target("vax")
+    own = [t.name for t in own_targets()]
+    assert not {"wasm32", "riscv64-linux-gnu"} & {*own} and own == [n for n in TARGETS if n in own]
     for name in ("", "1x", "a-b", "int", "anyshape_x", "x" * 101):
         with pytest.raises(ArgumentError, match="name must be at most 100 letters"):
             checked_name(name)

@@ -189,6 +189,10 @@ JSON = {
     ),
     "simplify": (["m.onnx", "s.onnx"], {"changes", "before", "after", "written", "check"}),
     "diff": (["m.onnx"], {"inputs", "chosen", "tolerance", "outputs", "agree"}),
+    "accelerate": (
+        ["m.onnx", "fast.onnx", "libfast.so", "--least", "0", "--repeat", "1"],
+        {"inputs", "chosen", "threads", "target", "replaced", "left", "seconds", "written"},
+    ),
     "export": (["m.onnx"], {"files", "target", "levels", "dims", "memory", "library", "fits"}),
     "show": (["exp", "--stage", "relation"], {"op", "stages"}),
 }

@@ -108,3 +108,18 @@ def test_what_neither_can_compare_is_one_message(tmp_path: Path, capsys: Any) ->
 )
 def test_apart(a: Any, b: Any, share: float) -> None:
     assert apart(np.array(a), np.array(b)) == pytest.approx(share)
+
+
+def test_strings_are_compared_with_those_of_onnxruntime(tmp_path: Path, capsys: Any) -> None:
+    kind = onnx.TensorProto.STRING
+    proto = model([node("StringConcat", "a b", "y")], [tensor(n, ["n"], kind) for n in "ab"], "y", opset=20)
+    proto.ir_version = 9
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    path = str(tmp_path / "m.onnx")
+    assert main(["diff", path, "--input", 'a=["x", "yy"]']) == 0
+    assert "output y: equal" in capsys.readouterr().out
+    assert main(["bench", path, "--repeat", "1"]) == 0
+    assert "times as fast as onnxruntime" in capsys.readouterr().out
+    assert apart(np.array(["x"], object), np.array(["x"])) == 0
+    assert apart(np.array(["x"], object), np.array(["y"])) == 1
+    assert apart(np.array(["x"], object), np.array([1])) == np.inf

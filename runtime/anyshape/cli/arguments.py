@@ -79,6 +79,17 @@ def share(text: str) -> float:
     return number
 
 
+def part(text: str) -> float:
+    """Reads a share of a whole: a number from 0 to less than 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < 1:
+        raise argparse.ArgumentTypeError(f"it must be a number from 0 to less than 1, got {text!r}")
+    return number
+
+
 def named(words: Sequence[str], option: str, form: str) -> dict[str, str]:
     """Splits words NAME=TEXT into {name: text}. Raises ArgumentError for another form and for a name given twice."""
     texts: dict[str, str] = {}

@@ -18,7 +18,7 @@ from anyshape.cli import arguments
 from anyshape.cli.answer import Answer, described
 from anyshape.cli.compare import apart
 from anyshape.cli.diff import whole
-from anyshape.cli.onnxruntime_profile import Covered, joined, profile_in_onnxruntime, session
+from anyshape.cli.onnxruntime_profile import Arrays, Covered, joined, profile_in_onnxruntime, session
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, make_inputs, spell_shape
 from anyshape.errors import AnyshapeError
@@ -60,7 +60,6 @@ def bench(args: argparse.Namespace) -> Answer:
     from anyshape.cli.bench_plot import png, svg
     from anyshape.cli.picture import demand_plot, draw
     from anyshape.vm import compile
-    from anyshape.vm.executable.profile import profile
 
     demand_plot(args.plot)
     dims, ints = arguments.dims(args.dim), arguments.bounds(args.ints, "--ints")
@@ -89,9 +88,7 @@ def bench(args: argparse.Namespace) -> Answer:
     with progress("measuring calls"):
         seconds = alternating(calls, args.repeat)
     with progress("profiling"):
-        measured = profile(args.model, feed, args.repeat, dims=dims, threads=1)
-    places = {spell_node(node): k for k, node in reversed(list(enumerate(model.graph.node)))}
-    ours: Covered = [(places_of(s.nodes, places), s.seconds) for s in measured.samples]
+        ours = profile_here(args.model, model, feed, args.repeat, dims)
     rows = groups(model, ours, theirs)
     shape = ", ".join(f"{name} {spell_shape(a)}" for name, a in feed.items())
     lines = [f"{shape} (some sizes are chosen; set them by --shape NAME=4x128)" if sizes.chosen else shape]
@@ -117,6 +114,15 @@ def bench(args: argparse.Namespace) -> Answer:
 def reason(e: Exception) -> str:
     """Says in one line why onnxruntime was not measured."""
     return str(e) if isinstance(e, AnyshapeError) else f"onnxruntime fails on the model: {' '.join(str(e).split())}"
+
+
+def profile_here(path: str, model: Any, feed: Arrays, repeat: int, dims: Mapping[str, Any]) -> Covered:
+    """Times each kernel on one thread; of `repeat` calls the least counts. Raises what compiling the model or calling it raises."""
+    from anyshape.vm.executable.profile import profile
+
+    measured = profile(path, feed, repeat, dims=dims, threads=1)
+    places = {spell_node(node): k for k, node in reversed(list(enumerate(model.graph.node)))}
+    return [(places_of(s.nodes, places), s.seconds) for s in measured.samples]
 
 
 def places_of(nodes: Sequence[tuple[Any, float]], places: Mapping[str, int]) -> frozenset[int]:

@@ -48,6 +48,12 @@ def diff_model(args: argparse.Namespace) -> Answer:
     return diff(args)
 
 
+def accelerate_model(args: argparse.Namespace) -> Answer:
+    from anyshape.cli.accelerate import accelerate
+
+    return accelerate(args)
+
+
 def export_program(args: argparse.Namespace) -> Answer:
     if args.engine is not None:
         from anyshape.cli.custom_ops import custom_ops_command

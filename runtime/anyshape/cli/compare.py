@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.strings import as_objects
+
 
 def apart(expected: Any, got: Any) -> float:
     """Returns 0 for equal arrays; for floats the largest difference over the largest finite element; for other dtypes 1 if an element
     differs; inf where dtype or shape differ, or where one is infinite or NaN and the other is not."""
-    a, b = np.asarray(expected), np.asarray(got)
+    a, b = (as_objects(np.asarray(r)) for r in (expected, got))
     if a.dtype != b.dtype or a.shape != b.shape:
         return float("inf")
     if a.dtype.kind in "biuSUO":
@@ -26,5 +28,5 @@ def apart(expected: Any, got: Any) -> float:
 
 def typed(a: Any) -> str:
     """Spells dtype and shape: `float32[2, 3]`."""
-    a = np.asarray(a)
+    a = as_objects(np.asarray(a))
     return f"{a.dtype}[{', '.join(map(str, a.shape))}]"

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from anyshape.cli import arguments
 from anyshape.cli.answer import Answer, described
 from anyshape.cli.compare import apart, typed
+from anyshape.cli.onnxruntime_profile import called, session
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, make_inputs
 from anyshape.cli.run import spell_array
@@ -126,22 +127,23 @@ def compiled(model: Any, outputs: Sequence[str], args: argparse.Namespace) -> An
     return compile(asking(model, outputs), arguments.dims(args.dim))
 
 
-def reference(model: Any, outputs: Sequence[str], feed: Arrays) -> dict[str, NDArray[Any]]:
-    """Runs the model in onnxruntime without its optimisations; outputs that are not tensors are left out."""
+def unoptimised(model: Any, outputs: Sequence[str]) -> Any:
+    """Makes a session of the model in onnxruntime without its optimisations, with these values as outputs. Raises AnyshapeError where there
+    is none."""
     try:
         import onnxruntime
     except ImportError:
         raise ArgumentError("diff compares with onnxruntime, which is not installed") from None
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    try:
-        data = asking(model, outputs).SerializeToString()
-        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        accepted = {i.name for i in session.get_inputs()}
-        results = session.run(None, {name: a for name, a in feed.items() if name in accepted})
-    except Exception as e:  # its errors have no common class below this
-        raise AnyshapeError(f"onnxruntime fails on the model: {e}") from None
+    return session(asking(model, outputs).SerializeToString(), 0, options)
+
+
+def reference(model: Any, outputs: Sequence[str], feed: Arrays) -> dict[str, NDArray[Any]]:
+    """Runs the model in onnxruntime without its optimisations; outputs that are not tensors are left out."""
+    running = unoptimised(model, outputs)
+    accepted = {i.name for i in running.get_inputs()}
+    results = called(running, {name: a for name, a in feed.items() if name in accepted})
     return {name: r for name, r in zip(outputs, results, strict=True) if isinstance(r, np.ndarray)}
 
 

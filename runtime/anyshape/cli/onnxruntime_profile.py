@@ -39,6 +39,19 @@ def session(model: bytes | str, threads: int, options: Any = None) -> Any:
         raise AnyshapeError(f"onnxruntime fails on the model: {' '.join(str(e).split())}") from None
 
 
+def called(running: Any, feed: Arrays, outputs: Sequence[str] | None = None) -> list[Any]:
+    """Runs a session, for all outputs or those of these names. Raises AnyshapeError where it fails."""
+    import onnxruntime
+
+    options = onnxruntime.RunOptions()
+    options.log_severity_level = 4
+    try:
+        results: list[Any] = running.run(outputs, dict(feed), options)
+    except Exception as e:  # its errors have no common class below this
+        raise AnyshapeError(f"onnxruntime fails on the model: {' '.join(str(e).split())}") from None
+    return results
+
+
 def profile_in_onnxruntime(model: Any, feed: Arrays, repeat: int) -> Covered:
     """Times each node on one thread; of `repeat` calls the least counts, in whole microseconds. Raises AnyshapeError where it fails."""
     import onnx

@@ -1,4 +1,4 @@
-"""The parser of `anyshape run|compile|explain|profile|bench|simplify|diff|export MODEL` and `anyshape show OP`: options and help texts."""
+"""The parser of `anyshape COMMAND MODEL` for all commands on models, and of `anyshape show OP`: options and help texts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TypeAlias
 from anyshape.cli import arguments
 from anyshape.cli.commands import (
     Command,
+    accelerate_model,
     bench_model,
     compile_model,
     diff_model,
@@ -54,6 +55,8 @@ _EXAMPLES = """\
   anyshape simplify bert.onnx --shapes-only --failures   symbolic shapes, what must hold of dims, and the smallest inputs that fail
   anyshape simplify bert.onnx --shapes-only --solve last_hidden_state=1x512x256
   anyshape diff model.onnx --shape x=4x128               the first node that differs from onnxruntime, with a script that reproduces it
+  anyshape accelerate bert.onnx fast.onnx libfast.so --shape ids=4x128          for onnxruntime, where our kernels are faster
+  anyshape accelerate bert.onnx fast.onnx libfast.so --dim seq=1:512 --least 0.3 --json
   anyshape export bert.onnx --out bert --bounds seq=1:512                an object file and a C header, without Python
   anyshape export bert.onnx --out bert --target aarch64-linux-gnu --weights file
   anyshape export --op softmax --input x='f32[n, m]' --param axis=0 --out softmax
@@ -64,8 +67,8 @@ _EXAMPLES = """\
 """
 
 _CODES = """\
-Exit codes: 0: done. 1: diff found a difference. 2: an error in the model, the inputs or the command, which the message describes.
-130: Ctrl-C.
+Exit codes: 0: done. 1: diff found a difference, or accelerate nothing to replace. 2: an error in the model, the inputs or the command,
+which the message describes. 130: Ctrl-C.
 """
 
 
@@ -113,6 +116,7 @@ def parser() -> argparse.ArgumentParser:
     _add_bench(commands)
     _add_simplify(commands)
     _add_diff(commands)
+    _add_accelerate(commands)
     _add_export(commands)
     _add_show(commands)
     parser.set_defaults(threads=None, last=None)
@@ -236,6 +240,40 @@ def _add_diff(commands: Commands) -> None:
     one.add_argument("--tolerance", type=arguments.share, default=1e-3, metavar="SHARE", help=allowed)
     one.add_argument("-o", "--output", default="diff", metavar="FOLDER", help="the folder for a difference (./diff)")
     one.set_defaults(command=diff_model)
+
+
+def _add_accelerate(commands: Commands) -> None:
+    text = "replace the parts of a model at which our kernels are faster by custom ops, for onnxruntime to run with the rest"
+    more = (
+        "Parts are chosen by measuring on the sizes of --shape and --input; results are compared. To run what is written:",
+        "    options = onnxruntime.SessionOptions()",
+        "    options.register_custom_ops_library('libfast.so')",
+        "    session = onnxruntime.InferenceSession('fast.onnx', options)",
+        "Exit code 1, and no files, if nothing is worth replacing. It needs onnxruntime, and a C compiler or the package ziglang.",
+    )
+    one = _parser(commands, "accelerate", text, *more)
+    one.add_argument("model", metavar="IN", help="an ONNX file")
+    one.add_argument("output", metavar="OUT", help="the model to write")
+    one.add_argument("library", metavar="LIBRARY", help="the shared library to write, as libfast.so")
+    _add_dim(one)
+    _add_inputs(one)
+    _add_threads(one)
+    calls = arguments.count(1, MOST_CALLS)
+    one.add_argument(
+        "--repeat", type=calls, default=20, metavar="N", help="number of calls of each that is measured (20)"
+    )
+    least = (
+        "the least share of its time that a part has to gain (0.1); 0 replaces all that can be, however long it takes"
+    )
+    one.add_argument("--least", type=arguments.part, default=0.1, metavar="SHARE", help=least)
+    allowed = "the largest difference of results allowed, as a share of the largest element (0.001)"
+    one.add_argument("--tolerance", type=arguments.share, default=1e-3, metavar="SHARE", help=allowed)
+    levels = (
+        "the processor, or levels of one architecture (default: the level of most features that this machine can run)"
+    )
+    one.add_argument("--target", metavar="TARGET,TARGET", help=levels)
+    one.add_argument("--domain", default="com.anyshape", metavar="NAME", help="the domain of the ops (com.anyshape)")
+    one.set_defaults(command=accelerate_model)
 
 
 def _add_export(commands: Commands) -> None:

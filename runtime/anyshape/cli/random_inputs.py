@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from anyshape.dims import Dim, Size, bounds, evaluate, free_symbols
 from anyshape.dtypes import CHAR, DType
 from anyshape.errors import AnyshapeError, ArgumentError
-from anyshape.strings import as_chars
+from anyshape.frontends.onnx.inputs import DimBinding, DimNames, input_type
+from anyshape.strings import as_chars, as_strings
 from anyshape.types import DIFFERS, ListType, TensorType
 
 ELEMENTS = 3
@@ -86,8 +87,17 @@ def make_inputs(
     return inputs, sizes
 
 
+def inputs_of(model: Any, dims: Mapping[str, DimBinding], where: str) -> tuple[list[str], list[TensorType]]:
+    """Lists the names and types of the inputs of an ONNX model that have no default."""
+    held, symbols = {t.name for t in model.graph.initializer}, DimNames(dims)
+    asked = [i for i in model.graph.input if i.name not in held]
+    return [i.name for i in asked], [input_type(i.type, symbols, f"{where}: input {i.name!r}") for i in asked]
+
+
 def _converted(name: str, a: NDArray[Any], t: TensorType) -> NDArray[Any]:
     """Converts an array to the dtype of an input. Dtypes that NumPy has not are stored as bytes."""
+    if t.dtype is CHAR:
+        return as_strings(a)
     declared = t.dtype.numpy
     if a.dtype.kind == "V" and a.dtype.itemsize == declared.itemsize:
         return a.view(declared)
@@ -179,7 +189,7 @@ def _numbers(t: DType, shape: tuple[int, ...], ints: tuple[int, int], random: np
     if t.is_float:
         return random.standard_normal(shape).astype(t.numpy)
     if t is CHAR:
-        return random.integers(ord("a"), ord("z"), shape, np.uint32, endpoint=True).view(t.numpy)
+        return as_strings(random.integers(ord("a"), ord("z"), shape, np.uint32, endpoint=True).view(t.numpy))
     if t.is_bool:
         return random.integers(0, 2, shape).astype(t.numpy)
     return random.integers(*ints, shape).astype(t.numpy)

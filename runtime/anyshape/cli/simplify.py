@@ -14,11 +14,11 @@ from anyshape.cli import arguments
 from anyshape.cli.answer import Answer
 from anyshape.cli.compare import apart, typed
 from anyshape.cli.progress import progress
-from anyshape.cli.random_inputs import make_inputs
+from anyshape.cli.random_inputs import inputs_of, make_inputs
 from anyshape.dims import Dim, bounds, evaluate, free_symbols
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.frontends.onnx.census import Census, census
-from anyshape.frontends.onnx.inputs import DimBinding, DimNames, input_type
+from anyshape.frontends.onnx.inputs import DimBinding
 from anyshape.frontends.onnx.reader import read_model
 from anyshape.frontends.onnx.simplified import simplify as simplified
 from anyshape.frontends.onnx.writing import write_model
@@ -115,19 +115,13 @@ def _difference(name: str, a: Any, b: Any) -> float:
 
 
 def _feeds(args: argparse.Namespace, model: Any, dims: Mapping[str, DimBinding]) -> Iterator[Arrays]:
-    names, types = _inputs(model, dims, args.model)
+    names, types = inputs_of(model, dims, args.model)
     ints, said = arguments.bounds(args.ints, "--ints"), arguments.shapes(args.shape)
     if said:
         yield make_inputs(names, types, said, {}, ints, 0)[0]
         return
     for k, sizes in enumerate(SIZES):
         yield make_inputs(names, types, _shapes(names, types, sizes), {}, ints, k)[0]
-
-
-def _inputs(model: Any, dims: Mapping[str, DimBinding], where: str) -> tuple[list[str], list[TensorType]]:
-    held, symbols = {t.name for t in model.graph.initializer}, DimNames(dims)
-    asked = [i for i in model.graph.input if i.name not in held]
-    return [i.name for i in asked], [input_type(i.type, symbols, f"{where}: input {i.name!r}") for i in asked]
 
 
 def _shapes(names: list[str], types: list[TensorType], sizes: tuple[int, ...]) -> dict[str, tuple[int, ...]]:

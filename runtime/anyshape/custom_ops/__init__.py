@@ -1,11 +1,19 @@
-"""Ops as custom ops of onnxruntime, in a shared library that `SessionOptions.register_custom_ops_library` loads.
+"""Custom ops of onnxruntime, in a shared library that `SessionOptions.register_custom_ops_library` loads: ops, and parts of models.
 
-In: ops, and which element types, ranks and attributes their nodes have. Out: a `Library` of exported functions. In the order of the work:
+In: ops, and which element types, ranks and attributes their nodes have; or functions. Out: a `Library` of exported functions. In the order
+of the work:
 
     calls         the calls that there are kernels for, or why an op is refused
+    function_call a function as an op of one kernel
     c_interface   places of functions in onnxruntime's C interface, written down with their source
     c_tables      the C text: tables of ops and kernels, around them the adapter (adapter.h, adapter.c)
     library       the exported functions, linked with it
+
+Of a model, in: what is known of its values, and times of its nodes. Out: a model with such ops in it. In the order of the work:
+
+    candidates    sets of nodes that could be one node, by a partition of the graph
+    subgraphs     each as a model and a function of its own
+    replacement   the model with a node in place of each
 """
 
 from anyshape.custom_ops.calls import Choice, OpCall, calls_of, refusal

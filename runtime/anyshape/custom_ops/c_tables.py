@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from anyshape.custom_ops.c_interface import ELEMENT_TYPES, ENTRIES, ApiFunction, declarations
-from anyshape.custom_ops.calls import OpCall
+from anyshape.custom_ops.calls import KernelCall, NodeOp
 from anyshape.dims import Dim, Size
 from anyshape.dtypes import DType, is_dtype_name, parse_dtype
 from anyshape.errors import UnsupportedError
-from anyshape.graph.opdef import OpDef, ParamDef
+from anyshape.graph.opdef import ParamDef
 from anyshape.vm.export.header import shared_types
 from anyshape.vm.export.interface import Interface, InterfaceTensor
 from anyshape.vm.export.tensor_code import code_of
@@ -38,7 +38,7 @@ _KINDS = {
 class OpKernel:
     """A call, and what callers see of the function that it was exported as."""
 
-    call: OpCall
+    call: KernelCall
     interface: Interface
 
     @cached_property
@@ -61,7 +61,7 @@ class _Overload:
     kernels: list[OpKernel]
 
 
-def name_of(op: OpDef) -> str:
+def name_of(op: NodeOp) -> str:
     """What nodes call an op: its static variant, whose parameters are attributes, by the plain name."""
     return op.name if op.variant == "static" else op.full_name
 
@@ -69,12 +69,14 @@ def name_of(op: OpDef) -> str:
 class _KernelsOfOp:
     """The kernels of one op, and the inputs and outputs that all of them have together."""
 
-    def __init__(self, op: OpDef, kernels: Sequence[OpKernel]) -> None:
+    def __init__(self, op: NodeOp, kernels: Sequence[OpKernel]) -> None:
         self.op, self.kernels = op, kernels
         self.name = name_of(op)
         names: dict[str, None] = {}
         for i in op.inputs:
-            rows = [[n for n in k.inputs if n == i.name or n.rpartition(".")[0] == i.name] for k in kernels]
+            rows = [
+                [n for n in k.inputs if n == i.name or (i.variadic and n.rpartition(".")[0] == i.name)] for k in kernels
+            ]
             longest = max(rows, key=len)
             names.update(dict.fromkeys(longest or [i.name]))
         names.update(dict.fromkeys(p.name for p in op.operands))
@@ -202,7 +204,7 @@ class _CTables:
         written = self.array("Kernel", [self.kernel(op, k) for k in kernels])
         return f"{{&ops[{len(self.ops)}], {self.array('Attribute', attributes)}, {written}, {len(kernels)}}}"
 
-    def attribute(self, op: OpDef, p: ParamDef, value: Any) -> str:
+    def attribute(self, op: NodeOp, p: ParamDef, value: Any) -> str:
         kind = _KINDS.get(p.kind, "STRING")
         is_default = int(value is None or (not p.required and value == p.default))
         if value is None:

@@ -9,13 +9,13 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from anyshape.custom_ops.c_interface import ELEMENT_TYPES
 from anyshape.dtypes import CHAR, is_dtype_name
 from anyshape.errors import AnyshapeError, ArgumentError, UnsupportedError
 from anyshape.graph.function import Function
-from anyshape.graph.opdef import InputDef, OpDef
+from anyshape.graph.opdef import InputDef, OpDef, ParamDef
 from anyshape.vm.export.interface import interface
 from anyshape.vm.export.op_function import ANY_RANK, of_op, of_rank
 
@@ -38,6 +38,44 @@ class Choice:
     dtypes: Sequence[str] = ()
     ranks: tuple[int, int] = RANKS
     types: Mapping[str, str] = field(default_factory=dict)
+
+
+class NodeOp(Protocol):
+    """What a node of onnxruntime calls: an op of a spec, or a function."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def variant(self) -> str: ...
+    @property
+    def full_name(self) -> str: ...
+    @property
+    def inputs(self) -> tuple[InputDef, ...]: ...
+    @property
+    def attributes(self) -> tuple[ParamDef, ...]: ...
+    @property
+    def operands(self) -> tuple[ParamDef, ...]:
+        """Parameters that follow the inputs."""
+
+    @property
+    def dtypes(self) -> Mapping[str, tuple[str, ...]]:
+        """The element types that each variable among the inputs may stand for."""
+
+
+class KernelCall(Protocol):
+    """A call that a library has a kernel for."""
+
+    @property
+    def op(self) -> NodeOp: ...
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The values of attributes."""
+
+    @property
+    def described(self) -> str: ...
+    @property
+    def function(self) -> Function:
+        """What is exported."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +112,7 @@ def refusal(op: OpDef) -> str | None:
     return None
 
 
-def demand_comparable(call: OpCall) -> None:
+def demand_comparable(call: KernelCall) -> None:
     """Raises UnsupportedError for a value of a parameter that a kernel cannot compare with the attribute of a node."""
     for p in call.op.attributes:
         if p.kind == "strs" and call.params.get(p.name) is not None:

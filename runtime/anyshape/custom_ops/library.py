@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anyshape.custom_ops.c_tables import OpKernel, c_text, name_of
-from anyshape.custom_ops.calls import Choice, OpCall, calls_of, demand_comparable
+from anyshape.custom_ops.calls import Choice, KernelCall, calls_of, demand_comparable
 from anyshape.errors import ArgumentError, UnsupportedError
 from anyshape.files import PathLike, write_files
 from anyshape.graph.opdef import OpDef
@@ -59,7 +59,7 @@ def library(ops: Sequence[OpDef], choice: Choice, name: str, target: ExportTarge
     return library_of([c for op in dict.fromkeys(ops) for c in calls_of(op, choice)], name, target, domain)
 
 
-def library_of(calls: Sequence[OpCall], name: str, target: ExportTarget, domain: str = DOMAIN) -> Library:
+def library_of(calls: Sequence[KernelCall], name: str, target: ExportTarget, domain: str = DOMAIN) -> Library:
     """Exports calls, those of one op side by side. Raises UnsupportedError for one that cannot be exported, or told from another."""
     checked_name(name)
     if target.pointer_bytes != 8:

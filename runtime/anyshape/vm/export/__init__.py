@@ -16,7 +16,7 @@ from anyshape.vm.export.budget import bytes_at
 from anyshape.vm.export.exporting import Export, Request, arena_of, certificate_of, export, export_ranks, export_several
 from anyshape.vm.export.formula import ArenaFormulas
 from anyshape.vm.export.interface import name_from
-from anyshape.vm.export.targets import TARGETS, ExportTarget, export_target
+from anyshape.vm.export.targets import TARGETS, ExportTarget, export_target, own_targets
 
 __all__ = [
     "TARGETS",
@@ -32,4 +32,5 @@ __all__ = [
     "export_several",
     "export_target",
     "name_from",
+    "own_targets",
 ]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from anyshape.errors import ArgumentError
-from anyshape.lower.target import Target, processor
+from anyshape.lower.target import Target, host_target, processor
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +99,10 @@ def _joined(names: Sequence[str]) -> ExportTarget:
         )
     what = f"{'; or '.join(t.what for t in levels)}; chosen at the first call"
     return replace(lowest, name=",".join(t.name for t in levels), what=what, several=levels)
+
+
+def own_targets() -> list[ExportTarget]:
+    """The targets that this machine can run, that of most features last."""
+    own = replace(_LISTED[0], processor=host_target())
+    features = {*own.processor.features.split(",")}
+    return [t for t in _LISTED if t.architecture == own.architecture and {*t.processor.features.split(",")} <= features]
