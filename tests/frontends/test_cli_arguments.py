@@ -202,6 +202,8 @@ SHAPES = {
     "inputs",
     "outputs",
     "values",
+    "bodies",
+    "body_sizes",
     "dims",
     "data",
     "conditions",
