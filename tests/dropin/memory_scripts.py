@@ -111,7 +111,8 @@ ALL = {"max_mem": 9, "arena_extend_strategy": 1, "initial_chunk_size_bytes": 2, 
 SHRUNK = ("cpu:0", "cpu", "cpu:0;cpu:0", "cpu:0;", "cpu:0:0", "", "gpu:0", "cpu:1", "cpu:-1", "Cpu:0", "cpu:x", " cpu:0", "cpu:0 ",
           "nope:0", ";", ":", "cpu:0;gpu:0", ";cpu:0")  # fmt: skip
 CONFIGURED: dict[str, tuple[Any, ...]] = {
-    "four numbers": (1 << 20, 0, 1024, -1), "defaults": (0, -1, -1, -1), "a truth": (True, 0, 0, 0), "all of 64 bits": ((1 << 64) - 1, 0, 0, 0),
+    "four numbers": (1 << 20, 0, 1024, -1), "defaults": (0, -1, -1, -1), "a truth": (True, 0, 0, 0),
+    "all of 64 bits": ((1 << 64) - 1, 0, 0, 0),
     "a number of NumPy": (np.int64(5), 0, 0, 0), "a dict": ({"max_mem": 10},), "an empty dict": ({},), "all keys": (ALL,),
     "no arguments": (), "one number": (0,), "five numbers": (0, 0, 0, 0, 0), "None": (None,), "a negative limit": (-1, 0, 0, 0),
     "a fraction": (1.5, 0, 0, 0), "a text": ("a", 0, 0, 0), "65 bits": (1 << 64, 0, 0, 0), "more than 32 bits": (0, 0, 1 << 40, 0),
@@ -146,7 +147,6 @@ MEMORY: dict[str, Script] = {
     "fits": lambda ort, _: limited(ort, FITS),
     "exceeds": lambda ort, _: limited(ort, EXCEEDS),
     "exceeds, then fits": lambda ort, _: fits_after_refusal(ort),
-    "exceeds a byte": lambda ort, _: limited(ort, 1, limit=1),
     "no limit": lambda ort, _: limited(ort, EXCEEDS, limit=0),
     "no entry": lambda ort, _: limited(ort, EXCEEDS, entry="0"),
     "an entry that is not 1": lambda ort, _: limited(ort, EXCEEDS, entry="true"),

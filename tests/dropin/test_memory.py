@@ -8,7 +8,6 @@ import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -164,7 +163,7 @@ def test_arenas_of_other_sessions_are_released_for_a_run() -> None:
     assert a.executable.memory
     b.run(None, {"x": np.ones((10,), np.float32)})
     assert a.executable.memory, "a small run leaves other arenas"
-    b.run(None, {"x": np.ones((1_500_000,), np.float32)})
+    b.run(None, {"x": np.ones((2_000_000,), np.float32)})
     assert not a.executable.memory and b.executable.memory
 
 
@@ -212,7 +211,11 @@ def test_sessions_without_limits_run_as_before(monkeypatch: pytest.MonkeyPatch) 
     s = session(ours)
     assert s._memory.is_unlimited and s._is_plain
     monkeypatch.setattr(s._memory, "call", None)
-    assert s.run(None, {"x": X}) and s.run(None, {"x": X}, RunOptions()) and s.run_with_ort_values(None, {"x": X})
+    assert (
+        s.run(None, {"x": X})
+        and s.run(None, {"x": X}, RunOptions())
+        and s.run_with_ort_values(None, {"x": ours.OrtValue.ortvalue_from_numpy(X)})
+    )
     register(ours)
     assert not in_environment(ours)._memory.is_unlimited
 

@@ -52,7 +52,7 @@ class OrtArenaCfg:
             object.__setattr__(self, name, 0 if name == "max_mem" else -1)
         try:
             for name, value in said.items():
-                setattr(self, name, value)
+                self.__setattr__(name, value)
         except (UnknownOption, WrongKind) as e:
             raise e if len(args) > 1 else NoValue(f"Invalid OrtArenaCfg option: {e}") from None
 
@@ -66,14 +66,14 @@ class OrtArenaCfg:
 
 
 class OrtMemoryInfo:
-    """Memory that an allocator gives: that of the CPU."""
+    """Memory that an allocator gives: that of the CPU, which is one device, whatever `device_id` says."""
 
     @entry
     def __init__(self, name: str, allocator_type: OrtAllocatorType, device_id: int, mem_type: OrtMemType) -> None:
         if name != "Cpu":
             raise NoValue(f"Specified device is not supported: anyshape runs on the CPU, 'Cpu', got {short(name)}")
-        self.name, self.allocator_type, self.device_id, self.mem_type = name, allocator_type, device_id, mem_type
-        self.device_vendor_id = 0
+        self.name, self.allocator_type, self.mem_type = name, allocator_type, mem_type
+        self.device_id = self.device_vendor_id = 0
 
     def __getattr__(self, name: str) -> Any:
         if name in REFUSED_INFO:

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from anyshape.errors import AnyshapeError
 from anyshape.onnxruntime.allocators import EnvironmentAllocator
+from anyshape.onnxruntime.arguments import misfits
 from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import Fail, error
 from anyshape.vm import Executable
 from anyshape.vm.export.call_bytes import CallBytes, call_bytes
@@ -32,8 +33,10 @@ class LimitedCalls:
     ) -> tuple[Executable, LimitedCall]:
         """What runs a call, and the call with the bytes that it needs. Raises what the executable does for arguments that do not fit."""
         if executable not in self._bytes:
-            self._bytes[executable] = call_bytes(executable)
+            self._bytes[executable] = call_bytes(executable.function, executable.plan, executable.options.threads)
         formulas = self._bytes[executable]
+        if misfits(arguments, dict(zip(executable.input_names, executable.input_types))):
+            return executable, LimitedCall(self._allocator)  # the run says what does not fit
         if formulas is not None:
             sizes = formulas.sizes(executable.signature.bind((), arguments))
             placed = [k for k, name in enumerate(executable.output_names) if name in places]

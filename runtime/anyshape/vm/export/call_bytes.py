@@ -1,7 +1,7 @@
 """Bytes that a call of a compiled model needs beside its inputs: its arena and each of its results, as formulas of the caller's dims.
 
-In: an executable. Out: `CallBytes`, or None for a model of which elements decide how much memory a call needs. The formulas are those of
-exported models, of the programs that run here.
+In: a function and its plan. Out: `CallBytes`, or None for a model of which elements decide how much memory a call needs. The formulas are
+those of exported models, of the programs that run here.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 from anyshape.dims import Size, maximum
 from anyshape.errors import UnsupportedError
 from anyshape.graph.function import Function
-from anyshape.vm.compiling.plans import ProgramPlan
-from anyshape.vm.executable.executable import Executable
+from anyshape.vm.compiling.plans import Plan, ProgramPlan
 from anyshape.vm.export.budget import bytes_at, fitting, largest_sizes
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, analyse
 from anyshape.vm.export.formula import arena_size
@@ -38,7 +37,7 @@ class _Demand:
 
 
 class CallBytes:
-    """Formulas of an executable. Where a dim of a call is 0 and another program may run it, the larger number of both counts."""
+    """Formulas of a plan. Where a dim of a call is 0 and another program may run it, the larger number of both counts."""
 
     def __init__(self, f: Function, plan: ProgramPlan, m: Interface, threads: int) -> None:
         self.interface = m
@@ -79,14 +78,14 @@ class CallBytes:
         return fitting(largest_sizes(self._main.total(()), self.interface, limit))
 
 
-def call_bytes(executable: Executable) -> CallBytes | None:
-    """Finds the formulas; None where elements decide, or ranks that only a call tells."""
-    f, plan = executable.function, executable.plan
+def call_bytes(f: Function, plan: Plan, threads: int) -> CallBytes | None:
+    """Finds the formulas of a plan whose kernels as many threads share as `Options.threads` says; None where elements decide, or ranks
+    that only a call tells."""
     if not isinstance(plan, ProgramPlan):
         return None
     usable = usable_threads()
     try:
-        return CallBytes(f, plan, interface(f, "model"), min(executable.options.threads or usable, usable))
+        return CallBytes(f, plan, interface(f, "model"), min(threads or usable, usable))
     except UnsupportedError:
         return None
 
