@@ -23,7 +23,7 @@ import anyshape
 from anyshape.vm.executable.executable import function_of
 from anyshape.vm.export import export, export_target
 from anyshape.vm.export.status_code import Code
-from anyshape_testing.exported import Exported, Guarded, Output, Status
+from anyshape_testing.exports.loaded import Exported, Guarded, Output, Status
 from benchmarks.models import load
 
 Array = NDArray[Any]

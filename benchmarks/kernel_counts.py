@@ -3,7 +3,7 @@
     PYTHONPATH=runtime:generated:. python -m benchmarks.kernel_counts [softmax lstm ...] [--calls 10] [--json out.json]
 
 Kernels of one equation, types and forms of access are one kernel, whatever the sizes are and however often a call runs it; so most ops have
-one for each dtype and rank. Law 7 refuses an op of more than `MOST_KERNELS` (`anyshape_testing.executors`).
+one for each dtype and rank. Law 7 refuses an op of more than `MOST_KERNELS` (`anyshape_testing.laws.executors`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections import Counter
 from pathlib import Path
 
 import anyshape
-from anyshape_testing.corpus import corpus
-from anyshape_testing.execution import compiled
-from anyshape_testing.profile import load_profile
-from anyshape_testing.running import register
+from anyshape_testing.calls.packages import register
+from anyshape_testing.draw.corpus import corpus
+from anyshape_testing.execution.native import compiled
+from anyshape_testing.process.profile import load_profile
 
 
 def kernels(exe: anyshape.Executable) -> set[str]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from anyshape_testing.collector import collect_seldom, leave_out_what_stays
-from anyshape_testing.frames import call_with_frames
+from anyshape_testing.process.collector import collect_seldom, leave_out_what_stays
+from anyshape_testing.process.frames import call_with_frames
 
 settings.register_profile(
     "anyshape", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -25,9 +25,9 @@ import anyshape
 from anyshape.graph.call import call
 from anyshape.graph.function import Function
 from anyshape.vm.compiling.kernels import NativeKernels
-from anyshape_testing.calls import ByName, flat_values, typed
-from anyshape_testing.examples import call_of
-from anyshape_testing.running import register
+from anyshape_testing.calls.examples import call_of
+from anyshape_testing.calls.operands import ByName, flat_values, typed
+from anyshape_testing.calls.packages import register
 from benchmarks.models import MODELS, load
 
 ROOT = Path(__file__).parents[1]

@@ -82,7 +82,7 @@ def parts(jobs: int, chunk: int) -> list[Part]:
 
 def chosen_ops(chunk: int) -> list[str]:
     """A tenth of the ops: of ten chunks in a row each has others, and together they are all."""
-    from anyshape_testing.running import register
+    from anyshape_testing.calls.packages import register
 
     return [op for op in sorted(register("anyshape_ops")) if zlib.crc32(op.encode()) % CHUNKS == chunk % CHUNKS]
 

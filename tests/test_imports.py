@@ -1,5 +1,5 @@
-"""Imports between rooms of the run time, and of the generator, go the way that docs/architecture.md says, lazy ones and those for types
-alone too; the run time imports no other distribution of the repository, and the generator of it only the rooms that the page allows."""
+"""Imports between rooms of the run time, of the generator and of the tests go the way that docs/architecture.md says, lazy ones too, and
+those for types alone; the run time imports no other distribution of the repository, the generator of it only rooms that the page allows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,13 @@ def modules_in(package: Path) -> dict[str, Path]:
 
 RUNTIME = modules_in(ROOT / "runtime/anyshape")
 GENERATOR = modules_in(ROOT / "generator/anyshape_gen")
-MODULES = RUNTIME | GENERATOR
-LISTS = {"runtime": "reads this list):\n\n", "generator": "reads this list, too):\n\n"}
+TESTING = modules_in(ROOT / "testing/anyshape_testing")
+MODULES = RUNTIME | GENERATOR | TESTING
+LISTS = {
+    "runtime": "reads this list):\n\n",
+    "generator": "reads this list, too):\n\n",
+    "testing": "imports only what is before it:\n\n",
+}
 """What stands before the list of the rooms in the page"""
 
 
@@ -54,7 +59,7 @@ def names_imported(module: str, text: str, is_package: bool = False) -> Iterator
 
 
 def imported(module: str, text: str, is_package: bool = False) -> Iterator[str]:
-    """The modules of the run time and of the generator that a module's text imports."""
+    """The modules of the run time, of the generator and of the tests that a module's text imports."""
     for name in names_imported(module, text, is_package):
         while name and name not in MODULES:
             name = name.rpartition(".")[0]
@@ -69,7 +74,7 @@ def against(place: Mapping[str, int], module: str, text: str, is_package: bool =
     return [f"{module} imports {name}" for name in names if place[room_of(name)] > own]
 
 
-@pytest.mark.parametrize(("which", "modules"), [("runtime", RUNTIME), ("generator", GENERATOR)])
+@pytest.mark.parametrize(("which", "modules"), [("runtime", RUNTIME), ("generator", GENERATOR), ("testing", TESTING)])
 def test_imports_go_one_way(which: str, modules: Mapping[str, Path]) -> None:
     place = order(which)
     assert set(map(room_of, modules)) == set(place), set(map(room_of, modules)) ^ set(place)
@@ -93,6 +98,16 @@ def test_an_import_the_other_way_is_found_in_the_generator() -> None:
     assert against(place, "anyshape_gen.model", "from ..parse.text import Text\n", is_package=True) != []
     assert against(place, "anyshape_gen.check.compose", "from anyshape_gen.resolve.composing import Composer\n") == []
     assert against(place, "anyshape_gen.emit.dialects", "from anyshape.vm.program import table\n") == []
+
+
+def test_an_import_the_other_way_is_found_in_the_tests() -> None:
+    place = order("testing")
+    lazy = "def f() -> None:\n    from anyshape_testing.execution.reference import run_reference\n"
+    wrong = ["anyshape_testing.calls.nodes imports anyshape_testing.execution.reference"]
+    assert against(place, "anyshape_testing.calls.nodes", lazy) == wrong
+    assert against(place, "anyshape_testing.draw.corpus", "from anyshape_testing import laws\n") != []
+    assert against(place, "anyshape_testing.draw.validity", lazy) == []
+    assert against(place, "anyshape_testing.mutation.making", "from anyshape_gen import mutants\n") == []
 
 
 def other_packages(text: str) -> set[str]:

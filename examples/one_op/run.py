@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape_gen.cli import main as generate
-from anyshape_testing.c_programs import Toolchain, toolchain
+from anyshape_testing.exports.c_programs import Toolchain, toolchain
 
 HERE = Path(__file__).parent
 SHAPES = ((1, 1), (2, 3), (7, 64), (33, 5), (0, 4), (128, 129))

@@ -78,7 +78,14 @@ from anyshape_ops.ops.decoding import (
     STATIC_LINEAR_ATTENTION,
     STATIC_PLACE_TOKENS,
 )
-from anyshape_ops.ops.deformable import DYN_DEFORM_CONV, STATIC_DEFORM_CONV
+from anyshape_ops.ops.deformable import (
+    DYN_DEFORM_CONV,
+    DYN_DEFORM_PIXELS,
+    DYN_DEFORM_PLANES,
+    STATIC_DEFORM_CONV,
+    STATIC_DEFORM_PIXELS,
+    STATIC_DEFORM_PLANES,
+)
 from anyshape_ops.ops.detection import (
     DYN_ALIGN_PIXELS,
     DYN_ALIGN_PLANES,
@@ -1051,6 +1058,71 @@ def linear_attention(
 
 
 # specs/deformable.yaml:22
+@called
+def deform_pixels(
+    x: Operand,
+    w: Operand,
+    offset: Operand,
+    bias: Operand = None,
+    mask: Operand = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What deform_conv gives with one group and one group of offsets, of images whose last axis are the channels.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads.
+
+    (x: F[b, *d, c], w: F[*k:len(d), c, m], offset: F[b, (prod(k), len(d)), *o:len(d)], bias: F[m] = 0, mask:
+    F[b, prod(k), *o] = 1) -> (y: F[b, *o, m])
+    """
+    return call_alias(
+        STATIC_DEFORM_PIXELS,
+        DYN_DEFORM_PIXELS,
+        [x, w, offset, bias, mask],
+        {"strides": strides, "dilations": dilations, "pads": pads},
+        source,
+    )[0]
+
+
+# specs/deformable.yaml:78
+@called
+def deform_planes(
+    x: Operand,
+    w: Operand,
+    offset: Operand,
+    bias: Operand = None,
+    mask: Operand = None,
+    strides: Sequence[int | Dim | Value] | Value | None = None,
+    dilations: Sequence[int | Dim | Value] | Value | None = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    groups: int | Dim | Value | None = 1,
+    offset_groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """What deform_conv gives, with the places of taps found again for each channel.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: strides, dilations,
+    pads, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
+    *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),
+    *o])
+    """
+    return call_alias(
+        STATIC_DEFORM_PLANES,
+        DYN_DEFORM_PLANES,
+        [x, w, offset, bias, mask],
+        {"strides": strides, "dilations": dilations, "pads": pads, "groups": groups, "offset_groups": offset_groups},
+        source,
+    )[0]
+
+
+# specs/deformable.yaml:143
 @called
 def deform_conv(
     x: Operand,
@@ -4895,6 +4967,8 @@ __all__ = [
     "cumprod",
     "cumsum",
     "deform_conv",
+    "deform_pixels",
+    "deform_planes",
     "depth_to_space",
     "dequantize_linear",
     "det",

@@ -16,7 +16,7 @@ from anyshape.graph.value import Value
 from anyshape.public import called
 from anyshape_ops.ops.attention import DYN_ATTENTION, DYN_HIDE_KEYS, DYN_READ_BEAMS
 from anyshape_ops.ops.decoding import DYN_APPEND_AT, DYN_GROUPED_QUERY_ATTENTION, DYN_LINEAR_ATTENTION, DYN_PLACE_TOKENS
-from anyshape_ops.ops.deformable import DYN_DEFORM_CONV
+from anyshape_ops.ops.deformable import DYN_DEFORM_CONV, DYN_DEFORM_PIXELS, DYN_DEFORM_PLANES
 from anyshape_ops.ops.detection import (
     DYN_ALIGN_PIXELS,
     DYN_ALIGN_PLANES,
@@ -297,6 +297,67 @@ def linear_attention(
 
 
 # specs/deformable.yaml:22
+@called
+def deform_pixels(
+    x: Operand,
+    w: Operand,
+    offset: Operand,
+    bias: Operand = None,
+    mask: Operand = None,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What deform_conv gives with one group and one group of offsets, of images whose last axis are the channels.
+
+    Operands, which may be computed at run time: strides, dilations, pads.
+
+    (x: F[b, *d, c], w: F[*k:len(d), c, m], offset: F[b, (prod(k), len(d)), *o:len(d)], bias: F[m] = 0, mask:
+    F[b, prod(k), *o] = 1) -> (y: F[b, *o, m])
+    """
+    return call(
+        DYN_DEFORM_PIXELS,
+        [x, w, offset, bias, mask],
+        {"strides": strides, "dilations": dilations, "pads": pads},
+        source,
+    )[0]
+
+
+# specs/deformable.yaml:78
+@called
+def deform_planes(
+    x: Operand,
+    w: Operand,
+    offset: Operand,
+    bias: Operand = None,
+    mask: Operand = None,
+    strides: Operand = None,
+    dilations: Operand = None,
+    pads: Operand = None,
+    groups: Operand = 1,
+    offset_groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """What deform_conv gives, with the places of taps found again for each channel.
+
+    Operands, which may be computed at run time: strides, dilations, pads, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
+    *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),
+    *o])
+    """
+    return call(
+        DYN_DEFORM_PLANES,
+        [x, w, offset, bias, mask],
+        {"strides": strides, "dilations": dilations, "pads": pads, "groups": groups, "offset_groups": offset_groups},
+        source,
+    )[0]
+
+
+# specs/deformable.yaml:143
 @called
 def deform_conv(
     x: Operand,
@@ -2235,6 +2296,8 @@ __all__ = [
     "cumprod",
     "cumsum",
     "deform_conv",
+    "deform_pixels",
+    "deform_planes",
     "depth_to_space",
     "dft",
     "dft_along",

@@ -21,7 +21,7 @@ from anyshape_ops.ops.decoding import (
     STATIC_LINEAR_ATTENTION,
     STATIC_PLACE_TOKENS,
 )
-from anyshape_ops.ops.deformable import STATIC_DEFORM_CONV
+from anyshape_ops.ops.deformable import STATIC_DEFORM_CONV, STATIC_DEFORM_PIXELS, STATIC_DEFORM_PLANES
 from anyshape_ops.ops.detection import (
     STATIC_ALIGN_PIXELS,
     STATIC_ALIGN_PLANES,
@@ -304,6 +304,67 @@ def linear_attention(
 
 
 # specs/deformable.yaml:22
+@called
+def deform_pixels(
+    x: Operand,
+    w: Operand,
+    offset: Operand,
+    bias: Operand = None,
+    mask: Operand = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    *,
+    source: str = "",
+) -> Value:
+    """What deform_conv gives with one group and one group of offsets, of images whose last axis are the channels.
+
+    Attributes, known when the call is built: strides, dilations, pads.
+
+    (x: F[b, *d, c], w: F[*k:len(d), c, m], offset: F[b, (prod(k), len(d)), *o:len(d)], bias: F[m] = 0, mask:
+    F[b, prod(k), *o] = 1) -> (y: F[b, *o, m])
+    """
+    return call(
+        STATIC_DEFORM_PIXELS,
+        [x, w, offset, bias, mask],
+        {"strides": strides, "dilations": dilations, "pads": pads},
+        source,
+    )[0]
+
+
+# specs/deformable.yaml:78
+@called
+def deform_planes(
+    x: Operand,
+    w: Operand,
+    offset: Operand,
+    bias: Operand = None,
+    mask: Operand = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    groups: int = 1,
+    offset_groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """What deform_conv gives, with the places of taps found again for each channel.
+
+    Attributes, known when the call is built: strides, dilations, pads, groups.
+
+    (x: F[b, (groups, c), *d], w: F[(groups, m), c, *k:len(d)], offset: F[b, (offset_groups, prod(k), len(d)),
+    *o:len(d)], bias: F[(groups, m)] = 0, mask: F[b, (offset_groups, prod(k)), *o] = 1) -> (y: F[b, (groups, m),
+    *o])
+    """
+    return call(
+        STATIC_DEFORM_PLANES,
+        [x, w, offset, bias, mask],
+        {"strides": strides, "dilations": dilations, "pads": pads, "groups": groups, "offset_groups": offset_groups},
+        source,
+    )[0]
+
+
+# specs/deformable.yaml:143
 @called
 def deform_conv(
     x: Operand,
@@ -2314,6 +2375,8 @@ __all__ = [
     "cumprod",
     "cumsum",
     "deform_conv",
+    "deform_pixels",
+    "deform_planes",
     "depth_to_space",
     "dft",
     "dft_along",

@@ -185,7 +185,7 @@ def warm(package: Path) -> None:
     for name in (
         *compiling(),
         "anyshape_testing.quick",
-        *(f"anyshape_testing.{room}" for room in LAWS),
+        *(f"anyshape_testing.laws.{module}" for module in LAWS),
         *sorted(oracles),
     ):
         with suppress(ImportError):
@@ -193,7 +193,7 @@ def warm(package: Path) -> None:
     import_module("anyshape_testing.quick").warm()
 
 
-LAWS = ("laws", "examples", "rewriting", "refusals", "executors")
+LAWS = ("agreement", "examples", "rewriting", "refusals", "executors")
 
 
 def compiling() -> list[str]:

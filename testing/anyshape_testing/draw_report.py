@@ -19,11 +19,11 @@ from hypothesis.errors import Unsatisfiable
 
 from anyshape.errors import ArgumentError
 from anyshape.properties import Property
+from anyshape_testing.calls.packages import register
 from anyshape_testing.commands import command_line, count, share
-from anyshape_testing.corpus import corpus
-from anyshape_testing.profile import load_profile
-from anyshape_testing.running import register
-from anyshape_testing.wording import is_of
+from anyshape_testing.compare.wording import is_of
+from anyshape_testing.draw.corpus import corpus
+from anyshape_testing.process.profile import load_profile
 
 _NUMBERS = re.compile(r"\[[^\]]*\]|-?\d+")
 MOST_CALLS = 100_000

@@ -19,9 +19,10 @@ from anyshape.errors import UnsupportedError
 from anyshape.expansion.gradient import gradients
 from anyshape.graph.value import Node
 from anyshape.properties import Property
-from anyshape_testing.calls import variants
-from anyshape_testing.catalogue import SPEAKS_OF, shown
-from anyshape_testing.running import register
+from anyshape_testing.calls.call import variants
+from anyshape_testing.calls.examples import shown
+from anyshape_testing.calls.packages import register
+from anyshape_testing.laws.catalogue import SPEAKS_OF
 
 MARKER = "<!-- What follows is written by anyshape_testing.gradient_page. -->"
 NO_FLOATS = "it makes no floats of floats"

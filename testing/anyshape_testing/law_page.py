@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from anyshape.properties import Property
-from anyshape_testing.catalogue import LAWS, silences
-from anyshape_testing.counts import Counts, read
-from anyshape_testing.running import register
+from anyshape_testing.calls.packages import register
+from anyshape_testing.laws.catalogue import LAWS, silences
+from anyshape_testing.running.counts import Counts, read
 
 MARKER = "<!-- What follows is written by anyshape_testing.law_page from law-counts.json. -->"
 

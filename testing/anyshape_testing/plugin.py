@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from anyshape_testing.catalogue import SPEAKS_OF, stale
-from anyshape_testing.counts import by_law, keep, summary
-from anyshape_testing.profile import LONG, load_profile, usual
-from anyshape_testing.running import register
+from anyshape_testing.calls.packages import register
+from anyshape_testing.laws.catalogue import SPEAKS_OF, stale
+from anyshape_testing.process.profile import LONG, load_profile, usual
+from anyshape_testing.running.counts import by_law, keep, summary
 
 load_profile(usual())
 

@@ -28,14 +28,14 @@ from hypothesis import strategies as st
 from anyshape.errors import SpecError, UnsupportedError
 from anyshape.graph.registry import all_ops
 from anyshape.processors import usable_processors
-from anyshape_testing import time_budget
-from anyshape_testing.accounting import LEAST, Record, WeakLaw
-from anyshape_testing.catalogue import LAWS, Law, silences, stale
-from anyshape_testing.collector import leave_out_what_stays
+from anyshape_testing.calls.packages import PROPERTIES, register
 from anyshape_testing.commands import command_line, jobs, share
-from anyshape_testing.corpus import FEW
-from anyshape_testing.profile import load_profile, usual
-from anyshape_testing.running import PROPERTIES, register
+from anyshape_testing.draw.corpus import FEW
+from anyshape_testing.laws.catalogue import LAWS, Law, silences, stale
+from anyshape_testing.process import time_budget
+from anyshape_testing.process.collector import leave_out_what_stays
+from anyshape_testing.process.profile import LEAST, load_profile, usual
+from anyshape_testing.running.accounting import Record, WeakLaw
 
 EXAMPLES = "examples:test_example"
 ORDER = (
@@ -104,8 +104,8 @@ def checks(package: str, op: str) -> list[Check]:
 
 
 def _examples(op: str) -> Check:
-    room, name = EXAMPLES.split(":")
-    law = getattr(import_module(f"anyshape_testing.{room}"), name)
+    module, name = EXAMPLES.split(":")
+    law = getattr(import_module(f"anyshape_testing.laws.{module}"), name)
     cases = tuple((f"{e.source}: ", lambda _, e=e: law((op, e))) for e in PROPERTIES[op].examples)
     return Check(f"{len(cases)} examples", cases)
 

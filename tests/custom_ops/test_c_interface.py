@@ -18,7 +18,7 @@ from anyshape.custom_ops.c_tables import c_text
 from anyshape.dtypes import parse_dtype
 from anyshape.frontends.onnx.dtypes import NUMBER_OF
 from anyshape.vm.export import export_target
-from anyshape_testing.custom_op_law import missing
+from anyshape_testing.laws.custom_ops import missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 PLACES = {e.name: e.place for e in ENTRIES}

@@ -13,7 +13,7 @@ from anyshape.cli.show import variant
 from anyshape.custom_ops import Choice, calls_of
 from anyshape.custom_ops.calls import MOST_CALLS
 from anyshape.errors import AnyshapeError
-from anyshape_testing.custom_op_law import missing
+from anyshape_testing.laws.custom_ops import missing
 
 
 def described(op: str, **choice: Any) -> list[str]:

@@ -11,8 +11,9 @@ from anyshape.custom_ops.calls import refusal
 from anyshape.custom_ops.refusals import refused, taken
 from anyshape.errors import AnyshapeError
 from anyshape.properties import Example
-from anyshape_testing.calls import variants
-from anyshape_testing.custom_op_law import (
+from anyshape_testing.calls.call import variants
+from anyshape_testing.calls.packages import register
+from anyshape_testing.laws.custom_ops import (
     Case,
     case_of,
     examples,
@@ -22,8 +23,7 @@ from anyshape_testing.custom_op_law import (
     missing,
     refuses_in_the_same_words,
 )
-from anyshape_testing.export_law import is_sampled
-from anyshape_testing.running import register
+from anyshape_testing.laws.exported_ops import is_sampled
 from tests.custom_ops.refused_page import PAGE, plain, written
 
 OPS = register("anyshape_ops")

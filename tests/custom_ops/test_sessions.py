@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import resource
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from anyshape.cli.show import variant
 from anyshape.custom_ops import OpCall, library_of
 from anyshape.errors import UnsupportedError
 from anyshape.vm.export import export_target
-from anyshape_testing.custom_op_law import missing, session
+from anyshape_testing.laws.custom_ops import missing, session
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 Array = NDArray[Any]
@@ -253,3 +254,13 @@ def test_what_onnxruntime_cannot_tell_apart_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="activations is a list of texts, which a kernel cannot compare"):
         types = {"x": "f32[s, b, i]", "w": "f32[1, h, i]", "r": "f32[1, h, h]"}
         library_of([call("rnn", {"activations": ["Relu"]}, **types)], "rnns", export_target(None))
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="this machine has no level of x86-64")
+def test_a_library_of_several_levels(tmp_path: Path) -> None:
+    """The level that this machine has, with the results of the library for one."""
+    several = library_of(CALLS[:2], "levels", export_target("x86-64-v2,x86-64-v3,x86-64-v4")).write(tmp_path)[-1]
+    x = floats(3, 5)
+    for attributes, axis in (({}, -1), ({"axis": 0}, 0)):
+        content = model([node("softmax", ["x"], **attributes)], {"x": (F32, ["a", "b"])}, {"y": F32})
+        np.testing.assert_allclose(one(several, content, x=x)[0], softmax(x, axis), rtol=1e-5, atol=1e-7)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import anyshape
-from anyshape_testing.export_law import RUNS_HERE
-from anyshape_testing.profile import LONG
+from anyshape_testing.laws.exported_ops import RUNS_HERE
+from anyshape_testing.process.profile import LONG
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from anyshape_testing.export_law import Outcome, first_example
-from anyshape_testing.running import register
+from anyshape_testing.calls.packages import register
+from anyshape_testing.laws.exported_ops import Outcome, first_example
 
 PAGE = Path(__file__).parents[2] / "docs/export.md"
 BEGIN, END = "<!-- refused ops: `python -m tests.export.refused_page` -->\n", "<!-- end of the refused ops -->"

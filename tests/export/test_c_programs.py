@@ -19,9 +19,9 @@ from anyshape.graph.function import Function
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import TARGETS, Export, export, export_target
 from anyshape.vm.export.shared_library import link_shared
-from anyshape_testing.c_programs import CProgram, toolchain
-from anyshape_testing.export_law import RUNS_HERE
-from anyshape_testing.exported import Exported
+from anyshape_testing.exports.c_programs import CProgram, toolchain
+from anyshape_testing.exports.loaded import Exported
+from anyshape_testing.laws.exported_ops import RUNS_HERE
 
 OPTIONS = make_options({"dims": {}})
 OWN = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -147,19 +147,36 @@ def test_the_command_line_knows_the_targets() -> None:
     assert tuple(TARGETS) == TARGET_NAMES
 
 
-def test_what_is_made_depends_on_neither_the_process_nor_its_caches(tmp_path: Path) -> None:
-    """Exports with another seed of hashes and without a cache on disk."""
+@pytest.mark.parametrize("target", ["riscv64-linux-gnu", "x86-64-v2,x86-64-v3,x86-64-v4"])
+def test_what_is_made_depends_on_neither_the_process_nor_its_caches(target: str, tmp_path: Path) -> None:
+    """Exports in two processes with other seeds of hashes, of which one has no cache on disk."""
     script = (
         "import sys; from tests.export.test_c_programs import *\n"
-        "Path(sys.argv[1]).write_bytes(b''.join(compiled(branches(), 'riscv64-linux-gnu').files().values()))"
+        "Path(sys.argv[1]).write_bytes(b''.join(compiled(branches(), sys.argv[2]).files().values()))"
     )
-    path = tmp_path / "files"
-    environment = {
-        "PYTHONPATH": ":".join(sys.path),
-        "PYTHONHASHSEED": "1",
-        "ANYSHAPE_CACHE": "",
-        "PATH": "/usr/bin:/bin",
-    }
-    done = subprocess.run([sys.executable, "-c", script, str(path)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert path.read_bytes() == b"".join(compiled(branches(), "riscv64-linux-gnu").files().values())
+    paths, environment = (
+        [tmp_path / "one", tmp_path / "other"],
+        {"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"},
+    )
+    for path, own in zip(paths, ({"PYTHONHASHSEED": "1", "ANYSHAPE_CACHE": ""}, {"PYTHONHASHSEED": "2"})):
+        words = [sys.executable, "-c", script, str(path), target]
+        done = subprocess.run(words, env={**environment, **own}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_what_is_made_does_not_depend_on_what_was_made_before(tmp_path: Path) -> None:
+    """Exports for all targets in both orders, each in a process of its own: LLVM keeps some choices of a target for the process."""
+    script = (
+        "import sys; from tests.export.test_c_programs import *\n"
+        "for t in sys.argv[2:]: Path(sys.argv[1], t).write_bytes(compiled(branches(), t).object)"
+    )
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder, targets in zip(folders, ([*TARGETS, "x86-64-v2"], [*reversed(TARGETS), "wasm32"])):
+        folder.mkdir()
+        words = [sys.executable, "-c", script, str(folder), *targets]
+        environment = {"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+    for target in TARGETS:
+        assert (folders[0] / target).read_bytes() == (folders[1] / target).read_bytes(), target

@@ -24,9 +24,9 @@ from anyshape.vm.export.access_terms import AccessTerms
 from anyshape.vm.export.accesses import By
 from anyshape.vm.export.certificate import Established, totals
 from anyshape.vm.export.op_function import of_op, of_rank
-from anyshape_testing.export_law import RUNS_HERE, is_sampled
-from anyshape_testing.exported import Exported
-from anyshape_testing.running import register
+from anyshape_testing.calls.packages import register
+from anyshape_testing.exports.loaded import Exported
+from anyshape_testing.laws.exported_ops import RUNS_HERE, is_sampled
 from tests.export.test_c_programs import branches, loop
 from tests.export.test_hostile_calls import picked
 from tests.export.test_values import OPTIONS, exported, rows

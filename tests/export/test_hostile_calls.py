@@ -14,8 +14,8 @@ from anyshape import ops
 from anyshape.errors import OverflowedError
 from anyshape.graph.function import Function
 from anyshape.vm.export.status_code import Code
-from anyshape_testing.export_law import RUNS_HERE, exported_call
-from anyshape_testing.exported import SATURATED, Exported, Guarded, Output, Status
+from anyshape_testing.exports.loaded import SATURATED, Exported, Guarded, Output, Status
+from anyshape_testing.laws.exported_ops import RUNS_HERE, exported_call
 from tests.export.test_c_programs import loop, softmax
 
 SIZES = (-(2**63), -(2**31), -1, 0, 1, 2, 3, 7, 64, 1000, 2**31, 2**32 + 1, 2**40, 2**61, 2**62, 2**63 - 1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from anyshape_testing.export_law import ONE_OF, RUNS_HERE, Outcome, first_example, is_sampled, refuses_alike
-from anyshape_testing.profile import LONG
-from anyshape_testing.running import register
+from anyshape_testing.calls.packages import register
+from anyshape_testing.laws.exported_ops import ONE_OF, RUNS_HERE, Outcome, first_example, is_sampled, refuses_alike
+from anyshape_testing.process.profile import LONG
 from tests.export.refused_page import BEGIN, END, PAGE, written
 
 OPS = register("anyshape_ops")

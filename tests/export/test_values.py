@@ -23,8 +23,8 @@ from anyshape.vm.export.formula import arena_formula
 from anyshape.vm.export.interface import checked_name, name_from, unique
 from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.status_code import Code
-from anyshape_testing.export_law import RUNS_HERE
-from anyshape_testing.exported import SATURATED, Exported, Pool, StatusError, tensor_of
+from anyshape_testing.exports.loaded import SATURATED, Exported, Pool, StatusError, tensor_of
+from anyshape_testing.laws.exported_ops import RUNS_HERE
 
 Array = NDArray[Any]
 pytestmark = pytest.mark.skipif(not RUNS_HERE, reason="there is no target for processors like this one")
@@ -262,7 +262,7 @@ def test_null_pointers_get_a_status() -> None:
     c = Exported(exported(anyshape.function([x], ops.exp(x))))
     import ctypes
 
-    from anyshape_testing.exported import Output, Status, demand
+    from anyshape_testing.exports.loaded import Output, Status, demand
 
     run = c._functions["run"]
     some = np.zeros(64, np.float32)

@@ -26,7 +26,7 @@ from anyshape.errors import AnyshapeError
 from anyshape.types import parse_type
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import arena_of, export, export_target
-from anyshape_testing.exported import Exported
+from anyshape_testing.exports.loaded import Exported
 from tests.frontends.models import chain, model, node, tensor
 
 pytestmark = pytest.mark.usefixtures("small_table")

@@ -89,7 +89,7 @@ REFUSED = [
     (["export", "--op", "softmax", "--input", "x=f32[...]", "--param", "axis=1", "--ranks", "1:2"], "axis"),
     (["export", "m.onnx", "--target", "wasm32", "--shared"], "wasm32 has no shared libraries"),
     (["export"], "a model, or --op"), (["export", "m.onnx", "--op", "exp"], "a model, or --op"), (["export", "gone.onnx"], "gone.onnx"),
-    (["export", "m.onnx", "--target", "vax"], "invalid choice: 'vax'"), (["export", "m.onnx", "--name", "a-b"], "letters, digits and _"),
+    (["export", "m.onnx", "--target", "vax"], "there is no target 'vax'"), (["export", "m.onnx", "--name", "a-b"], "letters, digits and _"),
     (["export", "m.onnx", "--out", "m.onnx"], "cannot write to m.onnx"), (["export", "m.onnx", "--dim", "z=3"], "has a dim 'z'"),
     (["export", "m.onnx", "--static"], "takes a fully static program only"), (["export", "m.onnx", "--param", "axis=0"], "are for --op"),
     (["export", "--op", "exp"], "must say the type of x"), (["export", "--op", "exp", "--input", "z=f32[n]"], "has no input z"),
@@ -189,7 +189,7 @@ JSON = {
     ),
     "simplify": (["m.onnx", "s.onnx"], {"changes", "before", "after", "written", "check"}),
     "diff": (["m.onnx"], {"inputs", "chosen", "tolerance", "outputs", "agree"}),
-    "export": (["m.onnx"], {"files", "target", "dims", "memory", "library", "fits"}),
+    "export": (["m.onnx"], {"files", "target", "levels", "dims", "memory", "library", "fits"}),
     "show": (["exp", "--stage", "relation"], {"op", "stages"}),
 }
 SHAPES = {

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import anyshape
 from anyshape.frontends.onnx.resolve import DEEPEST
-from anyshape_testing.profile import LONG
+from anyshape_testing.process.profile import LONG
 from tests.counting import calls
 
 NODES = 5000 if LONG else 400

@@ -11,7 +11,7 @@ import pytest
 
 from anyshape.graph.registry import all_ops, namespaces
 from anyshape_gen.cli import main
-from anyshape_testing.running import PACKAGES, PROPERTIES
+from anyshape_testing.calls.packages import PACKAGES, PROPERTIES
 
 
 @contextmanager

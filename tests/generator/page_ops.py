@@ -29,10 +29,10 @@ def main(folder: Path, calls: int) -> int:
     if status:
         return status
     sys.path.insert(0, str(folder))
-    from anyshape_testing.collector import leave_out_what_stays
-    from anyshape_testing.profile import load_profile
+    from anyshape_testing.calls.packages import register
+    from anyshape_testing.process.collector import leave_out_what_stays
+    from anyshape_testing.process.profile import load_profile
     from anyshape_testing.quick import checks, run
-    from anyshape_testing.running import register
 
     leave_out_what_stays()
     load_profile(calls)

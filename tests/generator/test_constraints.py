@@ -27,9 +27,9 @@ from anyshape_gen.model.nodes import (
     VecLit,
 )
 from anyshape_gen.model.traverse import free_names
-from anyshape_testing.corpus import corpus
-from anyshape_testing.profile import load_profile, usual
-from anyshape_testing.running import PROPERTIES, register
+from anyshape_testing.calls.packages import PROPERTIES, register
+from anyshape_testing.draw.corpus import corpus
+from anyshape_testing.process.profile import load_profile, usual
 
 N, M, K = Name("n"), Name("m"), Name("k")
 

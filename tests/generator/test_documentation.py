@@ -11,7 +11,7 @@ from pathlib import Path
 from anyshape_gen.model.functions import FUNCTIONS
 from anyshape_gen.parse.keys import OP_KEYS
 from anyshape_gen.parse.signature import KINDS
-from anyshape_testing.profile import LONG
+from anyshape_testing.process.profile import LONG
 from tests.generator.constructs import everything, used
 
 ROOT = Path(__file__).parents[2]

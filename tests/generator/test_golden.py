@@ -16,7 +16,7 @@ from anyshape_gen.cli import main
 from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
 from anyshape_gen.model.source import Findings
-from anyshape_testing.profile import LONG
+from anyshape_testing.process.profile import LONG
 
 HERE = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parents[2]

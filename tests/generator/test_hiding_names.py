@@ -23,7 +23,7 @@ from anyshape_gen.emit import (
 )
 from anyshape_gen.emit.kernels import KernelCode
 from anyshape_gen.emit.module import NOTHING, Code, Doc, characters, joined, number_text, python_module, use, used_names
-from anyshape_testing.profile import load_profile, usual
+from anyshape_testing.process.profile import load_profile, usual
 from anyshape_testing.quick import checks, run
 from tests.generator.installing import installed
 from tests.specs import all_specs
@@ -119,7 +119,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_any_name_that_is_called_may_be_a_name_of_a_spec(package: str) -> None:
-    from anyshape_testing.running import register
+    from anyshape_testing.calls.packages import register
 
     load_profile(3)
     try:

@@ -30,7 +30,7 @@ from anyshape_gen.model.nodes import (
     TensorRead,
 )
 from anyshape_gen.model.traverse import children
-from anyshape_testing.profile import LONG
+from anyshape_testing.process.profile import LONG
 from tests.generator.evaluate import Env, Evaluation, Refused, place
 
 KERNELS = 400 if LONG else 24

@@ -20,7 +20,7 @@ from anyshape.rules import Bound
 from anyshape_gen.analysis import analyse
 from anyshape_gen.emit.package import emit_package
 from anyshape_gen.model.source import Findings
-from anyshape_testing.profile import LONG
+from anyshape_testing.process.profile import LONG
 
 DTYPES = ("f32", "f16", "f64", "i64", "i32", "u8", "bool")
 FORMS = (

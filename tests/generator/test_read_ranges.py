@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from anyshape_gen.analysis import analyse
-from anyshape_testing.profile import load_profile
+from anyshape_testing.process.profile import load_profile
 from anyshape_testing.quick import checks, run
 from tests.generator import test_kernels
 from tests.generator.installing import installed

@@ -223,7 +223,7 @@ def test_a_last_position_is_a_step_where_there_is_one(size: int | str) -> None:
 def longest(results: Sequence[Any]) -> int:
     """The longest recurrence among the equations that compute results."""
     from anyshape.equations import RecurrenceStep
-    from anyshape_testing.calls import equations_below
+    from anyshape_testing.calls.nodes import equations_below
 
     forms = [q.form for q in equations_below(results[0].node)]
     return max(int(form.along.extent) for form in forms if isinstance(form, RecurrenceStep))

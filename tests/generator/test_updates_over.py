@@ -20,7 +20,7 @@ from anyshape_gen.bounds.check_op import How, verdicts
 from anyshape_gen.model.printer import equation_text
 from anyshape_gen.mutants import mutants
 from anyshape_gen.resolve.moving import Moved, moved_dtypes
-from anyshape_testing.profile import load_profile
+from anyshape_testing.process.profile import load_profile
 from anyshape_testing.quick import checks, run
 from tests.equations.test_gradients_of_forms import differences
 from tests.generator import test_kernels

@@ -18,7 +18,7 @@ from anyshape import control, ops, passes
 from anyshape.graph import infer
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value
-from anyshape_testing.profile import LONG
+from anyshape_testing.process.profile import LONG
 from benchmarks.passes_speed import FAMILIES, PASSES, bert, reshapes
 from tests.counting import calls
 

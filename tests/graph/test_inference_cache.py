@@ -22,9 +22,9 @@ from anyshape.graph.function import Function
 from anyshape.graph.inference_cache import InferenceCache, Question, question_of
 from anyshape.graph.registry import find_op
 from anyshape.graph.value import Node
-from anyshape_testing.calls import ByName, flat_values, typed
-from anyshape_testing.examples import call_of
-from anyshape_testing.running import register
+from anyshape_testing.calls.examples import call_of
+from anyshape_testing.calls.operands import ByName, flat_values, typed
+from anyshape_testing.calls.packages import register
 from benchmarks.models import load
 
 OPS = register("anyshape_ops")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from anyshape_testing.calls.packages import register
 from anyshape_testing.mutation.making import Workshop
 from anyshape_testing.plugin import (
     pytest_collection_modifyitems,
@@ -11,7 +12,6 @@ from anyshape_testing.plugin import (
     pytest_terminal_summary,
     record_property,
 )
-from anyshape_testing.running import register
 from tests.specs import all_specs
 
 

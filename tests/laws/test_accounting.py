@@ -12,19 +12,22 @@ import pytest
 
 from anyshape.properties import Property
 from anyshape_gen.parse.keys import LAWS as NUMBERS
-from anyshape_testing import time_budget
-from anyshape_testing.accounting import LEAST, Tally, WeakLaw, different_calls, required_calls, settle
-from anyshape_testing.calls import Call, valid_node, variants
-from anyshape_testing.catalogue import LAWS, SPEAKS_OF, silences, stale
-from anyshape_testing.corpus import _corpora as corpora
-from anyshape_testing.corpus import corpus
-from anyshape_testing.counts import by_law, keep, read, summary
+from anyshape_testing.calls.call import Call, variants
+from anyshape_testing.calls.packages import PROPERTIES, register
+from anyshape_testing.draw.corpus import _corpora as corpora
+from anyshape_testing.draw.corpus import corpus
+from anyshape_testing.draw.validity import valid_node
 from anyshape_testing.draw_report import draws_of, reason
-from anyshape_testing.execution import run_equations
+from anyshape_testing.execution.interpreter import run_equations
 from anyshape_testing.law_page import MARKER, with_counts
-from anyshape_testing.profile import load_profile, usual
+from anyshape_testing.laws.catalogue import LAWS, SPEAKS_OF, silences, stale
+from anyshape_testing.process import time_budget
+from anyshape_testing.process.profile import LEAST, load_profile, usual
 from anyshape_testing.quick import Check, Verdict, run
-from anyshape_testing.running import PROPERTIES, Body, has_zeros_alone, on_random_calls, register
+from anyshape_testing.running.accounting import Tally, WeakLaw, different_calls, required_calls, settle
+from anyshape_testing.running.counts import by_law, keep, read, summary
+from anyshape_testing.running.random_calls import on_random_calls
+from anyshape_testing.running.trying import Body, has_zeros_alone
 
 LAW = "1a interpreter == reference"
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from anyshape.properties import Refusal
-from anyshape_testing import refusals
-from anyshape_testing.aiming import aims, refused
-from anyshape_testing.refusals import refused_by
-from anyshape_testing.running import register
+from anyshape_testing.calls.packages import register
+from anyshape_testing.draw.aiming import aims, refused
+from anyshape_testing.laws import refusals
+from anyshape_testing.laws.refusals import refused_by
 
 PROPERTIES = register("anyshape_ops")
 

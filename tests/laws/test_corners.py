@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from anyshape.graph.value import Value
 from anyshape.properties import Case
-from anyshape_testing import gradients as law
-from anyshape_testing.calls import Recipe, build_call
-from anyshape_testing.gradients import STEP, holds
-from anyshape_testing.running import register
+from anyshape_testing.calls.call import Recipe, build_call
+from anyshape_testing.calls.packages import register
+from anyshape_testing.laws import gradients as law
+from anyshape_testing.laws.gradients import STEP, holds
 
 
 @pytest.mark.parametrize(("x", "says"), [(STEP / 1000, False), (-STEP / 1000, False), (0.5, True), (-0.5, True)])

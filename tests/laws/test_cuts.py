@@ -13,7 +13,7 @@ from anyshape.equations import Equations, Tensor
 from anyshape.equations.builder import Equation
 from anyshape.equations.functions import abs_, cast, floor, reduce_
 from anyshape.equations.interpret import Arithmetic, interpret
-from anyshape_testing.cuts import _explained, as_cut, cuts_floats
+from anyshape_testing.compare.cuts import _explained, as_cut, cuts_floats
 
 Sums = Callable[[Tensor, Any], Any]
 

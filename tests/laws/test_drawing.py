@@ -16,22 +16,15 @@ from ml_dtypes import finfo
 from anyshape.dtypes import parse_dtype
 from anyshape.properties import BrokenReference, Case, Property
 from anyshape.rules import Vec
-from anyshape_testing import execution
-from anyshape_testing.calls import (
-    MANY,
-    MOST_ITEMS,
-    MOST_STEPPED,
-    OUT_OF_RANGE,
-    Call,
-    _largest,
-    random_call,
-    valid_node,
-)
-from anyshape_testing.corpus import Corpus, corpus
-from anyshape_testing.draws import LARGE, MOST_ELEMENTS, SIZES, TINY, Choosing, HypothesisDraw
-from anyshape_testing.profile import load_profile, usual
-from anyshape_testing.running import register
-from anyshape_testing.values import CONSTANT, RISING, SORTED, STYLES, TIES, contents
+from anyshape_testing.calls.call import MANY, Call, _largest
+from anyshape_testing.calls.contents import CONSTANT, RISING, SORTED, STYLES, TIES, contents
+from anyshape_testing.calls.packages import register
+from anyshape_testing.draw import validity
+from anyshape_testing.draw.choices import LARGE, MOST_ELEMENTS, SIZES, TINY, Choosing, HypothesisDraw
+from anyshape_testing.draw.corpus import Corpus, corpus
+from anyshape_testing.draw.random_call import MOST_ITEMS, MOST_STEPPED, random_call
+from anyshape_testing.draw.validity import OUT_OF_RANGE, valid_node
+from anyshape_testing.process.profile import load_profile, usual
 
 PROPERTIES = register("anyshape_ops")
 F32, I32, I64 = parse_dtype("f32"), parse_dtype("i32"), parse_dtype("i64")
@@ -193,7 +186,7 @@ def test_a_reference_that_fails_otherwise_is_broken(monkeypatch: pytest.MonkeyPa
     def failing(c: Call, node: Any) -> Any:
         raise BrokenReference("max_unpool") from ValueError("not an index")
 
-    monkeypatch.setattr(execution, "run_reference", failing)
+    monkeypatch.setattr(validity, "run_reference", failing)
     with pytest.raises(BrokenReference):
         valid_node(unpooled(2))
 

@@ -9,8 +9,8 @@ from anyshape.dtypes import F16, F32, F64, DType
 from anyshape.equations import Equation, Equations, Tensor
 from anyshape.equations.functions import cast, log, maximum, minimum, reduce_, sqrt
 from anyshape.equations.interpret import Arithmetic, interpret
-from anyshape_testing.enlarging import enlarged, is_steep, overflowing, recurs
-from anyshape_testing.tolerance import Allowance, allowance, assert_close
+from anyshape_testing.compare.enlarging import enlarged, is_steep, overflowing, recurs
+from anyshape_testing.compare.tolerance import Allowance, allowance, assert_close
 
 STEPS, WIDE = 40, 6
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from anyshape_testing import laws, refusals
+from anyshape_testing.laws import agreement, refusals
 from anyshape_testing.matrix.making import make, under_test
-from anyshape_testing.profile import load_profile, usual
+from anyshape_testing.process.profile import load_profile, usual
 
 
 def ignored(key: str, value: Any) -> None:
@@ -80,9 +80,9 @@ def few_calls() -> Iterator[None]:
 
 def test_a_wrong_op_on_integers_is_noticed() -> None:
     with under_test(make(REVERSED.replace("REFERENCE", "x[::-1]"), "wrong_reverse")):
-        laws.test_interpreter_is_reference("wrong_reverse", ignored)
+        agreement.test_interpreter_is_reference("wrong_reverse", ignored)
     with under_test(make(REVERSED.replace("REFERENCE", "x"), "wrong_reverse")), pytest.raises(AssertionError) as failed:
-        laws.test_interpreter_is_reference("wrong_reverse", ignored)
+        agreement.test_interpreter_is_reference("wrong_reverse", ignored)
     assert "interpreter against reference" in str(failed.value)
 
 
@@ -90,7 +90,7 @@ def test_the_smallest_call_fails_as_the_first_did() -> None:
     """Most calls that are drawn are refused by the assert, which is another failure, and none of the law."""
     with under_test(make(PICKED, "picked")):
         with pytest.raises(AssertionError, match="interpreter against reference") as failed:
-            laws.test_interpreter_is_reference("picked", ignored)
+            agreement.test_interpreter_is_reference("picked", ignored)
         (note,) = [n for n in failed.value.__notes__ if n.startswith("\nlaw ")]
         assert re.search(r"shapes \{'x': \((1|2),\), 'at': \(1,\)\}", note), f"not the smallest: {note}"
         with pytest.raises(AssertionError, match="interpreter against reference"):
@@ -99,12 +99,12 @@ def test_the_smallest_call_fails_as_the_first_did() -> None:
 
 def test_a_reference_that_raises_is_named_with_its_line() -> None:
     with under_test(make(RAISING.replace("REFERENCE", "np.copy(x)"), "raising")):
-        laws.test_interpreter_is_reference("raising", ignored)
+        agreement.test_interpreter_is_reference("raising", ignored)
     with (
         under_test(make(RAISING.replace("REFERENCE", "x if x.ndim != 1 else x.nothing"), "raising")),
         pytest.raises(AssertionError, match=r"in the reference of raising, matrix.yaml:8: AttributeError: .*nothing"),
     ):
-        laws.test_interpreter_is_reference("raising", ignored)
+        agreement.test_interpreter_is_reference("raising", ignored)
 
 
 def test_a_call_that_breaks_two_asserts_may_report_either() -> None:

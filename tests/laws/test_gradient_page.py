@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from anyshape_testing.calls.packages import register
 from anyshape_testing.gradient_page import MARKER, NO_FLOATS, refusals, with_lists
-from anyshape_testing.running import register
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/gradients.md").read_text()

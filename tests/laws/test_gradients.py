@@ -7,12 +7,12 @@ import numpy as np
 import anyshape
 from anyshape import ops
 from anyshape.properties import Case
-from anyshape_testing.calls import Recipe, build_call
-from anyshape_testing.corpus import refused_by_elements
-from anyshape_testing.gradients import *
-from anyshape_testing.gradients import _rounds, holds, in_f64
-from anyshape_testing.running import register
-from anyshape_testing.values import RISING
+from anyshape_testing.calls.call import Recipe, build_call
+from anyshape_testing.calls.contents import RISING
+from anyshape_testing.calls.packages import register
+from anyshape_testing.draw.validity import refused_by_elements
+from anyshape_testing.laws.gradients import *
+from anyshape_testing.laws.gradients import _rounds, holds, in_f64
 
 PACKAGE = "anyshape_ops"
 

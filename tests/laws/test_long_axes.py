@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from anyshape.dtypes import parse_dtype
-from anyshape_testing.long_axes import *
-from anyshape_testing.long_axes import NOISE, ULPS, distance
+from anyshape_testing.laws.long_axes import *
+from anyshape_testing.laws.long_axes import NOISE, ULPS, distance
 
 PACKAGE = "anyshape_ops"
 

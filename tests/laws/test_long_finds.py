@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from anyshape_testing.running import rerun
+from anyshape_testing.running.random_calls import rerun
 
 REFERENCE, NATIVE = "test_interpreter_is_reference", "test_kernel_is_interpreter"
 ATTENTION = (
@@ -39,5 +39,5 @@ ONCE_FAILED = {
 def test_it_holds(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     law, op, shapes, params, contents = ONCE_FAILED[name]
     drawn: dict[str, Any] = contents
-    rerun(f"anyshape_testing.laws:{law}", "anyshape_ops", op, shapes, params, **drawn)
+    rerun(f"anyshape_testing.laws.agreement:{law}", "anyshape_ops", op, shapes, params, **drawn)
     assert "holds for this call" in capsys.readouterr().out

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from anyshape.properties import Case
-from anyshape_testing import extremes
-from anyshape_testing.calls import Call, Recipe, build_call
-from anyshape_testing.extremes import MEMORY, right_or_refused
-from anyshape_testing.memory_limit import memory_limit
-from anyshape_testing.running import register
+from anyshape_testing.calls.call import Call, Recipe, build_call
+from anyshape_testing.calls.packages import register
+from anyshape_testing.laws import extremes
+from anyshape_testing.laws.extremes import MEMORY, right_or_refused
+from anyshape_testing.process.memory_limit import memory_limit
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone counts what a process maps")
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from anyshape_testing.calls import Call, variants
-from anyshape_testing.moving import *
-from anyshape_testing.moving import EXACT, exact_in_floats
-from anyshape_testing.running import PROPERTIES
+from anyshape_testing.calls.call import Call, variants
+from anyshape_testing.calls.packages import PROPERTIES
+from anyshape_testing.laws.moving import *
+from anyshape_testing.laws.moving import EXACT, exact_in_floats
 
 PACKAGE = "anyshape_ops"
 

@@ -9,6 +9,7 @@ import pytest
 import anyshape
 from anyshape import ops
 from anyshape.errors import ShapeError
+from anyshape_testing.calls.packages import register
 from anyshape_testing.programs import search as searching
 from anyshape_testing.programs.drawing import READINGS, sized_by_data, sizes_of
 from anyshape_testing.programs.numbers import Numbers
@@ -17,7 +18,6 @@ from anyshape_testing.programs.search import Outcome, search, tried
 from anyshape_testing.programs.seeds import run_seed
 from anyshape_testing.programs.statements import Block, Call, Loop, Program
 from anyshape_testing.programs.tally import Tally
-from anyshape_testing.running import register
 
 OPS = tuple(register("anyshape_ops"))
 COUNT = 20

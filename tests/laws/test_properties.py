@@ -9,12 +9,11 @@ from collections.abc import Mapping
 import pytest
 
 from anyshape.properties import Case, LazyProperties, Property
-from anyshape_testing.known_properties import KnownProperties
-from anyshape_testing.running import register
+from anyshape_testing.calls.packages import KnownProperties, register
 
 KNOWN_WITHOUT_IMPORTS = """
 import sys
-from anyshape_testing.running import PROPERTIES, register
+from anyshape_testing.calls.packages import PROPERTIES, register
 
 def imported():
     return {n.split(".")[2] for n in sys.modules if n.startswith("anyshape_ops.strategies.")}

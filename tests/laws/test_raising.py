@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anyshape.errors import AnyshapeError, ShapeError
-from anyshape_testing.raising import raises
+from anyshape_testing.compare.raising import raises
 
 
 def test_what_is_said_is_taken() -> None:

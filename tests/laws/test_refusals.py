@@ -1,5 +1,5 @@
 """Law 6, on every op of specs/."""
 
-from anyshape_testing.refusals import *
+from anyshape_testing.laws.refusals import *
 
 PACKAGE = "anyshape_ops"

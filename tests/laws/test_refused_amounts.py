@@ -1,6 +1,6 @@
 """What the law of extremes compares of refusals for lack of memory."""
 
-from anyshape_testing.extremes import without_amounts
+from anyshape_testing.laws.extremes import without_amounts
 
 
 def test_amounts_of_memory_are_no_difference_and_all_else_is() -> None:

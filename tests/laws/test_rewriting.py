@@ -1,5 +1,5 @@
 """Law 5, on every op of specs/ that has rewrites."""
 
-from anyshape_testing.rewriting import *
+from anyshape_testing.laws.rewriting import *
 
 PACKAGE = "anyshape_ops"

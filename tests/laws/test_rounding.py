@@ -9,7 +9,7 @@ import pytest
 
 import anyshape
 from anyshape import ops
-from anyshape_testing.evaluation import evaluate
+from anyshape_testing.execution.evaluation import evaluate
 from anyshape_testing.programs.laws import close
 from anyshape_testing.programs.rounding import Rounding, order_decides_product, order_decides_sum
 

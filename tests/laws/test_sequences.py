@@ -1,8 +1,8 @@
 """The law of lists, on every op of specs/ that takes one for several tensors."""
 
-from anyshape_testing.calls import variants
-from anyshape_testing.running import PROPERTIES
-from anyshape_testing.sequences import *
+from anyshape_testing.calls.call import variants
+from anyshape_testing.calls.packages import PROPERTIES
+from anyshape_testing.laws.sequences import *
 
 PACKAGE = "anyshape_ops"
 

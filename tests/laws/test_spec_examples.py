@@ -1,5 +1,5 @@
 """The examples of every spec."""
 
-from anyshape_testing.examples import *
+from anyshape_testing.laws.examples import *
 
 PACKAGE = "anyshape_ops"

@@ -14,17 +14,21 @@ from hypothesis.errors import FlakyFailure
 
 import anyshape
 from anyshape.properties import Property
-from anyshape_testing import corpus, time_budget
-from anyshape_testing.accounting import WeakLaw
-from anyshape_testing.aiming import aims
-from anyshape_testing.calls import Call, random_call
-from anyshape_testing.examples import test_example as law_of_examples
-from anyshape_testing.laws import test_interpreter_is_reference as law_of_interpreter
-from anyshape_testing.profile import load_profile, usual
+from anyshape_testing.calls.call import Call
+from anyshape_testing.calls.packages import register
+from anyshape_testing.draw import corpus
+from anyshape_testing.draw.aiming import aims
+from anyshape_testing.draw.random_call import random_call
+from anyshape_testing.laws.agreement import test_interpreter_is_reference as law_of_interpreter
+from anyshape_testing.laws.examples import test_example as law_of_examples
+from anyshape_testing.laws.refusals import AIMED
+from anyshape_testing.laws.refusals import test_asserts as law_of_asserts
+from anyshape_testing.process import time_budget
+from anyshape_testing.process.profile import load_profile, usual
 from anyshape_testing.quick import Crew, all_hold, checks, shares
-from anyshape_testing.refusals import AIMED
-from anyshape_testing.refusals import test_asserts as law_of_asserts
-from anyshape_testing.running import Tried, on_random_calls, register
+from anyshape_testing.running.accounting import WeakLaw
+from anyshape_testing.running.random_calls import on_random_calls
+from anyshape_testing.running.trying import Tried
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +68,7 @@ def test_drawing_ends_with_the_time_budget(monkeypatch: pytest.MonkeyPatch) -> N
         return drawn[-1]
 
     for module in ("corpus", "aiming"):
-        monkeypatch.setattr(f"anyshape_testing.{module}.random_call", counted)
+        monkeypatch.setattr(f"anyshape_testing.draw.{module}.random_call", counted)
     p = register("anyshape_ops")["add"]
     time_budget.begin(0)
     assert len(corpus.corpus(p, 50).valid) == 1 and len(drawn) < 10

@@ -13,10 +13,18 @@ from numpy.typing import NDArray
 from anyshape.dtypes import F32, I64
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.functions import reduce_
-from anyshape_testing.calls import Call, static_node
-from anyshape_testing.laws import same
-from anyshape_testing.running import PROPERTIES, register
-from anyshape_testing.tolerance import ULPS_ELEMENTWISE, ULPS_REDUCTION, Allowance, allowance, assert_close, underflow
+from anyshape_testing.calls.call import Call
+from anyshape_testing.calls.nodes import static_node
+from anyshape_testing.calls.packages import PROPERTIES, register
+from anyshape_testing.compare.results import same
+from anyshape_testing.compare.tolerance import (
+    ULPS_ELEMENTWISE,
+    ULPS_REDUCTION,
+    Allowance,
+    allowance,
+    assert_close,
+    underflow,
+)
 
 ORDINARY, EXTREME = np.full(100, 5, np.float32), np.full(2, 3e38, np.float32)
 NAN, INF, ONE = np.float32([np.nan]), np.float32([np.inf]), np.float32([1])

@@ -11,7 +11,8 @@ from anyshape.cli.show import _call
 from anyshape.dtypes import parse_dtype
 from anyshape.graph.registry import find_op
 from anyshape.properties import Given
-from anyshape_testing.examples import array, expected
+from anyshape_testing.calls.examples import array
+from anyshape_testing.laws.examples import expected
 
 PAIR = Given(value=((1.0, 2.0), (3.0,)))
 RIGHT: list[Any] = [np.array([1, 2], np.float32), np.array([3], np.float32)]

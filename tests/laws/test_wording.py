@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from anyshape.errors import ShapeError
-from anyshape_testing.aiming import aims
-from anyshape_testing.calls import Call, static_node, typed, variants
+from anyshape_testing.calls.call import Call, variants
+from anyshape_testing.calls.nodes import static_node
+from anyshape_testing.calls.operands import typed
+from anyshape_testing.calls.packages import register
+from anyshape_testing.compare.wording import broken, is_of, is_one, is_one_early, plain
+from anyshape_testing.draw.aiming import aims
+from anyshape_testing.laws.refusals import all_broken
 from anyshape_testing.programs.refusals import Refused
-from anyshape_testing.refusals import all_broken
-from anyshape_testing.running import register
-from anyshape_testing.wording import broken, is_of, is_one, is_one_early, plain
 
 PROPERTIES = register("anyshape_ops")
 X = typed(np.zeros((2, 3), np.float32), "x")

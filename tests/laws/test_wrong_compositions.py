@@ -11,12 +11,12 @@ from anyshape_gen.model.printer import procedure_text
 from anyshape_gen.model.source import Findings
 from anyshape_gen.parse.kernel import parse_procedure
 from anyshape_gen.parse.text import Text
-from anyshape_testing import laws
+from anyshape_testing.laws import agreement
 from anyshape_testing.mutation.making import Workshop, in_place, load
-from anyshape_testing.profile import load_profile, usual
+from anyshape_testing.process.profile import load_profile, usual
 
 OP = "linear_attention"
-VALUES, TYPES = laws.test_interpreter_is_reference, laws.test_the_body_has_the_types_of_the_rule
+VALUES, TYPES = agreement.test_interpreter_is_reference, agreement.test_the_body_has_the_types_of_the_rule
 WRONG: dict[str, tuple[str, str, Callable[..., None], str]] = {
     "a sum left out": ("last = last + keys[t] * made", "last = keys[t] * made", VALUES, "elements differ"),
     "a turn late": ("last = last * kept[t]", "last = last * kept[0]", VALUES, "elements differ"),

@@ -11,10 +11,10 @@ import pytest
 from anyshape_gen.model.source import Findings
 from anyshape_gen.parse.rewrites import parse_rewrite
 from anyshape_gen.parse.text import Text
+from anyshape_testing.laws.rewriting import fires, rerun
 from anyshape_testing.mutation.making import Workshop, in_place, load
-from anyshape_testing.profile import load_profile, usual
-from anyshape_testing.rewrite_comparison import are_close
-from anyshape_testing.rewriting import fires, rerun
+from anyshape_testing.process.profile import load_profile, usual
+from anyshape_testing.rewrites.comparison import are_close
 
 WRONG = {
     "a number of the condition": (

@@ -29,8 +29,8 @@ from anyshape.passes import optimise
 from anyshape.passes.fuse import MAX_NODES, fuse
 from anyshape.passes.parts import takes_parts
 from anyshape.passes.steps import KernelStep
-from anyshape_testing.profile import LONG
-from anyshape_testing.running import register
+from anyshape_testing.calls.packages import register
+from anyshape_testing.process.profile import LONG
 from tests.counting import calls
 
 SIZES = (10, 40, 100, 300) if LONG else (10, 60)

@@ -33,9 +33,9 @@ from anyshape.lower.target import host_target
 from anyshape.passes import optimise
 from anyshape.passes.fuse import fuse
 from anyshape.passes.steps import KernelStep, step_name
-from anyshape_testing.calls import ByName, flat_values, typed
-from anyshape_testing.examples import call_of
-from anyshape_testing.running import register
+from anyshape_testing.calls.examples import call_of
+from anyshape_testing.calls.operands import ByName, flat_values, typed
+from anyshape_testing.calls.packages import register
 from benchmarks.passes_speed import bert
 from tests.lower.groups import Builder
 

@@ -8,7 +8,7 @@ from anyshape.lower import Group, lower_group
 from anyshape.lower.gemm.library import library_module
 from anyshape.lower.llvm.jit import assembly, compile_object
 from anyshape.lower.llvm.types import F32
-from anyshape_testing.processors import NEON, RVV, SSE, undefined
+from anyshape_testing.laws.processors import NEON, RVV, SSE, undefined
 from tests.lower.groups import Builder, K, M, N
 from tests.lower.test_windows import windows
 

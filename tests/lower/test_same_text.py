@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from anyshape_testing.profile import LONG
-from anyshape_testing.running import register
+from anyshape_testing.calls.packages import register
+from anyshape_testing.process.profile import LONG
 from tests.kernel_texts import differences, lines_of, texts_of
 
 ALWAYS = ("tree_ensemble", "lstm", "topk", "unique")

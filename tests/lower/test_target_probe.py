@@ -19,7 +19,7 @@ from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import assembly
 from anyshape.lower.llvm.types import BF16, F16, F32, Type
 from anyshape.lower.target import Target, host_target
-from anyshape_testing.processors import NEON, TARGETS, processor
+from anyshape_testing.laws.processors import NEON, TARGETS, processor
 
 AVX512 = "+avx2,+fma,+f16c,+avx512f,+avx512vl,+avx512bw,+avx512dq"
 

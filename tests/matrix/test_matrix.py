@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from anyshape_testing import executors, laws, rewrite_comparison
+from anyshape_testing.calls.packages import register
+from anyshape_testing.laws import agreement, executors
 from anyshape_testing.matrix.cells import Cell, cells, tried
 from anyshape_testing.matrix.forms import classes, forms, known_open
 from anyshape_testing.matrix.page import named, written
 from anyshape_testing.matrix.running import sample
 from anyshape_testing.matrix.table import LAWS
-from anyshape_testing.profile import load_profile, usual
-from anyshape_testing.running import register
+from anyshape_testing.process.profile import load_profile, usual
+from anyshape_testing.rewrites import comparison
 
 ROOT = Path(__file__).parents[2]
 PARTS = 6
@@ -87,7 +88,7 @@ def findings(cell: Cell) -> list[str]:
 def test_a_law_that_compares_nothing_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = Cell("reversal", "signed", "1a")
     assert findings(cell) == []
-    monkeypatch.setattr(laws, "same_as_reference", lambda *_: None)
+    monkeypatch.setattr(agreement, "same_as_reference", lambda *_: None)
     assert "values, not at all: is not noticed" in findings(cell)
     assert "reference, last element of the last output: is not noticed" in findings(cell)
 
@@ -103,13 +104,13 @@ def test_a_law_that_breaks_is_no_law_that_notices(monkeypatch: pytest.MonkeyPatc
     def broken(*_: object) -> None:
         raise TypeError("what the law calls is not there")
 
-    monkeypatch.setattr(rewrite_comparison, "compare", broken)
+    monkeypatch.setattr(comparison, "compare", broken)
     said = findings(Cell("reversal", "f32 f64", "5"))
     assert ": does not hold: TypeError: what the law calls is not there" in said
     assert "rewrites, a call lost: raises no AssertionError: TypeError: what the law calls is not there" in said
 
 
 def test_a_law_that_speaks_of_no_call_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(laws, "agree", lambda *_: False)
+    monkeypatch.setattr(agreement, "agree", lambda *_: False)
     said = findings(Cell("reversal", "unsigned", "3a"))
     assert any(f.startswith(": does not hold: WeakLaw") and "weak: 0 calls" in f for f in said)

@@ -12,14 +12,14 @@ import pytest
 from anyshape_gen.analysis import analyse
 from anyshape_gen.emit import kernels
 from anyshape_gen.mutants import mutants
+from anyshape_testing.calls.packages import PACKAGES, PROPERTIES, register
 from anyshape_testing.mutation import trying
 from anyshape_testing.mutation.__main__ import declarations
 from anyshape_testing.mutation.making import GeneratorFault
 from anyshape_testing.mutation.results import day_of, json_text, kept, page, read, score, untried
 from anyshape_testing.mutation.running import Trial, undeclared
 from anyshape_testing.mutation.trying import TooLong, time_limit
-from anyshape_testing.profile import load_profile, usual
-from anyshape_testing.running import PACKAGES, PROPERTIES, register
+from anyshape_testing.process.profile import load_profile, usual
 from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]

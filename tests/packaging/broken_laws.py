@@ -61,14 +61,14 @@ OTHER_EACH_TIME = (
 DYN = 'operand=True),),\n    outputs=(OutputDef("y", "F"),),\n    dtypes={"F": ("f32", "f64", "f16", "bf16")},\n    relation='
 MORE = "lambda r, *, x, k: relations.widen_relation(r, x=x, k=k + 1)"
 BREAKS = {
-    "1a": ("laws:test_interpreter_is_reference", "widen", SPECS, "x[*i] * 2", "x[*i] * 3"),
-    "1b": ("laws:test_kernel_is_interpreter", "widen", KERNELS, "x[*i] * 2", OTHER_EACH_TIME),
-    "2": ("laws:test_relation_gives_the_shape_that_comes_out", "widen", SPECS, "[*d, k]", "[*d, k + 1]"),
+    "1a": ("agreement:test_interpreter_is_reference", "widen", SPECS, "x[*i] * 2", "x[*i] * 3"),
+    "1b": ("agreement:test_kernel_is_interpreter", "widen", KERNELS, "x[*i] * 2", OTHER_EACH_TIME),
+    "2": ("agreement:test_relation_gives_the_shape_that_comes_out", "widen", SPECS, "[*d, k]", "[*d, k + 1]"),
     "3a": (
-        "laws:test_symbols_with_numbers_put_in", "widen", RELATIONS, "(*d, k)",
+        "agreement:test_symbols_with_numbers_put_in", "widen", RELATIONS, "(*d, k)",
         "(*d, k if all(isinstance(n, int) for n in d) else k + 1)",
     ),
-    "4a": ("laws:test_dyn_is_static", "widen", OPS, DYN + "relations.widen_relation", DYN + MORE),
+    "4a": ("agreement:test_dyn_is_static", "widen", OPS, DYN + "relations.widen_relation", DYN + MORE),
     "5": ("rewriting:test_rewrites", "turn", SPECS, "turn(turn(x)) >> x", "turn(turn(x)) >> turn(x)"),
     "6a": (
         "refusals:test_refusals", "widen", RELATIONS, 'f"cannot repeat', '("" if isinstance(k, int) else "never, ") + f"cannot repeat',
@@ -114,13 +114,13 @@ def in_fork(run: Callable[[], None], folder: Path) -> str:
 
 
 def law(place: str, op: str) -> None:
-    from anyshape_testing.profile import load_profile
-    from anyshape_testing.running import register
+    from anyshape_testing.calls.packages import register
+    from anyshape_testing.process.profile import load_profile
 
     load_profile(20)
     register("my_ops")
-    room, name = place.split(":")
-    getattr(import_module(f"anyshape_testing.{room}"), name)(op, lambda key, value: None)
+    module, name = place.split(":")
+    getattr(import_module(f"anyshape_testing.laws.{module}"), name)(op, lambda key, value: None)
 
 
 def script(said: str) -> str:
@@ -135,8 +135,8 @@ def main(folder: Path) -> None:
     sys.path.insert(0, str(folder))
     sys.dont_write_bytecode = True
     start(folder)
-    for room in ("laws", "rewriting", "refusals", "executors"):
-        import_module(f"anyshape_testing.{room}")
+    for module in ("agreement", "rewriting", "refusals", "executors"):
+        import_module(f"anyshape_testing.laws.{module}")
     outcomes = []
     for label, (place, op, file, old, new) in BREAKS.items():
         right = {p: p.read_text() for p in folder.rglob("*") if p.suffix in (".py", ".yaml")}

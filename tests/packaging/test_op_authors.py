@@ -154,7 +154,7 @@ def test_a_failing_law_prints_what_repeats_it(outside: Path) -> None:
     assert "tanh(" in right
     kernels.write_text(right.replace("tanh", "sin"))
     try:
-        laws = ("-m", "pytest", "my_ops/tests/test_laws.py", "--op", "tried_mish", "-p", "no:cacheprovider")
+        laws = ("-m", "pytest", "my_ops/tests/test_agreement.py", "--op", "tried_mish", "-p", "no:cacheprovider")
         run = python(*laws, where=outside, path=(outside,))
         assert run.returncode == 1, run.stdout
         said = [line.removeprefix("E").strip() for line in run.stdout.splitlines()]

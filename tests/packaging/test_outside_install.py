@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from anyshape_testing.profile import LONG
+from anyshape_testing.process.profile import LONG
 from tests.packaging.broken_laws import SPEC
 
 ROOT = Path(__file__).parents[2]

@@ -174,6 +174,16 @@ def test_a_kernel_says_by_which_rules_it_came_together() -> None:
     )  # fmt: skip
 
 
+def test_what_data_picks_elements_of_is_laid_out_before_the_contraction() -> None:
+    """The channels of an element are side by side then; the weights, which are read at places that loops count, stay as they are."""
+    moved = ops.transpose(x("n, 8, h, w"), axes=[0, 2, 3, 1])
+    taps = ops.transpose(anyshape.input("t", "f32[5, 8, 3, 3]"), axes=[2, 3, 1, 0])
+    y = ops.deform_pixels(moved, taps, anyshape.input("o", "f32[n, 18, h, w]"), pads=[1, 1, 1, 1])
+    before, product = kernels(function(y))
+    assert [n.op.full_name for n in before.nodes] == ["static.transpose"]
+    assert product.joined_by == ("move before a contraction",)
+
+
 def test_scores_that_reach_the_values_by_another_way_stay_in_memory() -> None:
     """The chain and what reads the scores beside it would need each other."""
     s = scores()

@@ -24,11 +24,11 @@ from anyshape.kernel_model.padding import fills_of
 from anyshape.passes import optimise, padding
 from anyshape.passes.padding import PaddedFunction, padded
 from anyshape.types import TensorType
-from anyshape_testing.calls import ByName, Call, flat_values
-from anyshape_testing.examples import call_of
-from anyshape_testing.execution import input_arrays
-from anyshape_testing.profile import LONG
-from anyshape_testing.running import PROPERTIES, register
+from anyshape_testing.calls.call import Call
+from anyshape_testing.calls.examples import call_of
+from anyshape_testing.calls.operands import ByName, flat_values, input_arrays
+from anyshape_testing.calls.packages import PROPERTIES, register
+from anyshape_testing.process.profile import LONG
 
 ONE_OF = 6
 """Ops of which one is tried, but in the long run."""

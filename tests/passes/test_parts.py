@@ -11,9 +11,9 @@ from anyshape.graph.function import Function
 from anyshape.graph.value import Value
 from anyshape.passes.fuse import fuse
 from anyshape.passes.steps import KernelStep
-from anyshape_testing.calls import ByName, flat_values, typed
-from anyshape_testing.examples import call_of
-from anyshape_testing.running import register
+from anyshape_testing.calls.examples import call_of
+from anyshape_testing.calls.operands import ByName, flat_values, typed
+from anyshape_testing.calls.packages import register
 
 
 def function_of_an_example(op: str) -> Function:

@@ -14,7 +14,7 @@ from anyshape.errors import AnyshapeError
 from anyshape.passes.fuse import fuse
 from anyshape.passes.steps import KernelStep
 from anyshape.vm import compile
-from anyshape_testing.profile import LONG
+from anyshape_testing.process.profile import LONG
 
 SEEDS = range(5000, 5300 if LONG else 5010)
 MAPS = (ops.neg, ops.abs, ops.relu)

@@ -13,8 +13,8 @@ from anyshape.frontends.torch.dtypes import dtype_of_torch, tensor_of, torch_of_
 from anyshape.properties import Example
 from anyshape.torch import ops
 from anyshape.torch.schema import Argument, as_passed
-from anyshape_testing.examples import call_of
-from anyshape_testing.running import register
+from anyshape_testing.calls.examples import call_of
+from anyshape_testing.calls.packages import register
 
 PROPERTIES = register("anyshape_ops")
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from anyshape_testing.c_programs import toolchain
+from anyshape_testing.exports.c_programs import toolchain
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/one_op"

@@ -15,9 +15,9 @@ from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.frontends.torch.dtypes import array_of
 from anyshape.torch import ops
 from anyshape.torch.schema import as_passed
-from anyshape_testing.catalogue import SPEAKS_OF
-from anyshape_testing.examples import expected
-from anyshape_testing.profile import LONG
+from anyshape_testing.laws.catalogue import SPEAKS_OF
+from anyshape_testing.laws.examples import expected
+from anyshape_testing.process.profile import LONG
 from tests.pytorch.op_calls import PROPERTIES, calls, finite, flat, floats_of, on_floats, run, wide
 
 NO_GRADIENT = r"no gradient of .*\(specs/\w+\.yaml:\d+\)"

@@ -30,7 +30,7 @@ from anyshape.types import TensorType
 from anyshape.vm.executable.executable import Executable
 from anyshape_gen.model.analysis import OpAnalysis
 from anyshape_gen.model.spec import Example, ExampleValue
-from anyshape_testing.profile import LONG
+from anyshape_testing.process.profile import LONG
 from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.vm import Executable, compile
 from anyshape.vm.executable.saved import load
 from anyshape.vm.native import executor
-from anyshape_testing.profile import LONG
+from anyshape_testing.process.profile import LONG
 
 SEEDS = [162, *range(400 if LONG else 24)]
 SHAPES = [(2, 3), (5, 4), (1, 1), (1, 7), (4, 1), (3, 3), (0, 3), (2, 0), (17, 19)]

@@ -62,6 +62,8 @@ PROPERTIES = LazyProperties(
         "known_tokens": "decoding.KNOWN_TOKENS",
         "grouped_query_attention": "decoding.GROUPED_QUERY_ATTENTION",
         "linear_attention": "decoding.LINEAR_ATTENTION",
+        "deform_pixels": "deformable.DEFORM_PIXELS",
+        "deform_planes": "deformable.DEFORM_PLANES",
         "deform_conv": "deformable.DEFORM_CONV",
         "non_max_suppression": "detection.NON_MAX_SUPPRESSION",
         "align_planes": "detection.ALIGN_PLANES",

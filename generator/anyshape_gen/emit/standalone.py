@@ -10,7 +10,7 @@ from __future__ import annotations
 from anyshape_gen.emit.module import render
 
 LAWS = {
-    "laws": "Laws 1 to 4: kernel, equations and reference agree; results have the inferred types; dyn agrees with static.",
+    "agreement": "Laws 1 to 4: kernel, equations and reference agree; results have the inferred types; dyn agrees with static.",
     "rewriting": "Law 5: rewrites keep values and types.",
     "refusals": "Law 6: a call that is refused is refused with the same message everywhere.",
     "executors": "Law 7: the same bits from every executor.",
@@ -25,8 +25,10 @@ def emit_standalone(package: str, specs: str) -> dict[str, str]:
         "__init__.py": render("tests_init.py.j2", origin=origin),
         "conftest.py": render("tests_conftest.py.j2", origin=origin),
     }
-    for room, title in LAWS.items():
-        files[f"test_{room}.py"] = render("tests_laws.py.j2", origin=origin, room=room, title=title, package=package)
+    for module, title in LAWS.items():
+        files[f"test_{module}.py"] = render(
+            "tests_laws.py.j2", origin=origin, module=module, title=title, package=package
+        )
     return {f"{package}/tests/{name}": text for name, text in files.items()}
 
 

@@ -84,7 +84,7 @@ LAWS = (
     "1a", "1b", "2", "2b", "2c", "3a", "3b", "4a", "4b", "5", "6a", "6b", "7a", "7b", "9", "10", "11", "12", "13",
     "14"
 )  # fmt: skip
-"""Numbers of the laws on random calls, as `anyshape_testing.catalogue` has them."""
+"""Numbers of the laws on random calls, as `anyshape_testing.laws.catalogue` has them."""
 PARAM_KEYS = (
     Key(
         "kind",

@@ -34,6 +34,7 @@ def export_command(args: argparse.Namespace) -> Answer:
         *(f"  {path:<{width}}  {n:>12,} bytes" for path, n in sizes.items()),
     ]
     dims = {d.c_name: d.label for d in exported.interface.dims}
+    lines += [f"weights of {level} alone: {n:,} bytes" for level, n in exported.own_weights.items()]
     lines.append(f"calls of the C library: {', '.join(exported.library) or 'none'}")
     lines += [f"  {c} is {label}" for c, label in dims.items() if c != label]
     fits = [f"within {args.budget:,} bytes:", *exported.fits] if exported.fits else []
@@ -42,6 +43,7 @@ def export_command(args: argparse.Namespace) -> Answer:
         data={
             "files": sizes,
             "target": target.name,
+            "levels": exported.own_weights,
             "dims": dims,
             "memory": exported.formulas,
             "library": exported.library,

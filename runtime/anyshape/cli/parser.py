@@ -247,7 +247,10 @@ def _add_export(commands: Commands) -> None:
     one.add_argument(
         "--name", metavar="NAME", help="what names of files and functions begin with (default: as the model)"
     )
-    one.add_argument("--target", choices=TARGET_NAMES, metavar="TARGET", help="the processor (default: like this one)")
+    levels = (
+        "the processor (default: like this one), or levels of one architecture, one of which is chosen when it runs"
+    )
+    one.add_argument("--target", metavar="TARGET,TARGET", help=levels)
     one.add_argument(
         "--weights", choices=("inside", "file"), help="where weights are (default: inside the object if small)"
     )

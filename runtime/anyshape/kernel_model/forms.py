@@ -74,6 +74,12 @@ def sees_windows(equations: Iterable[Equation], t: Tensor) -> bool:
     return False
 
 
+def reads_by_data(equations: Iterable[Equation], t: Tensor) -> bool:
+    """Whether an element of a tensor is picked by elements of another one: any number of times, in any order."""
+    reads = (e for q in equations for e in walk(q.value) if isinstance(e, Read) and e.tensor is t)
+    return any(isinstance(e, Read) for r in reads for i in r.index for e in walk(i))
+
+
 def permutes(q: Equation, t: Tensor) -> bool:
     """Whether the equation only puts the axes of a tensor in an order: it reads every axis once."""
     read = q.value

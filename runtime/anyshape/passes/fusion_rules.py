@@ -22,6 +22,7 @@ from anyshape.kernel_model.forms import (
     permutes,
     puts_rows,
     reads_along,
+    reads_by_data,
     sees_windows,
 )
 from anyshape.kernel_model.left_operand import MOST_BESIDE
@@ -157,9 +158,11 @@ def _puts_axes_back(e: Edge) -> bool:
 
 
 def _is_one_move(e: Edge) -> bool:
-    """Permutations and slices fold into strides, moves of an epilogue's operand too; pieces of a concat do not, and gathers do not come
-    here."""
+    """Permutations and slices fold into strides, moves of an epilogue's operand too; pieces of a concat do not, nor what data picks
+    elements of, which are then side by side as the contraction reads them; and gathers do not come here."""
     moves = [n for n in e.producer.nodes if not n.op.view]
+    if reads_by_data(e.stated.equations[e.node], e.stated.tensors[e.value]):
+        return False
     return e.is_private and len(e.producer.equations) == len(moves)
 
 
@@ -261,7 +264,7 @@ RULES = (
     ),
     _pair(
         "move before a contraction",
-        "moves that a contraction alone reads are in its strides",
+        "moves that a contraction alone reads, not at places that data picks, are in its strides",
         ("move", "contraction"),
         _is_one_move,
     ),

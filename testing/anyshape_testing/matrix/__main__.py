@@ -14,12 +14,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from anyshape_testing.calls.packages import register
 from anyshape_testing.commands import command_line, jobs
 from anyshape_testing.matrix.cells import cells
 from anyshape_testing.matrix.forms import known_open
 from anyshape_testing.matrix.page import written
 from anyshape_testing.matrix.running import run_all, sample
-from anyshape_testing.running import register
 
 
 def arguments() -> argparse.ArgumentParser:

@@ -12,12 +12,12 @@ from functools import cache
 from typing import Any
 
 from anyshape.errors import SpecError
-from anyshape_testing.accounting import WeakLaw
 from anyshape_testing.matrix.forms import ANY, Edit, Form, forms
 from anyshape_testing.matrix.making import GeneratedOp, make, under_test
 from anyshape_testing.matrix.sides import Side
 from anyshape_testing.matrix.table import CALLS, LAWS, USUAL, Law
-from anyshape_testing.profile import load_profile
+from anyshape_testing.process.profile import load_profile
+from anyshape_testing.running.accounting import WeakLaw
 
 MOVING = "9"
 """The law that is about ops on any dtype, the only ones that are known to move strings"""

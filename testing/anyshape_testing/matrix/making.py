@@ -20,10 +20,11 @@ from anyshape.properties import Property
 from anyshape.vm.compiling.options import Kernels
 from anyshape_gen.analysis import analyse, read_specs
 from anyshape_gen.memo import Memo
-from anyshape_testing import execution, executors, parts, sequences
-from anyshape_testing.execution import Cached
+from anyshape_testing.calls.packages import PACKAGES, PROPERTIES
+from anyshape_testing.execution import native
+from anyshape_testing.execution.native import Cached
+from anyshape_testing.laws import executors, parts, sequences
 from anyshape_testing.mutation.making import Workshop, in_place, load
-from anyshape_testing.running import PACKAGES, PROPERTIES
 
 T = TypeVar("T")
 SPECS = Path("specs")
@@ -32,7 +33,7 @@ FILE = "matrix.yaml"
 
 
 CACHES: Sequence[tuple[Any, str]] = (
-    (execution, "_compiled"),
+    (native, "_compiled"),
     (executors, "_executables"),
     (sequences, "_compiled"),
     (parts, "_kernels"),

@@ -20,10 +20,20 @@ from anyshape.graph.infer import build
 from anyshape.graph.value import Node, Value
 from anyshape.lower.llvm.jit import compile_object
 from anyshape.lower.target import Target
-from anyshape_testing import executors, gradients, laws, long_axes, moving, parts, processors, refusals, sequences
-from anyshape_testing.calls import Call
+from anyshape_testing.calls.call import Call
+from anyshape_testing.laws import (
+    agreement,
+    executors,
+    gradients,
+    long_axes,
+    moving,
+    parts,
+    processors,
+    refusals,
+    sequences,
+)
+from anyshape_testing.laws.parts import Parts
 from anyshape_testing.matrix.making import GeneratedOp
-from anyshape_testing.parts import Parts
 
 Side = Callable[[GeneratedOp], AbstractContextManager[Any]]
 """A context in which one side of a law has the mutant."""
@@ -106,10 +116,10 @@ def library_calls(mutant: GeneratedOp) -> AbstractContextManager[Any]:
 Sides = tuple[Side | None, ...]
 ITSELF: Sides = (None,)
 """The mutant on all sides"""
-NATIVE: Sides = (function(laws, "run_native"),)
+NATIVE: Sides = (function(agreement, "run_native"),)
 LONG: Sides = (function(long_axes, "run_native"),)
-SYMBOLIC: Sides = (function(laws, "call_node"),)
-DYN: Sides = (function(laws, "dyn_node"),)
+SYMBOLIC: Sides = (function(agreement, "call_node"),)
+DYN: Sides = (function(agreement, "dyn_node"),)
 EXECUTORS = (executors.PYTHON, "loaded")
 """Executors besides the native loop"""
 EXECUTING: Sides = tuple(one_way(executors, way) for way in EXECUTORS)

@@ -9,24 +9,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from anyshape.errors import AnyshapeError
-from anyshape_testing import (
+from anyshape_testing.calls.packages import PROPERTIES
+from anyshape_testing.laws import (
+    agreement,
     examples,
     executors,
     extremes,
     gradients,
-    laws,
     long_axes,
     moving,
     processors,
     refusals,
     sequences,
 )
-from anyshape_testing.accounting import Record
-from anyshape_testing.catalogue import LAWS as KNOWN
+from anyshape_testing.laws.catalogue import LAWS as KNOWN
+from anyshape_testing.laws.rewriting import test_rewrites
 from anyshape_testing.matrix import sides
 from anyshape_testing.matrix.sides import ITSELF, Side, Sides
-from anyshape_testing.rewriting import test_rewrites
-from anyshape_testing.running import PROPERTIES
+from anyshape_testing.running.accounting import Record
 
 CALLS, USUAL = 20, 100
 """Calls for each law: those of `make test` and, where a wrong op is not noticed, those of `make test OP=`"""
@@ -67,36 +67,36 @@ LAWS: Mapping[str, Law] = {
     law.name: law
     for law in (
         Law(
-            "1a", "the interpreter gives what the reference gives", laws.test_interpreter_is_reference,
+            "1a", "the interpreter gives what the reference gives", agreement.test_interpreter_is_reference,
             each("values, reference", ITSELF),
         ),
         Law(
-            "1b", "native code gives what the interpreter gives", laws.test_kernel_is_interpreter,
+            "1b", "native code gives what the interpreter gives", agreement.test_kernel_is_interpreter,
             each("values", sides.NATIVE),
         ),
         Law(
-            "2", "the rule gives the shape that comes out", laws.test_relation_gives_the_shape_that_comes_out,
+            "2", "the rule gives the shape that comes out", agreement.test_relation_gives_the_shape_that_comes_out,
             each("sizes, bounds", ITSELF),
         ),
         Law(
-            "2b", "the body of a composition has the types of the rule", laws.test_the_body_has_the_types_of_the_rule,
+            "2b", "the body of a composition has the types of the rule", agreement.test_the_body_has_the_types_of_the_rule,
             each("body, sizes", ITSELF),
         ),
         Law(
-            "2c", "the same on symbols", laws.test_the_body_has_the_types_of_the_rule_on_symbols,
+            "2c", "the same on symbols", agreement.test_the_body_has_the_types_of_the_rule_on_symbols,
             each("body, sizes", ITSELF),
         ),
         Law(
-            "3a", "inference on symbols is that on numbers", laws.test_symbols_with_numbers_put_in,
+            "3a", "inference on symbols is that on numbers", agreement.test_symbols_with_numbers_put_in,
             each("sizes, left out, stronger", sides.SYMBOLIC),
         ),
         Law(
-            "3b", "the same of operands", laws.test_operand_symbols_with_numbers_put_in,
+            "3b", "the same of operands", agreement.test_operand_symbols_with_numbers_put_in,
             each("sizes, left out, stronger", sides.DYN),
         ),
-        Law("4a", "dyn becomes static", laws.test_dyn_is_static, each("sizes", sides.DYN)),
+        Law("4a", "dyn becomes static", agreement.test_dyn_is_static, each("sizes", sides.DYN)),
         Law(
-            "4b", "dyn is static when it runs", laws.test_dyn_at_run_time_is_static,
+            "4b", "dyn is static when it runs", agreement.test_dyn_at_run_time_is_static,
             each("values", sides.NATIVE),
         ),
         Law("5", "rewrites keep values and types", test_rewrites, each("rewrites", ITSELF), 5),

@@ -21,10 +21,10 @@ from anyshape_gen.analysis import analyse
 from anyshape_gen.cli import read_folder
 from anyshape_gen.model.spec import OpSpec
 from anyshape_gen.mutants import mutants
+from anyshape_testing.calls.packages import register
 from anyshape_testing.commands import command_line, jobs
 from anyshape_testing.mutation.results import Declared, Kept, json_text, kept, left, page, read, score, untried
 from anyshape_testing.mutation.running import FailedTrial, Trial, run_all, undeclared
-from anyshape_testing.running import register
 
 
 def arguments() -> argparse.ArgumentParser:

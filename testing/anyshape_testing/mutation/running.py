@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from anyshape.graph.opdef import OpDef
 from anyshape_gen.model.analysis import Analysis
 from anyshape_gen.mutants import Mutant, mutants
+from anyshape_testing.calls.packages import PACKAGES, PROPERTIES
 from anyshape_testing.mutation.making import Generated, GeneratorFault, Workshop, load
 from anyshape_testing.mutation.trying import Killers, Tests
-from anyshape_testing.profile import load_profile
-from anyshape_testing.running import PACKAGES, PROPERTIES
+from anyshape_testing.process.profile import load_profile
 
 MEMORY = 8 << 30
 NOBODY = Killers(None, None)

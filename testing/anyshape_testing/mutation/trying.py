@@ -22,14 +22,19 @@ from anyshape.errors import ShapeError
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.value import Node
 from anyshape.properties import Property
-from anyshape_testing.calls import Call, random_call, resolved, static_node, valid_node, variants
-from anyshape_testing.corpus import calls
-from anyshape_testing.examples import call_of, holds_on_numbers
-from anyshape_testing.execution import run_equations, run_reference
-from anyshape_testing.laws import has_types_of, same
+from anyshape_testing.calls.call import Call, variants
+from anyshape_testing.calls.examples import call_of
+from anyshape_testing.calls.nodes import resolved, static_node
+from anyshape_testing.compare.results import has_types_of, same
+from anyshape_testing.draw.corpus import calls
+from anyshape_testing.draw.random_call import random_call
+from anyshape_testing.draw.validity import valid_node
+from anyshape_testing.execution.interpreter import run_equations
+from anyshape_testing.execution.reference import run_reference
+from anyshape_testing.laws.examples import holds_on_numbers
+from anyshape_testing.laws.rewriting import fires
 from anyshape_testing.mutation.making import in_place
-from anyshape_testing.rewriting import fires
-from anyshape_testing.time_limit import TooLong, time_limit
+from anyshape_testing.process.time_limit import TooLong, time_limit
 
 DRAWN, MORE = 120, 500
 """Calls drawn for each op, valid or not; and further ones for an op of which mutants survive"""

@@ -13,11 +13,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from anyshape_testing.calls.packages import register
 from anyshape_testing.commands import command_line, count, jobs
 from anyshape_testing.programs.search import outcomes, search
 from anyshape_testing.programs.seeds import drawn_from, run_seed
 from anyshape_testing.programs.tally import Tally
-from anyshape_testing.running import register
 
 
 @command_line

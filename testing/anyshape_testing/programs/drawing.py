@@ -21,8 +21,13 @@ from anyshape.dtypes import CHAR, from_numpy, parse_dtype
 from anyshape.errors import AnyshapeError
 from anyshape.graph.opdef import InputDef, OpDef
 from anyshape.graph.value import Value
-from anyshape_testing.calls import Call as Drawing
-from anyshape_testing.calls import Symbols, input_dtype, operand_arrays, random_call, static_node, typed, variants
+from anyshape_testing.calls.call import Call as Drawing
+from anyshape_testing.calls.call import variants
+from anyshape_testing.calls.dtypes import input_dtype
+from anyshape_testing.calls.nodes import static_node
+from anyshape_testing.calls.operands import Symbols, operand_arrays, typed
+from anyshape_testing.calls.packages import PROPERTIES
+from anyshape_testing.draw.random_call import random_call
 from anyshape_testing.programs import symbols
 from anyshape_testing.programs.numbers import Env, Numbers, TooLarge, Unsaid, nudged
 from anyshape_testing.programs.statements import (
@@ -38,8 +43,7 @@ from anyshape_testing.programs.statements import (
     Statement,
     results_of,
 )
-from anyshape_testing.rewrite_instances import Following
-from anyshape_testing.running import PROPERTIES
+from anyshape_testing.rewrites.instances import Following
 
 Array = NDArray[Any]
 MOST = 400

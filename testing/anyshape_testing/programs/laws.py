@@ -25,7 +25,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.value import Value
 from anyshape.passes import dyn_to_static
 from anyshape.strings import as_strings
-from anyshape_testing.execution import IN_MEMORY
+from anyshape_testing.execution.native import IN_MEMORY
 from anyshape_testing.programs.drawing import MOST, Drawn
 from anyshape_testing.programs.numbers import TooLarge, Unsaid
 from anyshape_testing.programs.refusals import refusals

@@ -15,8 +15,10 @@ from anyshape.dims import Dim, substitute
 from anyshape.errors import AnyshapeError, ShapeError
 from anyshape.graph.call import call_node
 from anyshape.graph.value import Node, Value
-from anyshape_testing.calls import typed, variants
-from anyshape_testing.evaluation import evaluate
+from anyshape_testing.calls.call import variants
+from anyshape_testing.calls.operands import typed
+from anyshape_testing.compare.wording import broken
+from anyshape_testing.execution.evaluation import evaluate
 from anyshape_testing.programs.rounding import Rounding
 from anyshape_testing.programs.statements import (
     Block,
@@ -30,7 +32,6 @@ from anyshape_testing.programs.statements import (
     Ref,
     Statement,
 )
-from anyshape_testing.wording import broken
 
 Array = NDArray[Any]
 Env = dict[Ref, Array]

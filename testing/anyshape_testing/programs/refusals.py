@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from anyshape.errors import AnyshapeError
+from anyshape_testing.compare.wording import is_one_early, plain
 from anyshape_testing.programs.numbers import Array, Env, Numbers
 from anyshape_testing.programs.statements import (
     Block,
@@ -23,7 +24,6 @@ from anyshape_testing.programs.statements import (
     needs_of,
     results_of,
 )
-from anyshape_testing.wording import is_one_early, plain
 
 
 @dataclass

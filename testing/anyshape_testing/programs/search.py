@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 
+from anyshape_testing.calls.packages import register
 from anyshape_testing.programs.seeds import run_seed
 from anyshape_testing.programs.tally import Tally
-from anyshape_testing.running import register
 
 TOGETHER = 25
 """The number of seeds in one outcome"""

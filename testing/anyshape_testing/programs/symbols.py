@@ -10,7 +10,7 @@ import numpy as np
 from anyshape import control, ops
 from anyshape.graph.call import as_value, call
 from anyshape.graph.value import Value
-from anyshape_testing.calls import variants
+from anyshape_testing.calls.call import variants
 from anyshape_testing.programs.statements import Block, Call, If, Longer, Operand, Piece, Ref, Statement
 
 Env = dict[Ref, Value]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from anyshape_gen.analysis import analyse
 from anyshape_gen.cli import read_folder
+from anyshape_testing.calls.packages import register
 from anyshape_testing.proofs.certificates import CertificateJudgement
 from anyshape_testing.proofs.judge import LIMIT
 from anyshape_testing.proofs.of_exports import judge_exported
 from anyshape_testing.proofs.of_ops import judge_op, totals
-from anyshape_testing.running import register
 
 
 def main() -> int:

@@ -11,11 +11,11 @@ from anyshape.graph.function import Function
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import certificate_of, export_target
 from anyshape.vm.export.certificate_text import certificate_json
-from anyshape_testing.examples import call_of
-from anyshape_testing.export_law import function_on_numbers, function_on_symbols
+from anyshape_testing.calls.examples import call_of
+from anyshape_testing.calls.packages import PROPERTIES
+from anyshape_testing.laws.exported_ops import function_on_numbers, function_on_symbols
 from anyshape_testing.proofs.certificates import CertificateJudgement, judge_certificate
 from anyshape_testing.proofs.judge import LIMIT
-from anyshape_testing.running import PROPERTIES
 
 
 def judge_exported(op: str, limit: int = LIMIT) -> CertificateJudgement:

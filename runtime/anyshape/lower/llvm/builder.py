@@ -106,9 +106,16 @@ class Module:
 
     def data(self, name: str, content: bytes, align: int = 1) -> Val:
         """Defines bytes that are read only, of this module alone; returns their address."""
-        text = "".join(map(_SPELLED.__getitem__, content))
-        self._globals.append(f'@{name} = internal constant [{len(content)} x i8] c"{text}", align {align}')
+        self._globals.append(f'@{name} = internal constant [{len(content)} x i8] c"{_text_of(content)}", align {align}')
         return Val(f"@{name}", PTR)
+
+    def machine_code(self, name: str, result: Type, args: Sequence[Type], code: bytes) -> None:
+        """Defines a function by its bytes, which end with a return: LLVM calls it, and knows nothing of what it does. Modules linked to
+        this one may define it too."""
+        self._globals.append(
+            f'define weak {result} @{name}({", ".join(map(str, args))}) nounwind noinline prologue [{len(code)} x i8] c"{_text_of(code)}" '
+            "{ unreachable }"
+        )
 
     def word(self, name: str) -> None:
         """Defines an i64 that is 0; modules linked to this one may declare it, or define it too."""
@@ -134,6 +141,10 @@ class Module:
         parts += [self._declared[name] for name in sorted(self._declared)]
         parts += [function.text() for function in self._functions]
         return (MARK if self.has_slots else "") + "\n".join(parts) + "\n"
+
+
+def _text_of(content: bytes) -> str:
+    return "".join(map(_SPELLED.__getitem__, content))
 
 
 class OpenLoop:

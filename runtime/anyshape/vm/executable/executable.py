@@ -279,14 +279,14 @@ class Executable:
         folder: PathLike,
         *,
         name: str | None = None,
-        target: str | None = None,
+        target: str | Sequence[str] | None = None,
         weights: Literal["inside", "file"] | None = None,
         budget: int | None = None,
     ) -> list[Path]:
         """Writes an object file, an archive of it, a C header and, where they are large or `weights="file"`, the weights into a folder; the
         paths. They need neither Python nor anyshape (docs/export.md). `name` begins the names of files and functions; `target` is one of
-        `anyshape export --help`, by default of machines like this one. `budget`: the most bytes of memory beside inputs and outputs.
-        Sizes are bounded as `compile` was told.
+        `anyshape export --help`, by default of machines like this one; of several levels of one architecture, the code chooses one when it
+        first runs. `budget`: the most bytes of memory beside inputs and outputs. Sizes are bounded as `compile` was told.
 
         Raises UnsupportedError for a model that cannot be exported, and ArgumentError for other arguments or a folder that cannot be
         written."""

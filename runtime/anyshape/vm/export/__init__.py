@@ -7,7 +7,8 @@ In: a function, a name, a target. Out: an `Export`, with the content of its file
     certificate       what keeps each kernel's accesses in bounds, for people and for what judges it
     plan_code         a function that plans: bytes of the arena, shapes, checks
     run_code          a function that runs: the table as machine code
-    entry_code        the functions of the header, over both
+    level_code        what chooses one of several levels of processors
+    entry_code        the functions of the header, over these
     header, weights, linking
 """
 

@@ -1,26 +1,31 @@
 """Code of the functions that C callers see: they put dims in order, refuse what no program takes, and call a variant that takes the sizes.
 
-In: the interface, and the variants of a program that are defined. Out: `NAME_arena_bytes`, `NAME_check`, `NAME_output_shape`, `NAME_run`
-and those for a pool of threads and for tensors, as `header.py` declares them. What all share: `demand` refuses an axis
-that is negative and an input of more bytes than 63 bits count; `plan` and `enter` try the variants.
+In: the interface, and the variants of a program that are defined, for each level of processors. Out: `NAME_arena_bytes`, `NAME_check`,
+`NAME_output_shape`, `NAME_run` and those for a pool of threads and for tensors, as `header.py` declares them. What all share: `demand`
+refuses an axis that is negative and an input of more bytes than 63 bits count; `plan` and `enter` try the variants.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.types import I1, I32, I64, PTR, Type, Val, const, null
 from anyshape.vm.export.failures import Failures, exact
 from anyshape.vm.export.interface import Interface, InterfaceTensor
+from anyshape.vm.export.level_code import CHOSEN, LevelChoice
 from anyshape.vm.export.memory_code import byte_count
 from anyshape.vm.export.pool_code import limited
 from anyshape.vm.export.registers import Registers
-from anyshape.vm.export.status_code import BYTES, DECLINED, NUMBER, Code, Messages, template
+from anyshape.vm.export.status_code import BYTES, DECLINED, NUMBER, Code, Messages, own_status, template
+from anyshape.vm.export.targets import ExportTarget
 from anyshape.vm.export.tensor_code import emit_rows, has_codes, input_rows, store_shapes
 from anyshape.vm.export.weights import DIGEST, Weights
 from anyshape.vm.run.arena import ALIGNMENT
+
+_PLANNED = [("dims", PTR), ("threads", I64), ("demand", I1), ("total", PTR), ("shapes", PTR), ("status", PTR)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +37,31 @@ class Variant:
     regions: int
 
 
+@dataclass(frozen=True, slots=True)
+class LevelVariants:
+    """The variants for one processor; a call runs the first that takes its sizes."""
+
+    target: ExportTarget
+    variants: tuple[Variant, ...]
+
+
 @dataclass(frozen=True)
 class Entries:
+    """`levels`: the lowest first; of several, one is chosen at the first call."""
+
     module: Module
     messages: Messages
     interface: Interface
-    variants: Sequence[Variant]
+    levels: Sequence[LevelVariants]
     weights: Weights
     _: KW_ONLY
     pointer_bytes: int
 
     def define(self) -> None:
+        if self.choice is not None:
+            self.choice.define()
         self.module.define("demand", I32, [("dims", PTR), ("status", PTR)], self._demand, inline=False)
-        planned = [("dims", PTR), ("threads", I64), ("demand", I1), ("total", PTR), ("shapes", PTR), ("status", PTR)]
-        self.module.define("plan", I32, planned, self._plan, inline=False)
+        self._define_plan()
         name, dims = self.interface.name, [(f"dim{k}", I64) for k, _ in enumerate(self.interface.dims)]
         status = [("status", PTR)]
         self._public(f"{name}_arena_bytes", I64, dims, lambda f: self._arena_bytes(f, const(I64, 1)))
@@ -75,12 +91,14 @@ class Entries:
     ) -> None:
         self.module.define(name, result, arguments, write, internal=False)
 
-    # --- what all share ---
+    @property
+    def choice(self) -> LevelChoice | None:
+        """What chooses a level, if there are several."""
+        if len(self.levels) == 1:
+            return None
+        return LevelChoice(self.module, self.messages, self.interface.name, [level.target for level in self.levels])
 
-    def _status(self, f: FunctionBuilder) -> Val:
-        """The caller's status, or one of this call where it is NULL."""
-        status, own = f.arg("status"), f.alloca(I64, BYTES // 8, 8)
-        return f.select(f.compare("eq", f.convert("ptrtoint", status, I64), 0), own, status)
+    # --- what all share ---
 
     def _dims(self, f: FunctionBuilder, failures: Failures) -> Val:
         """The row of the dims of all inputs, from the caller's."""
@@ -105,6 +123,8 @@ class Entries:
     def _demand(self, f: FunctionBuilder) -> None:
         dims, status = f.args
         failures = Failures(f, self.messages, status)
+        if self.choice is not None:
+            self.choice.demand(failures)
         for t in self.interface.inputs:
             sizes = [f.load(dims, I64, t.first + axis) for axis in range(t.rank)]
             for axis, (n, size) in enumerate(zip(t.shape, sizes, strict=True)):
@@ -118,16 +138,37 @@ class Entries:
             failures.end_if(beyond, Code.OVERFLOW, words)
         f.ret(const(I32, Code.OK))
 
-    def _plan(self, f: FunctionBuilder) -> None:
+    def _define_plan(self) -> None:
+        """Defines `plan`; of several levels over a function for each."""
+        names = [f"level_plan_{k}" for k, _ in enumerate(self.levels)] if len(self.levels) > 1 else ["plan"]
+        for name, level in zip(names, self.levels, strict=True):
+            self.module.define(name, I32, _PLANNED, partial(self._plan, level.variants), inline=False)
+        if len(self.levels) > 1:
+            self.module.define("plan", I32, _PLANNED, partial(self._plan_largest, names), inline=False)
+
+    def _plan(self, variants: Sequence[Variant], f: FunctionBuilder) -> None:
         """Plans by the first variant that takes the sizes."""
         dims, threads, demand, total, shapes, status = f.args
-        reserved = f.alloca(I64, max(v.regions for v in self.variants) + 1, 8)
-        for v in self.variants:
+        reserved = f.alloca(I64, max(v.regions for v in variants) + 1, 8)
+        for v in variants:
             code = f.call(v.plan, I32, [dims, threads, demand, reserved, shapes, status])
             with f.if_(f.compare("ne", code, DECLINED)):
                 f.store(f.load(reserved, I64, v.regions), total)
                 f.ret(code)
         self._undecided(f, status)
+
+    def _plan_largest(self, names: Sequence[str], f: FunctionBuilder) -> None:
+        """Plans for each level: what one refuses is refused, and the memory is the most that one needs, whichever will run."""
+        dims, threads, demand, total, shapes, status = f.args
+        own, most = f.alloca(I64, 1, 8), const(I64, 0)
+        for name in names:
+            code = f.call(name, I32, [dims, threads, demand, own, shapes, status])
+            with f.if_(f.compare("ne", code, 0)):
+                f.ret(code)
+            needed = f.load(own, I64)
+            most = f.select(f.compare("gt", needed, most, unsigned=True), needed, most)
+        f.store(most, total)
+        f.ret(const(I32, Code.OK))
 
     def _undecided(self, f: FunctionBuilder, status: Val) -> None:
         Failures(f, self.messages, status).end(
@@ -167,7 +208,7 @@ class Entries:
         f.ret(const(I64, -1))
 
     def _check(self, f: FunctionBuilder) -> None:
-        status = self._status(f)
+        status = own_status(f)
         dims = self._dims(f, Failures(f, self.messages, status))
         _, code = self._planned(f, status, dims, True, self._shapes(f))
         self._finish(f, status, code)
@@ -178,7 +219,7 @@ class Entries:
         f.ret(code)
 
     def _output_shape(self, f: FunctionBuilder) -> None:
-        status, output, shape = self._status(f), f.arg("output"), f.arg("shape")
+        status, output, shape = own_status(f), f.arg("output"), f.arg("shape")
         failures = Failures(f, self.messages, status)
         dims, shapes = self._dims(f, failures), self._shapes(f)
         count = len(self.interface.outputs)
@@ -202,7 +243,7 @@ class Entries:
         self._finish(f, status, const(I32, Code.OK))
 
     def _run(self, f: FunctionBuilder) -> None:
-        status = self._status(f)
+        status = own_status(f)
         failures = Failures(f, self.messages, status)
         dims = self._dims(f, failures)
         inputs, outputs = f.arg("inputs"), f.arg("outputs")
@@ -215,13 +256,13 @@ class Entries:
         f.ret(f.call("enter", I32, [*self._memory(f), dims, inputs, outputs, status]))
 
     def _run_tensors(self, f: FunctionBuilder) -> None:
-        status = self._status(f)
+        status = own_status(f)
         rows = emit_rows(f, Failures(f, self.messages, status), self.interface, self.pointer_bytes)
         f.ret(f.call("enter", I32, [*self._memory(f), *rows, status]))
 
     def _plan_tensors(self, f: FunctionBuilder) -> None:
         """Writes the shapes of outputs, -1 for a dim that only a run tells, and the bytes of the arena."""
-        status = self._status(f)
+        status = own_status(f)
         failures = Failures(f, self.messages, status)
         dims, _ = input_rows(f, failures, self.interface, self.pointer_bytes)
         shapes = self._shapes(f)
@@ -238,7 +279,7 @@ class Entries:
         return [f.arg("pool"), f.arg("arena"), f.arg("arena_bytes"), weights]
 
     def _enter(self, f: FunctionBuilder) -> None:
-        """Runs the first variant that takes the sizes."""
+        """Runs the first variant of the level that takes the sizes."""
         pool, arena, arena_bytes, weights, dims, inputs, outputs, status = f.args
         failures = Failures(f, self.messages, status)
         refused = f.call("demand", I32, [dims, status])
@@ -251,8 +292,21 @@ class Entries:
         failures.end_if(skew, Code.ARENA, f"the arena must begin at a multiple of {ALIGNMENT} bytes")
         room = f.select(f.compare("eq", address, 0), const(I64, 0), arena_bytes)
         stored = self._weights(f, failures, weights)
-        for v in self.variants:
-            code = f.call(v.run, I32, [dims, inputs, outputs, arena, room, stored, pool, status])
+        arguments = [dims, inputs, outputs, arena, room, stored, pool, status]
+        lowest, *higher = self.levels
+        if higher:
+            first, blocks = f.new_block(), [(k, f.new_block()) for k, _ in enumerate(higher, 1)]
+            f.switch(f.call(CHOSEN, I64, []), first, blocks)
+            for (_, block), level in zip(blocks, higher, strict=True):
+                f.start(block)
+                self._run_level(f, level, arguments)
+            f.start(first)
+        self._run_level(f, lowest, arguments)
+
+    def _run_level(self, f: FunctionBuilder, level: LevelVariants, arguments: Sequence[Val]) -> None:
+        *_, status = arguments
+        for v in level.variants:
+            code = f.call(v.run, I32, arguments)
             with f.if_(f.compare("ne", code, DECLINED)):
                 self._finish(f, status, code)
         self._undecided(f, status)

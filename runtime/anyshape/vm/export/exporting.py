@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,9 +26,9 @@ from anyshape.vm.compiling.plans import Compiler
 from anyshape.vm.export.budget import demand_budget
 from anyshape.vm.export.certificate import Certificate, certify
 from anyshape.vm.export.certificate_text import certificate_json, certificate_text
-from anyshape.vm.export.entry_code import Entries, Variant
+from anyshape.vm.export.entry_code import Entries, LevelVariants, Variant
 from anyshape.vm.export.entry_knowledge import EntryKnowledge, analyse
-from anyshape.vm.export.formula import ArenaFormulas, arena_formulas
+from anyshape.vm.export.formula import ArenaFormulas, arena_formulas, widest
 from anyshape.vm.export.header import Description, header, header_by_rank
 from anyshape.vm.export.interface import Interface, checked_name, interface
 from anyshape.vm.export.linking import LIBRARY, MATHEMATICS, archive, link
@@ -41,7 +41,7 @@ from anyshape.vm.export.shared_library import link_shared, linker
 from anyshape.vm.export.status_code import Messages
 from anyshape.vm.export.targets import ExportTarget
 from anyshape.vm.export.tensor_code import define_by_rank, has_codes
-from anyshape.vm.export.weights import Weights, collect
+from anyshape.vm.export.weights import Weights, collect, own_bytes
 from anyshape.vm.program.table import Op, Program
 from anyshape.vm.report.summary import Report
 
@@ -52,10 +52,24 @@ FUNCTIONS = (
     "output_shape",
     "run",
     "run_shared",
-    "plan_tensors",
-    "run_tensors",
 )
-"""Ends of the names of the functions of a header; the last two are for tensors of DLPack."""
+"""Ends of the names of the functions that every header has"""
+OF_TENSORS = ("plan_tensors", "run_tensors")
+"""Ends of the names of the functions for tensors of DLPack"""
+OF_LEVELS = ("level", "choose")
+"""Ends of the names of the functions of an object that has code for several levels"""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelPrograms:
+    """What is known of the programs of a model that are compiled for one processor."""
+
+    target: ExportTarget
+    knowledge: tuple[EntryKnowledge, ...]
+
+    def kernels(self) -> Iterator[KernelText]:
+        for known in self.knowledge:
+            yield from map(text_of, known.program.kernels)
 
 
 @dataclass(frozen=True)
@@ -71,8 +85,10 @@ class Export:
     formulas: tuple[str, ...]
     functions: tuple[str, ...]
     """The functions that the object defines."""
-    programs: tuple[tuple[Interface, tuple[EntryKnowledge, ...]], ...]
-    """What callers see of each model in the object, and what is known of its programs."""
+    programs: tuple[tuple[Interface, tuple[LevelPrograms, ...]], ...]
+    """What callers see of each model in the object, and what is known of its programs for each level."""
+    own_weights: Mapping[str, int] = field(default_factory=dict)
+    """The bytes of weights that a level alone has, by the name of each of several levels; else empty."""
     fits: tuple[str, ...] = ()
     """Sizes that fit the budget, as sentences."""
 
@@ -86,8 +102,8 @@ class Export:
         return tuple(sorted(undefined(self.object) & (LIBRARY | MATHEMATICS)))
 
     def certificates(self) -> list[Certificate]:
-        """Says for each model in the object what keeps the accesses of its kernels in bounds."""
-        return [certify(m, self.target.name, knowledge) for m, knowledge in self.programs]
+        """Says for each model in the object, and each level, what keeps the accesses of its kernels in bounds."""
+        return [certify(m, p.target.name, p.knowledge) for m, levels in self.programs for p in levels]
 
     def files(self) -> dict[str, bytes]:
         """The content of each file, by its name."""
@@ -126,11 +142,11 @@ class _UnlinkedModel:
 
     _: KW_ONLY
     interface: Interface
-    knowledge: tuple[EntryKnowledge, ...]
+    levels: tuple[LevelPrograms, ...]
     module: Module
-    kernels: tuple[KernelText, ...]
     description: Description
     weights: Weights
+    own_weights: Mapping[str, int]
     fits: tuple[str, ...]
 
     @property
@@ -153,13 +169,14 @@ def export(
     return Export(
         interface=part.interface,
         target=target,
-        object=link([part.module], part.kernels, target),
+        object=link([part.module], _kernels([part], target), target),
         header=part.header,
         weights=part.weights,
         formulas=tuple(part.description.formulas),
         fits=part.fits,
-        functions=functions_of(part.interface),
-        programs=((part.interface, part.knowledge),),
+        functions=functions_of(part.interface, target),
+        programs=((part.interface, part.levels),),
+        own_weights=part.own_weights,
     )
 
 
@@ -196,79 +213,106 @@ def _joined(
     return Export(
         interface=replace(last.interface, name=name),
         target=request.target,
-        object=link(modules, [k for p in parts.values() for k in p.kernels], request.target),
+        object=link(modules, _kernels([*parts.values()], request.target), request.target),
         header="\n".join([*(p.header for p in parts.values()), *([around[1]] if around else [])]),
         weights=last.weights,
         formulas=tuple(f"{what}: {line}" for what, p in parts.items() for line in p.description.formulas),
         fits=tuple(f"{what}: {line.strip()}" for what, p in parts.items() for line in p.fits),
         functions=(
             *(around[0].symbols if around else []),
-            *(n for p in parts.values() for n in functions_of(p.interface)),
+            *(n for p in parts.values() for n in functions_of(p.interface, request.target)),
         ),
-        programs=tuple((p.interface, p.knowledge) for p in parts.values()),
+        programs=tuple((p.interface, p.levels) for p in parts.values()),
+        own_weights={level: sum(p.own_weights[level] for p in parts.values()) for level in last.own_weights},
     )
 
 
-def functions_of(m: Interface) -> tuple[str, ...]:
+def functions_of(m: Interface, target: ExportTarget) -> tuple[str, ...]:
     """The functions of the header of one model."""
-    return tuple(f"{m.name}_{what}" for what in (FUNCTIONS if has_codes(m) else FUNCTIONS[:-2]))
+    ends = FUNCTIONS + (OF_TENSORS if has_codes(m) else ()) + (OF_LEVELS if target.several else ())
+    return tuple(f"{m.name}_{end}" for end in ends)
 
 
 def _part(f: Function, name: str, request: Request) -> _UnlinkedModel:
-    target, budget = request.target, request.budget
-    described, knowledge = _analysed(f, name, target, request.options)
-    programs, formulas = [k.program for k in knowledge], arena_formulas(knowledge, described)
-    fits = _within(budget, formulas)
-    stored, constants = collect(programs, None if request.weights is None else request.weights == "file")
+    target, described = request.target, interface(f, name)
+    levels = _analysed(f, target, request.options)
+    formulas = widest([arena_formulas(p.knowledge, described) for p in levels])
+    fits = _within(request.budget, formulas)
+    programs = [known.program for p in levels for known in p.knowledge]
+    stored, offsets = collect(programs, None if request.weights is None else request.weights == "file")
+    constants = dict(zip(programs, offsets, strict=True))
     module = Module(target.processor)
     messages = Messages(module)
     define_growth(module)
     define_pool(module)
     module.word(polling.SYMBOL)
-    variants = list[Variant]()
-    for k, (known, offsets) in enumerate(zip(knowledge, constants, strict=True)):
-        variant = Variant(f"plan_{k}", f"run_{k}", known.program.regions)
-        define_plan(module, messages, variant.plan, described, known, budget)
-        define_run(module, messages, (variant.run, variant.plan), described, known, offsets, budget)
-        variants.append(variant)
-    Entries(module, messages, described, variants, stored, pointer_bytes=target.pointer_bytes).define()
+    code = _LevelCode(module, messages, described, constants, request.budget)
+    defined = [code.define(p, f"{k}_" if target.several else "") for k, p in enumerate(levels)]
+    Entries(module, messages, described, defined, stored, pointer_bytes=target.pointer_bytes).define()
     description = Description(
-        made_for=target.name,
+        made_for=target.name.replace(",", ", "),
         formulas=formulas.lines(),
         grows=formulas.grows,
-        unknown=_unknown(knowledge[0], described),
+        unknown=_unknown(levels[0].knowledge[0], described),
         weight_bytes=len(stored.content()) if stored.is_file else 0,
+        levels=tuple(p.name for p in target.several),
     )
+    of_levels = {p.target.name: [o for known in p.knowledge for o in constants[known.program]] for p in levels}
     return _UnlinkedModel(
         interface=described,
-        knowledge=tuple(knowledge),
+        levels=tuple(levels),
         module=module,
-        kernels=tuple(_kernels(programs)),
         description=description,
         weights=stored,
+        own_weights=own_bytes(stored, of_levels) if target.several else {},
         fits=tuple(fits),
     )
 
 
+@dataclass(frozen=True)
+class _LevelCode:
+    """What defines the functions of the programs of each level in one module; `constants`: where those of a program are in the weights."""
+
+    module: Module
+    messages: Messages
+    interface: Interface
+    constants: Mapping[Program, Sequence[int]]
+    budget: int | None
+
+    def define(self, level: LevelPrograms, mark: str) -> LevelVariants:
+        """Defines the functions of a level, in whose names there is a mark."""
+        module, messages, variants = self.module, self.messages, list[Variant]()
+        for k, known in enumerate(level.knowledge):
+            variant = Variant(f"plan_{mark}{k}", f"run_{mark}{k}", known.program.regions)
+            names, offsets = (variant.run, variant.plan), self.constants[known.program]
+            define_plan(module, messages, variant.plan, self.interface, known, self.budget)
+            define_run(module, messages, names, self.interface, known, offsets, self.budget)
+            variants.append(variant)
+        return LevelVariants(level.target, tuple(variants))
+
+
 def arena_of(f: Function, target: ExportTarget, options: Options) -> ArenaFormulas:
     """The formulas of the memory that an exported function needs beside inputs and outputs. Raises what `export` raises."""
-    described, knowledge = _analysed(f, "model", target, options)
-    return arena_formulas(knowledge, described)
+    described = interface(f, "model")
+    return widest([arena_formulas(p.knowledge, described) for p in _analysed(f, target, options)])
 
 
 def certificate_of(f: Function, name: str, target: ExportTarget, options: Options) -> Certificate:
-    """What keeps the accesses of the kernels of an exported function in bounds. Raises what `export` raises."""
-    described, knowledge = _analysed(f, name, target, options)
-    return certify(described, target.name, knowledge)
-
-
-def _analysed(f: Function, name: str, target: ExportTarget, options: Options) -> tuple[Interface, list[EntryKnowledge]]:
-    """What callers see, and what is known of each program. Raises UnsupportedError for what has no code in C."""
+    """What keeps the accesses of the kernels of a function in bounds that is exported for one level. Raises what `export` raises."""
     described = interface(f, name)
-    programs = list(compiled_programs(f, target, options))
-    for p in programs:
-        _refuse(p)
-    return described, [analyse(p) for p in programs]
+    (only,) = _analysed(f, target, options)
+    return certify(described, target.name, only.knowledge)
+
+
+def _analysed(f: Function, target: ExportTarget, options: Options) -> list[LevelPrograms]:
+    """What is known of the programs of each level. Raises UnsupportedError for what has no code in C."""
+    levels = []
+    for level in target.levels:
+        programs = list(compiled_programs(f, level, options))
+        for p in programs:
+            _refuse(p)
+        levels.append(LevelPrograms(level, tuple(map(analyse, programs))))
+    return levels
 
 
 def compiled_programs(f: Function, target: ExportTarget, options: Options) -> Iterator[Program]:
@@ -281,10 +325,12 @@ def compiled_programs(f: Function, target: ExportTarget, options: Options) -> It
         yield compiler.program(f, 0)[0]
 
 
-def _kernels(programs: Sequence[Program]) -> Iterator[KernelText]:
-    for p in programs:
-        for kernel in p.kernels:
-            yield text_of(kernel)
+def _kernels(parts: Sequence[_UnlinkedModel], target: ExportTarget) -> dict[ExportTarget, list[KernelText]]:
+    """The kernels of each level, of all models of an object."""
+    return {
+        level: [k for p in parts for of_level in p.levels if of_level.target is level for k in of_level.kernels()]
+        for level in target.levels
+    }
 
 
 _OF_LISTS = (Op.LIST, Op.BLOCK, Op.RETAIN, Op.RELEASE, Op.OWN, Op.LENGTH, Op.INSERT, Op.ERASE, Op.ELEMENT)

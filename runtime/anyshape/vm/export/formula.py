@@ -31,6 +31,14 @@ class ArenaFormulas:
         return [f"{title} = {size}" for title, size in zip(_TITLES, self.sizes)]
 
 
+def widest(formulas: Sequence[ArenaFormulas]) -> ArenaFormulas:
+    """The most that programs for any of several levels need; where a level has one program for all sizes, it counts for each."""
+    first = formulas[0]
+    most = max(len(f.sizes) for f in formulas)
+    sizes = tuple(maximum(*(f.sizes[min(k, len(f.sizes) - 1)] for f in formulas)) for k in range(most))
+    return ArenaFormulas(first.interface, sizes, any(f.grows for f in formulas))
+
+
 def arena_formulas(knowledge: Sequence[EntryKnowledge], m: Interface) -> ArenaFormulas:
     return ArenaFormulas(m, tuple(arena_formula(k, m) for k in knowledge), any(k.varying() for k in knowledge))
 

@@ -7,7 +7,7 @@ included.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import indent, wrap
 
 from anyshape.dims import Size
@@ -69,7 +69,17 @@ _MEANINGS = {
     Code.WEIGHTS: "the weights are not those of this model",
     Code.TENSOR: "a tensor has another dtype, rank or layout than the model takes",
     Code.DEFECT: "a defect of the exported code",
+    Code.PROCESSOR: "the processor, or its operating system, lacks instructions of the code",
 }
+_CHOOSING = (
+    "There is code for each of these levels of processors. The first call of any function chooses the highest that the processor and",
+    "its operating system have, for all models of this object. Where they have none, calls end with ANYSHAPE_PROCESSOR, and the bytes",
+    "of the arena are all bits set. Returns the name of the level that is chosen; NULL if there is none.",
+)
+_FORCING = (
+    "Chooses a level by its number, as for tests: later calls run that one. ANYSHAPE_PROCESSOR, and no change, where the processor or its",
+    "operating system lacks its instructions.",
+)
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,8 @@ class Description:
     grows: bool
     unknown: Sequence[str]
     weight_bytes: int = 0
+    levels: tuple[str, ...] = field(default=(), kw_only=True)
+    """The levels of processors, of which one is chosen; empty where there is one alone."""
 
 
 def header(m: Interface, d: Description) -> str:
@@ -99,6 +111,7 @@ def header(m: Interface, d: Description) -> str:
         *_described(m, d),
         *_numbered(m, d),
         "",
+        *(_of_levels(m, d) if d.levels else []),
         *_functions(m, d),
         "",
         "#ifdef __cplusplus",
@@ -113,7 +126,7 @@ def header(m: Interface, d: Description) -> str:
 def shared_types() -> str:
     """The types that all models share, once where several are included."""
     codes = (
-        ",\n".join(f"  ANYSHAPE_{c.name} = {c.value} /* {_MEANINGS[c]} */" for c in Code)
+        ",\n".join(f"  ANYSHAPE_{c.name} = {c.value} /* {_MEANINGS[c]} */" for c in Code if c is not Code.PROCESSOR)
         .replace(" /*", ", /*")
         .replace("*/,", "*/")
     )
@@ -172,6 +185,27 @@ def _functions(m: Interface, d: Description) -> list[str]:
         f"{' ' * (len(m.name) + 20)}const void *const *inputs, anyshape_output *outputs,",
         f"{' ' * (len(m.name) + 20)}{dims}anyshape_status *status);",
         *_with_tensors(m, weights),
+    ]
+
+
+def _of_levels(m: Interface, d: Description) -> list[str]:
+    """Numbers of the levels, and the declarations of what chooses one."""
+    lacking = f"#define ANYSHAPE_PROCESSOR {Code.PROCESSOR} /* {_MEANINGS[Code.PROCESSOR]} */"
+    numbers = [
+        f"#define {m.name.upper()}_LEVEL_{name.upper().replace('-', '_')} {k}" for k, name in enumerate(d.levels)
+    ]
+    return [
+        "#ifndef ANYSHAPE_PROCESSOR",
+        lacking,
+        "#endif",
+        *numbers,
+        "",
+        _comment(_CHOOSING),
+        f"const char *{m.name}_level(void);",
+        "",
+        _comment(_FORCING),
+        f"int32_t {m.name}_choose(int32_t level, anyshape_status *status);",
+        "",
     ]
 
 

@@ -7,7 +7,8 @@ visible; an archive of it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -22,6 +23,8 @@ from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.targets import ExportTarget
 
 _LEVEL = 1  # as in `lower.llvm.jit`
+_USUAL_CASES = 4
+"""LLVM's own number of cases from which a switch becomes a jump table"""
 LIBRARY = frozenset({"memcpy", "memmove", "memset"})
 """Functions of the C library that any object may call; LLVM calls them for copies."""
 MATHEMATICS = frozenset({"cos", "cosf", "fma", "fmod", "fmodf", "sin", "sinf"})
@@ -48,21 +51,44 @@ def _machine(target: ExportTarget) -> Any:
     )
 
 
-def link(around: Sequence[Module], kernels: Iterable[KernelText], target: ExportTarget) -> bytes:
+@contextmanager
+def _machines_anew() -> Iterator[None]:
+    """Constructs each target's machine anew, and forgets what that changed: LLVM keeps for the whole process from how many cases on a
+    switch becomes a jump table, which some targets set where their machine first compiles, and others leave as it is."""
+    _machine.cache_clear()
+    _set_usual_cases()
+    try:
+        yield
+    finally:
+        _set_usual_cases()
+
+
+def _set_usual_cases() -> None:
+    llvm.set_option("anyshape", f"-min-jump-table-entries={_USUAL_CASES}")
+
+
+Kernels = Mapping[ExportTarget, Iterable[KernelText]]
+"""The kernels of each level"""
+
+
+def link(around: Sequence[Module], kernels: Kernels, target: ExportTarget) -> bytes:
     """Links modules with their kernels; returns the object file. Their own code is optimised; that of kernels is in final form."""
-    texts = {k.symbol: k for k in kernels}
-    imports = [name for k in texts.values() for name in k.imports]
+    with _machines_anew():
+        code = _linked(around, kernels, target)
+    if strange := sorted(undefined(code) - LIBRARY - MATHEMATICS - _OF_LINKER):
+        raise CodegenError(f"the code of {target.name} calls {', '.join(strange)}, which no C library is sure to have")
+    return code
+
+
+def _linked(around: Sequence[Module], kernels: Kernels, target: ExportTarget) -> bytes:
     whole, *imported = (_optimised(_parsed(m.text(), target), target) for m in around)
     for other in imported:
         whole.link_in(other)
-    for k in texts.values():
-        whole.link_in(_parsed(k.text, target))
-    for element in elements_of(imports):
-        whole.link_in(_parsed(library_module(target.processor, element).text(), target))
-    visible = {s for m in around for s in m.symbols}
-    for value in (*whole.functions, *whole.global_variables):
-        if not value.is_declaration and value.name not in visible:
-            value.linkage = "internal"
+    shared = {value.name for value in _definitions(whole)}
+    for level in target.levels:
+        _link_level(whole, {k.symbol: k for k in kernels[level]}, level)
+        _hide(whole, shared)  # the next level has products of the same names
+    _hide(whole, {s for m in around for s in m.symbols})
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
     passes.run(
@@ -72,10 +98,25 @@ def link(around: Sequence[Module], kernels: Iterable[KernelText], target: Export
         whole.verify()
     except RuntimeError as error:
         raise CodegenError(f"LLVM does not accept the code of {target.name}: {error}") from error
-    code = bytes(_machine(target).emit_object(whole))
-    if strange := sorted(undefined(code) - LIBRARY - MATHEMATICS - _OF_LINKER):
-        raise CodegenError(f"the code of {target.name} calls {', '.join(strange)}, which no C library is sure to have")
-    return code
+    return bytes(_machine(target).emit_object(whole))
+
+
+def _definitions(whole: Any) -> Iterator[Any]:
+    return (value for value in (*whole.functions, *whole.global_variables) if not value.is_declaration)
+
+
+def _hide(whole: Any, visible: Set[str]) -> None:
+    for value in _definitions(whole):
+        if value.name not in visible:
+            value.linkage = "internal"
+
+
+def _link_level(whole: Any, texts: Mapping[str, KernelText], level: ExportTarget) -> None:
+    """Links the kernels of a level, by their symbols, and the products that they call."""
+    for k in texts.values():
+        whole.link_in(_parsed(k.text, level))
+    for element in elements_of([name for k in texts.values() for name in k.imports]):
+        whole.link_in(_parsed(library_module(level.processor, element).text(), level))
 
 
 def _parsed(text: str, target: ExportTarget) -> Any:
@@ -99,6 +140,8 @@ def _optimised(module: Any, target: ExportTarget) -> Any:
     passes.add_new_gvn_pass()
     passes.add_dead_code_elimination_pass()
     passes.add_simplify_cfg_pass()
+    if target.several:  # what no level decides is there for each
+        passes.add_merge_functions_pass()
     passes.run(
         module, llvm.create_pass_builder(_machine(target), llvm.create_pipeline_tuning_options(speed_level=_LEVEL))
     )

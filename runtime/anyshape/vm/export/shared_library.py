@@ -24,7 +24,7 @@ _SECONDS = 600
 def linker(target: ExportTarget) -> list[str]:
     """The command that links for a target. Raises UnsupportedError for one that has no shared libraries, and ArgumentError where there is
     no linker."""
-    machine = target.processor.triple.partition("-")[0]
+    machine = target.architecture
     if machine not in _ZIG:
         raise UnsupportedError(
             f"{target.name} has no shared libraries; link {target.name}'s object file into a program"

@@ -43,6 +43,8 @@ class Code(IntEnum):
     """A tensor has another dtype, rank or layout than the model takes."""
     DEFECT = 8
     """A kernel ended in a way that it should not: a defect of anyshape."""
+    PROCESSOR = 9
+    """The processor lacks instructions of the code, of which there is that of several levels."""
 
 
 DECLINED = -1
@@ -214,6 +216,12 @@ class Messages:
         f.jump(top)
         f.start(end)
         f.ret()
+
+
+def own_status(f: FunctionBuilder) -> Val:
+    """The caller's status, or one of this call where it is NULL."""
+    status, own = f.arg("status"), f.alloca(I64, BYTES // 8, 8)
+    return f.select(f.compare("eq", f.convert("ptrtoint", status, I64), 0), own, status)
 
 
 def _begin(f: FunctionBuilder) -> None:

@@ -1,12 +1,14 @@
 """Targets of an export: processors by name, described here alone, so that what is made does not depend on the machine that makes it.
 
-In: a name. Out: an `ExportTarget`. Sizes of caches, from which the sizes of blocks follow, are those of a common processor of the kind.
+In: a name, or several. Out: an `ExportTarget`. Sizes of caches, from which the sizes of blocks follow, are those of a common processor
+of the kind.
 """
 
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from anyshape.errors import ArgumentError
 from anyshape.lower.target import Target, processor
@@ -14,13 +16,24 @@ from anyshape.lower.target import Target, processor
 
 @dataclass(frozen=True, slots=True)
 class ExportTarget:
-    """`abi` is LLVM's name of the calling convention, where the triple does not decide it."""
+    """`abi` is LLVM's name of the calling convention, where the triple does not decide it. `several`: the targets that it joins, the lowest
+    first, whose `processor` it has; empty for one that joins none."""
 
     name: str
     processor: Target
     what: str
     abi: str = ""
     pointer_bytes: int = 8
+    several: tuple[ExportTarget, ...] = field(default=(), kw_only=True)
+
+    @property
+    def levels(self) -> tuple[ExportTarget, ...]:
+        """The targets that there is code of kernels for, the lowest first."""
+        return self.several or (self,)
+
+    @property
+    def architecture(self) -> str:
+        return self.processor.triple.partition("-")[0]
 
 
 _AVX2 = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt"
@@ -55,9 +68,34 @@ TARGETS = {t.name: t for t in _LISTED}
 _OWN = {"x86_64": "x86-64-v3", "amd64": "x86-64-v3", "aarch64": "aarch64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 
 
-def export_target(name: str | None) -> ExportTarget:
-    """The target of that name; None: the usual one of machines like this one. Raises ArgumentError for another name."""
-    chosen = _OWN.get(platform.machine().lower(), "x86-64-v3") if name is None else name
-    if chosen not in TARGETS:
-        raise ArgumentError(f"there is no target {chosen!r} to export for; there are {', '.join(TARGETS)}")
-    return TARGETS[chosen]
+def export_target(names: str | Sequence[str] | None) -> ExportTarget:
+    """The target of that name, or one that joins several, of names or of text with commas; None: the usual one of machines like this one.
+    Raises ArgumentError for other names, and for targets that one object cannot have the code of."""
+    if names is None:
+        names = _OWN.get(platform.machine().lower(), "x86-64-v3")
+    chosen = names.split(",") if isinstance(names, str) else [*names]
+    for name in chosen:
+        if name not in TARGETS:
+            raise ArgumentError(f"there is no target {name!r} to export for; there are {', '.join(TARGETS)}")
+    if not chosen:
+        raise ArgumentError(f"target must name at least one of {', '.join(TARGETS)}, got none")
+    return TARGETS[chosen[0]] if len(chosen) == 1 else _joined(chosen)
+
+
+def _joined(names: Sequence[str]) -> ExportTarget:
+    """The target that joins levels of one architecture. Raises ArgumentError for one that is named twice, and for two architectures."""
+    levels = tuple(t for t in _LISTED if t.name in names)
+    lowest = levels[0]
+    if len(levels) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise ArgumentError(
+            f"target {twice!r} is named twice in {','.join(names)}; name each level once, of {', '.join(TARGETS)}"
+        )
+    if other := next((t for t in levels if t.architecture != lowest.architecture), None):
+        of_one = ", ".join(t.name for t in _LISTED if t.architecture == lowest.architecture)
+        raise ArgumentError(
+            f"targets {lowest.name} ({lowest.architecture}) and {other.name} ({other.architecture}) are two architectures; the levels of "
+            f"one object are of one, as {of_one}"
+        )
+    what = f"{'; or '.join(t.what for t in levels)}; chosen at the first call"
+    return replace(lowest, name=",".join(t.name for t in levels), what=what, several=levels)

@@ -17,7 +17,7 @@ from anyshape.vm.export.failures import Failures, exact
 from anyshape.vm.export.interface import Interface, InterfaceTensor
 from anyshape.vm.export.memory_code import byte_count
 from anyshape.vm.export.run_code import OUTPUT_BYTES, OUTPUT_SHAPE, OUTPUT_STRIDE
-from anyshape.vm.export.status_code import BYTES, NUMBER, Code, Messages, template
+from anyshape.vm.export.status_code import NUMBER, Code, Messages, own_status, template
 
 _KINDS = {"int": 0, "uint": 1, "float": 2, "bool": 6}
 _NARROW = {
@@ -174,9 +174,7 @@ def define_by_rank(module: Module, name: str, ranked: int, ranks: Mapping[int, s
     run = [("pool", PTR), ("arena", PTR), ("arena_bytes", I64), ("inputs", PTR), ("outputs", PTR), ("status", PTR)]
 
     def choose(f: FunctionBuilder, what: str) -> None:
-        own = f.alloca(I64, BYTES // 8, 8)
-        status = f.select(f.compare("eq", f.convert("ptrtoint", f.arg("status"), I64), 0), own, f.arg("status"))
-        failures = Failures(f, messages, status)
+        failures = Failures(f, messages, own_status(f))
         inputs = _row(f, failures, "inputs", 1)
         rank = Tensors(f, failures, StructLayout(pointer_bytes)).field(inputs, ranked, "ndim")
         other, blocks = f.new_block(), {r: f.new_block() for r in ranks}

@@ -7,7 +7,8 @@ the code compares: a file of another model is refused.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -47,6 +48,14 @@ class Weights:
         for a, offset in zip(self.arrays, self.offsets, strict=True):
             content[offset : offset + a.nbytes] = a.tobytes()
         return bytes(content)
+
+
+def own_bytes(w: Weights, offsets: Mapping[str, Collection[int]]) -> dict[str, int]:
+    """The bytes of the constants that one level alone has, as matrices that are packed for it; `offsets`: those of each level's
+    constants, by its name."""
+    counts = Counter(offset for of_level in offsets.values() for offset in {*of_level})
+    sizes = {offset: a.nbytes for a, offset in zip(w.arrays, w.offsets, strict=True)}
+    return {name: sum(sizes[o] for o in {*of_level} if counts[o] == 1) for name, of_level in offsets.items()}
 
 
 def collect(programs: Sequence[Program], is_file: bool | None) -> tuple[Weights, list[tuple[int, ...]]]:
