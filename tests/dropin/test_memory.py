@@ -207,7 +207,7 @@ def test_no_arena_is_kept_where_none_is_wanted() -> None:
 
 
 def test_sessions_without_limits_run_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a run nor one with options comes to what limits memory, and the export's formulas are not loaded."""
+    """Runs, and runs with options, do not come to what limits memory."""
     s = session(ours)
     assert s._memory.is_unlimited and s._is_plain
     monkeypatch.setattr(s._memory, "call", None)

@@ -261,7 +261,7 @@ def test_what_is_scattered_into_itself_is_read_as_it_was() -> None:
 @pytest.mark.parametrize("options", [{}, {"loop": "python"}])
 @pytest.mark.parametrize("of_type", ["f32[n]", "f32[...]"])
 def test_released_memory_is_not_kept_and_calls_go_on(options: dict[str, Any], of_type: str) -> None:
-    """Also of a plan that is continued once ranks are known, and of one that runs by other options."""
+    """Plans that are continued once ranks are known, and those of other options, release their memory, too."""
     x = anyshape.input("x", of_type)
     exe = compile(anyshape.function([x], ops.cumsum(ops.cumsum(x, axis=0), axis=0)))
     for e in (exe.by(**options), exe):
