@@ -26,7 +26,7 @@ from anyshape.vm.program.table import Op, Program
 
 
 @dataclass(frozen=True)
-class _Demand:
+class _ProgramBytes:
     """Formulas of one program."""
 
     arena: Size
@@ -43,16 +43,16 @@ class CallBytes:
         self.interface = m
         self._plan, self._threads = plan, threads
         self._places = {d.c_name: place for d in m.dims if (place := f.place_of(d.symbol)) is not None}
-        self._main = self._demand_of(plan.program)
-        self._general: _Demand | None = None
+        self._main = self._bytes_of(plan.program)
+        self._general: _ProgramBytes | None = None
 
-    def _demand_of(self, program: Program) -> _Demand:
+    def _bytes_of(self, program: Program) -> _ProgramBytes:
         """Raises UnsupportedError where elements decide, or where a formula would be too deep."""
         known = analyse(program)
         if untranslated(program) or known.varying() or len(self._places) < len(self.interface.dims):
             raise UnsupportedError(f"{program.name}: elements decide how much memory a call needs")
         values = entry_values(known, self.interface, self._threads)
-        return _Demand(arena_size(known, values), _result_sizes(known, values))
+        return _ProgramBytes(arena_size(known, values), _result_sizes(known, values))
 
     def sizes(self, arrays: Sequence[Any]) -> dict[str, int]:
         """The caller's dims in a call, by name."""
@@ -65,7 +65,7 @@ class CallBytes:
             if self._general is None:
                 general = self._plan.general()
                 try:
-                    self._general = self._demand_of(general.program) if isinstance(general, ProgramPlan) else None
+                    self._general = self._bytes_of(general.program) if isinstance(general, ProgramPlan) else None
                 except UnsupportedError:
                     return None
             if self._general is None:
