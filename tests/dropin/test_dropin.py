@@ -23,9 +23,11 @@ from onnxruntime.capi import onnxruntime_pybind11_state as their_state
 import anyshape.onnxruntime as ours
 from anyshape.errors import AnyshapeError
 from anyshape.onnxruntime import log
+from anyshape.onnxruntime.allocators import REFUSED_INFO
 from anyshape.onnxruntime.capi import onnxruntime_pybind11_state as our_state
 from anyshape.onnxruntime.options import REFUSED_OPTIONS
 from anyshape.onnxruntime.refused import LACKING, RefusedName
+from tests.dropin.memory_scripts import memory_info
 from tests.dropin.scripts import ALIKE, APART, CHAIN, CPU, DATA, DEFAULT, X, options, session
 from tests.frontends.models import model, node, tensor
 
@@ -70,7 +72,12 @@ def is_alike(theirs: BaseException, ours: BaseException) -> bool:
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_a_script_does_the_same(name: str) -> None:
-    (a, failed), (b, failed_here) = (outcome(ALIKE[name], *m) for m in ((theirs, their_state), (ours, our_state)))
+    compare(ALIKE[name])
+
+
+def compare(script: Any) -> None:
+    """Runs a script with both modules, which have to return the same, or to raise errors that are alike."""
+    (a, failed), (b, failed_here) = (outcome(script, *m) for m in ((theirs, their_state), (ours, our_state)))
     if failed is None:
         assert failed_here is None, failed_here
         assert_alike(a, b)
@@ -106,7 +113,7 @@ def public(of: Any) -> set[str]:
 
 CLASSES = [
     "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata", "NodeArg",
-    "OrtAllocatorType", "OrtDevice", "OrtMemType", "OrtValue", "RunOptions", "SessionOptions",
+    "OrtAllocatorType", "OrtArenaCfg", "OrtDevice", "OrtMemType", "OrtMemoryInfo", "OrtValue", "RunOptions", "SessionOptions",
 ]  # fmt: skip
 
 
@@ -121,7 +128,10 @@ def test_every_name_of_the_module_is_here_or_refused_by_name() -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_attribute_of_a_class_is_here_or_refused_by_name(name: str) -> None:
-    instances = {"ModelMetadata": lambda m: session(m).get_modelmeta(), "NodeArg": lambda m: session(m).get_inputs()[0]}
+    instances = {
+        "ModelMetadata": lambda m: session(m).get_modelmeta(), "NodeArg": lambda m: session(m).get_inputs()[0],
+        "OrtArenaCfg": lambda m: m.OrtArenaCfg({}), "OrtMemoryInfo": memory_info,
+    }  # fmt: skip
     if name in instances:
         a, b = (instances[name](m) for m in (theirs, ours))
     else:
@@ -131,11 +141,12 @@ def test_every_attribute_of_a_class_is_here_or_refused_by_name(name: str) -> Non
         elif issubclass(b, Enum):
             b = next(iter(b))
     lacking = {n for n in public(a) if n not in dir(b) and n not in getattr(type(b), "__members__", ())}
-    assert lacking == (set(REFUSED_OPTIONS) if name == "SessionOptions" else set()), lacking
+    refused = {"SessionOptions": REFUSED_OPTIONS, "OrtMemoryInfo": REFUSED_INFO}.get(name, {})
+    assert lacking == set(refused), lacking
     for attribute in lacking:
-        with pytest.raises(our_state.NotImplemented, match=f"SessionOptions.{attribute}: "):
+        with pytest.raises(our_state.NotImplemented, match=f"{name}.{attribute}: "):
             getattr(b, attribute)
-        assert f"`SessionOptions.{attribute}`" in PAGE
+        assert f"`{name}.{attribute}`" in PAGE
 
 
 @pytest.mark.parametrize("name", sorted(LACKING))

@@ -256,3 +256,19 @@ def test_what_is_scattered_into_itself_is_read_as_it_was() -> None:
     h = ops.cumsum(x, axis=0)
     exe = compile(anyshape.function([x, index], ops.cumsum(ops.scatter_elements(h, index, h), axis=0)))
     np.testing.assert_array_equal(exe(np.ones(5, np.float32), np.array([1, 2, 3, 4, 0])), [5, 6, 8, 11, 15])
+
+
+@pytest.mark.parametrize("options", [{}, {"loop": "python"}])
+@pytest.mark.parametrize("of_type", ["f32[n]", "f32[...]"])
+def test_released_memory_is_not_kept_and_calls_go_on(options: dict[str, Any], of_type: str) -> None:
+    """Plans that are continued once ranks are known, and those of other options, release their memory, too."""
+    x = anyshape.input("x", of_type)
+    exe = compile(anyshape.function([x], ops.cumsum(ops.cumsum(x, axis=0), axis=0)))
+    for e in (exe.by(**options), exe):
+        want = e(np.ones(100_000, np.float32))
+        assert e.memory >= want.nbytes
+        e.release()
+        assert e.memory == 0
+        np.testing.assert_array_equal(e(np.ones(100_000, np.float32)), want)
+        assert e.memory >= want.nbytes
+        e.release()

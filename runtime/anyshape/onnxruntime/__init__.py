@@ -9,6 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from anyshape.onnxruntime import capi
+from anyshape.onnxruntime.allocators import (
+    OrtArenaCfg,
+    OrtMemoryInfo,
+    create_and_register_allocator,
+    create_and_register_allocator_v2,
+)
 from anyshape.onnxruntime.binding import IOBinding
 from anyshape.onnxruntime.description import ModelMetadata, NodeArg
 from anyshape.onnxruntime.environment import (
@@ -40,9 +46,10 @@ from anyshape.onnxruntime.values import OrtAllocatorType, OrtDevice, OrtMemType,
 __version__ = API_VERSION
 __all__ = [
     "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata", "NodeArg",
-    "OrtAllocatorType", "OrtDevice", "OrtMemType", "OrtValue", "RunOptions", "SessionOptions", "capi", "disable_telemetry_events",
-    "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_build_info", "get_device", "get_version_string",
-    "patch", "set_default_logger_severity", "set_default_logger_verbosity", "set_global_thread_pool_sizes", "set_seed",
+    "OrtAllocatorType", "OrtArenaCfg", "OrtDevice", "OrtMemType", "OrtMemoryInfo", "OrtValue", "RunOptions", "SessionOptions", "capi",
+    "create_and_register_allocator", "create_and_register_allocator_v2", "disable_telemetry_events", "enable_telemetry_events",
+    "get_all_providers", "get_available_providers", "get_build_info", "get_device", "get_version_string", "patch",
+    "set_default_logger_severity", "set_default_logger_verbosity", "set_global_thread_pool_sizes", "set_seed",
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from anyshape.errors import AnyshapeError
+from anyshape.onnxruntime.arenas import Arenas
 from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import Fail, NotImplemented, NoValue, WrongKind, error
 from anyshape.onnxruntime.log import ignored
 from anyshape.onnxruntime.translation import entry
@@ -72,15 +73,26 @@ class _Settings:
         return {n: getattr(self, n) for n, value in self._defaults.items() if getattr(self, n) != value}
 
 
-HEEDED = frozenset(("enable_profiling", "intra_op_num_threads", "optimized_model_filepath", "profile_file_prefix"))
+HEEDED = frozenset(
+    (
+        "enable_cpu_mem_arena",
+        "enable_profiling",
+        "intra_op_num_threads",
+        "optimized_model_filepath",
+        "profile_file_prefix",
+    )
+)
 """Options of a session that have an effect"""
+USE_ENV_ALLOCATORS, SHRINKAGE = "session.use_env_allocators", "memory.enable_memory_arena_shrinkage"
+"""Configuration entries that have an effect: one of a session, one of a run"""
 TRUE_ANYWAY = frozenset(("use_deterministic_compute",))
 """Options that ask for what is always so: results do not depend on threads or on what ran before"""
 
 
 class SessionOptions(_Settings):
-    """Options of a session. `intra_op_num_threads`, `enable_profiling`, `profile_file_prefix`, `optimized_model_filepath` and overrides of
-    free dimensions have an effect; others are named in the log when a session is made."""
+    """Options of a session. `intra_op_num_threads`, `enable_cpu_mem_arena`, `enable_profiling`, `profile_file_prefix`,
+    `optimized_model_filepath`, overrides of free dimensions and the entry `session.use_env_allocators` have an effect; others are named in
+    the log when a session is made."""
 
     _defaults: ClassVar[Mapping[str, Any]] = {
         "enable_cpu_mem_arena": True, "enable_mem_pattern": True, "enable_mem_reuse": True, "enable_profiling": False,
@@ -135,8 +147,7 @@ class SessionOptions(_Settings):
         """Logs what has been set and has no effect."""
         for name in self._changed().keys() - HEEDED - TRUE_ANYWAY:
             ignored(f"SessionOptions.{name}", "the compiler and its virtual machine have no such choice")
-        for key in self._entries:
-            ignored(f"the configuration entry {key!r}", "it speaks of parts that onnxruntime alone has")
+        _ignore_entries(self._entries, USE_ENV_ALLOCATORS)
 
 
 REFUSED_OPTIONS = {
@@ -189,18 +200,32 @@ class RunOptions(_Settings):
     def add_active_adapter(self, adapter: Any) -> None:
         raise error(NotImplemented, "RunOptions.add_active_adapter: adapters are not applied to weights")
 
-    def _heed(self, executable: Executable) -> Executable:
-        """Checks `terminate`, logs what has no effect, and returns an executable of the same programs that these options can stop."""
+    @property
+    def _shrinks(self) -> bool:
+        return bool(self._entries.get(SHRINKAGE))
+
+    def _heed(self, executable: Executable, arenas: Arenas) -> Executable:
+        """Checks `terminate`, logs what has no effect, and returns an executable of the same programs that these options can stop. A new
+        one is added to `arenas`, those that a session releases."""
         for name in self._changed().keys() - {"terminate"}:
             ignored(f"RunOptions.{name}", "runs have no such choice")
-        for key in self._entries:
-            ignored(f"the configuration entry {key!r}", "it speaks of parts that onnxruntime alone has")
+        _ignore_entries(self._entries, SHRINKAGE)
         own = self._stoppable.get(executable)
         if own is None:
-            own = self._stoppable.setdefault(executable, executable.by(threads=executable.options.threads))
+            o = executable.options
+            own = self._stoppable.setdefault(
+                executable, executable.by(threads=o.threads, loop="python" if o.loop == "python" else None)
+            )
+            arenas.add(own)
         if self.terminate:
             raise error(Fail, "Exiting due to terminate flag being set to true.")
         return own
+
+
+def _ignore_entries(entries: Mapping[str, str], heeded: str) -> None:
+    for key in entries:
+        if key != heeded:
+            ignored(f"the configuration entry {key!r}", "it speaks of parts that onnxruntime alone has")
 
 
 def _entry_of(entries: Mapping[str, str], key: str, owner: str) -> str:

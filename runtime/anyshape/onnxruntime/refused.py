@@ -14,7 +14,6 @@ _DEVICES = "there is one device, the CPU"
 _PLUGINS = "there are no execution providers to load or to choose among"
 _PACKAGES = "models are compiled when they are loaded; Executable.save writes a compiled one"
 _SPARSE = "tensors are dense"
-_ALLOCATORS = "memory of intermediate values is planned per model and kept by its executable"
 LACKING = {
     **dict.fromkeys(("AdapterFormat", "LoraAdapter"), "adapters are not applied to weights"),
     **dict.fromkeys(
@@ -23,13 +22,12 @@ LACKING = {
     ),
     **dict.fromkeys(
         ("OrtDeviceMemoryType", "OrtDeviceVendorId", "OrtEpAssignedNode", "OrtEpAssignedSubgraph", "OrtEpDevice", "OrtHardwareDevice",
-         "OrtHardwareDeviceType", "OrtMemoryInfo", "OrtMemoryInfoDeviceType", "OrtSyncStream", "copy_tensors", "cuda_version",
+         "OrtHardwareDeviceType", "OrtMemoryInfoDeviceType", "OrtSyncStream", "copy_tensors", "cuda_version",
          "get_ep_devices", "preload_dlls"), _DEVICES,
     ),
     **dict.fromkeys(
         ("OrtExecutionProviderDevicePolicy", "register_execution_provider_library", "unregister_execution_provider_library"), _PLUGINS,
     ),
-    **dict.fromkeys(("OrtArenaCfg", "create_and_register_allocator", "create_and_register_allocator_v2"), _ALLOCATORS),
     **dict.fromkeys(("OrtSparseFormat", "SparseTensor"), _SPARSE),
     "OrtExternalInitializerInfo": "weights in other files are read by the paths that the model says",
     "SessionIOBinding": "IOBinding is what binds",

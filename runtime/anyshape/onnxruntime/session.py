@@ -30,6 +30,7 @@ from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import (
 )
 from anyshape.onnxruntime.description import ModelMetadata, NodeArg, described, described_maps
 from anyshape.onnxruntime.log import ignored
+from anyshape.onnxruntime.memory import SessionMemory
 from anyshape.onnxruntime.model_file import free_dimensions, is_undeclared, read_source, without_defaults
 from anyshape.onnxruntime.options import RunOptions, SessionOptions
 from anyshape.onnxruntime.profiling import Profiler
@@ -74,11 +75,14 @@ class InferenceSession:
         if self._profiler is not None:
             self._options["recorder"] = self._profiler.recorder
         self._dims = {**free_dimensions(self._settings, self._source), **(dims or {})}
+        self._memory = SessionMemory(self._settings)
         self.executable = self._compiled(path_or_bytes)
         self._columns = dict(self.executable.report.columns)
         self._numbers = {n: k for k, n in enumerate(self.executable.output_names)}
-        self._is_plain = not self._columns and all(
-            not isinstance(t, ListType) and t.dtype is not CHAR for t in self.executable.output_types
+        self._is_plain = (
+            self._memory.is_unlimited
+            and not self._columns
+            and all(not isinstance(t, ListType) and t.dtype is not CHAR for t in self.executable.output_types)
         )
         self._defaults = sorted(overridable(self._source.model)) if self._source is not None else []
         self._overriding: dict[frozenset[str], Executable] = {}
@@ -311,13 +315,15 @@ class InferenceSession:
     def _compiled(self, model: Any) -> Executable:
         """Compiles a model, with errors by onnxruntime's names for what a model can be."""
         try:
-            return compile(model, self._dims, **self._options)
+            executable = compile(model, self._dims, **self._options)
         except TypeRelationError as e:
             raise error(Fail, e) from e
         except UnsupportedError as e:
             raise error(InvalidGraph if is_undeclared(e) else NotImplemented, e) from e
         except ModelError as e:
             raise error(InvalidArgument, e) from e
+        self._memory.arenas.add(executable)
+        return executable
 
     def _chosen(self, output_names: Sequence[str] | None) -> Sequence[str]:
         names = self.executable.output_names
@@ -351,16 +357,25 @@ class InferenceSession:
             raise error(InvalidArgument, f"Invalid input name: {strange[0]}; the inputs are {', '.join(self.feedable)}")
         types = dict(zip(executable.input_names, executable.input_types))
         arguments = {n: argument(v, types[n]) for n, v in feed.items()}
-        if run_options is not None:
-            executable = run_options._heed(executable)
         try:
-            if self._profiler is not None:
-                return self._profiler.timed(lambda: executable.run(arguments, places))
-            return executable.run(arguments, places)
+            if self._memory.is_unlimited and (run_options is None or not run_options._shrinks):
+                if run_options is not None:
+                    executable = run_options._heed(executable, self._memory.arenas)
+                return self._timed(executable, arguments, places)
+            with self._memory.call(executable, arguments, places or {}, run_options) as running:
+                return self._timed(running, arguments, places)
         except Cancelled as e:
             raise error(Fail, "Exiting due to terminate flag being set to true.") from e
         except ShapeError as e:
             raise (error(InvalidArgument, e) if misfits(arguments, types) else translated(e)) from e
+
+    def _timed(
+        self, executable: Executable, arguments: Mapping[str, Any], places: Mapping[str, Any] | None
+    ) -> list[Any]:
+        """Runs, with times where the session has a profile."""
+        if self._profiler is not None:
+            return self._profiler.timed(lambda: executable.run(arguments, places))
+        return executable.run(arguments, places)
 
     def _executable_for(self, overridden: frozenset[str]) -> Executable:
         """The executable that takes these inputs besides those without a default."""

@@ -97,6 +97,10 @@ class Continued:
         for plan in self._plans():
             plan.cancel()
 
+    def release(self) -> None:
+        for plan in self._plans():
+            plan.release()
+
     def _plans(self) -> list[Plan]:
         with self._lock:
             tails = [plan for plan, _ in self._tails.values()]
@@ -229,6 +233,10 @@ class ContinuedBy:
         for plan in tuple(self._plans):
             plan.cancel()
 
+    def release(self) -> None:
+        for plan in tuple(self._plans):
+            plan.release()
+
     def by(self, options: Options) -> Plan:
         return self._plan.by(options)
 
@@ -238,7 +246,7 @@ class ContinuedBy:
 
     @property
     def bytes(self) -> int:
-        return self._plan.bytes
+        return sum(plan.bytes for plan in tuple(self._plans))
 
 
 def _type(v: Value, a: Array, level: int, bound: set[Dim]) -> TensorType:

@@ -94,6 +94,9 @@ class PaddedPlan:
     def cancel(self) -> None:
         self._plan.cancel()
 
+    def release(self) -> None:
+        self._plan.release()
+
     @property
     def programs(self) -> tuple[Program, ...]:
         return self._plan.programs

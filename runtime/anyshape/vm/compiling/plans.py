@@ -65,6 +65,10 @@ class Plan(Protocol):
         """Makes calls that are under way stop soon."""
         ...
 
+    def release(self) -> None:
+        """Lets go of the memory that idle contexts keep."""
+        ...
+
     @property
     def direct(self) -> Direct | None:
         """The direct entry, which takes arguments and destinations as the caller passes them; None where `run` has to be called."""
@@ -359,6 +363,11 @@ class ProgramPlan:
         self._pool.cancel()
         if self._general is not None:
             self._general.cancel()
+
+    def release(self) -> None:
+        self._pool.release()
+        if self._general is not None:
+            self._general.release()
 
     def by(self, options: Options) -> ProgramPlan:
         general = (lambda: self.general().by(options)) if self.is_guarded else None

@@ -207,6 +207,10 @@ class SizePlan:
         for plan in (self.generic, *list(self._plans.values())):
             plan.cancel()
 
+    def release(self) -> None:
+        for plan in (self.generic, *list(self._plans.values())):
+            plan.release()
+
     @property
     def programs(self) -> tuple[Program, ...]:
         return tuple(p for plan in (self.generic, *list(self._plans.values())) for p in plan.programs)

@@ -261,6 +261,11 @@ class Executable:
         """Calls of this executable that are under way, in whatever threads, raise Cancelled within a tenth of a second; later ones run."""
         self.plan.cancel()
 
+    @public
+    def release(self) -> None:
+        """Lets go of the memory that is kept for the next call (`memory`), which then takes new memory; calls that are under way go on."""
+        self.plan.release()
+
     @edge
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the whole executable into one file for `anyshape.load`, atomically. Raises AnyshapeError if it cannot be written."""

@@ -23,6 +23,15 @@ def largest_sizes(formula: Size, m: Interface, budget: int) -> dict[str, int | N
     return {d.c_name: _largest(formula, d, least, budget) for d in m.dims}
 
 
+def fitting(sizes: Mapping[str, int | None]) -> list[str]:
+    """Says which sizes fit (`largest_sizes`), but of dims of which all do."""
+    return [
+        f"{name} is at most {n}, where all others are at their least"
+        for name, n in sizes.items()
+        if n is not None and n < _MOST
+    ]
+
+
 def _largest(formula: Size, d: CallerDim, least: Mapping[str, int], budget: int) -> int | None:
     low, high = least[d.c_name], bounds(d.symbol)[1]
     if bytes_at(formula, least) > budget:
@@ -50,9 +59,7 @@ def demand_budget(formulas: Sequence[Size], m: Interface, budget: int) -> list[s
     formula = formulas[0]
     least = {d.c_name: max(bounds(d.symbol)[0] or 0, 1) for d in m.dims}
     sizes = largest_sizes(formula, m, budget)
-    lines = [
-        f"  {name} is at most {n}, where all others are at their least" for name, n in sizes.items() if n is not None
-    ]
+    lines = [f"  {line}" for line in fitting(sizes)]
     highs = {d.c_name: bounds(d.symbol)[1] for d in m.dims}
     if bytes_at(formula, least) > budget:
         raise UnsupportedError(

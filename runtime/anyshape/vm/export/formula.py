@@ -6,14 +6,14 @@ In: what is known of programs. Out: expressions, equal to what `NAME_arena_bytes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anyshape.dims import Size, maximum
 from anyshape.vm.compiling.emission import aligned
 from anyshape.vm.export.entry_knowledge import EntryKnowledge
 from anyshape.vm.export.interface import Interface
-from anyshape.vm.export.register_values import entry_values, number_of
+from anyshape.vm.export.register_values import Content, entry_values, number_of
 
 _TITLES = ("arena", "arena, where a dim is 0")
 
@@ -45,7 +45,11 @@ def arena_formulas(knowledge: Sequence[EntryKnowledge], m: Interface) -> ArenaFo
 
 def arena_formula(known: EntryKnowledge, m: Interface) -> Size:
     """The bytes of all regions, of which each has the most that it needs at any time."""
-    values = entry_values(known, m)
+    return arena_size(known, entry_values(known, m))
+
+
+def arena_size(known: EntryKnowledge, values: Mapping[int, Content]) -> Size:
+    """The bytes of all regions, by the values of registers that dims alone decide."""
     total: Size = 0
     for sizes in known.regions().values():
         total = total + aligned(maximum(0, *(number_of(values[k]) for k in sizes)))

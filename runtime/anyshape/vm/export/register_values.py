@@ -45,9 +45,9 @@ _ON_NUMBERS: dict[Op, Callable[..., Any]] = {
 _ON_TRUTHS: dict[Op, Callable[..., Any]] = {Op.AND: and_, Op.OR: or_, Op.NOT: not_}
 
 
-def entry_values(known: EntryKnowledge, m: Interface) -> dict[int, Content]:
-    """The registers that dims alone decide."""
-    return _values(known, m, list(known.scalars()))
+def entry_values(known: EntryKnowledge, m: Interface, threads: int = 1) -> dict[int, Content]:
+    """The registers that dims alone decide, for calls that so many threads work on."""
+    return _values(known, m, list(known.scalars()), threads=threads)
 
 
 def run_values(
@@ -64,27 +64,30 @@ def _values(
     m: Interface,
     steps: list[KnownInstruction],
     data: Callable[[int | None, int | None], Dim] | None = None,
+    threads: int = 1,
 ) -> dict[int, Content]:
     named = {d.symbol: symbol(d.c_name, 0) for d in m.dims}
     values: dict[int, Content] = {}
     for step in steps:
         computed = step["d"] in known.known or (step.op in SCALAR_OPS and values.keys() >= set(step.registers()))
         if data is None:
-            values[step["d"]] = _value(step, values, m, named)
+            values[step["d"]] = _value(step, values, m, named, threads)
             continue
         try:
-            values[step["d"]] = _value(step, values, m, named) if computed else data(None, None)
+            values[step["d"]] = _value(step, values, m, named, threads) if computed else data(None, None)
         except NestedTooDeep:
             values[step["d"]] = data(None, None)
     return values
 
 
-def _value(step: KnownInstruction, values: dict[int, Content], m: Interface, named: dict[Dim, Dim]) -> Content:
+def _value(
+    step: KnownInstruction, values: dict[int, Content], m: Interface, named: dict[Dim, Dim], threads: int
+) -> Content:
     if step.op is Op.DIM:
         n = m.inputs[step["argument"]].shape[step["axis"]]
         return substitute(n, named) if isinstance(n, Dim) else n
     if step.op is Op.THREADS:
-        return 1
+        return threads
     if step.op is Op.CONST:
         return step["n"]
     operands = [values[k] for k in step.registers()]

@@ -190,6 +190,10 @@ class ContextPool:
     def give_back(self, context: Any) -> None:
         self._idle.append(context)
 
+    def release(self) -> None:
+        """Lets go of idle contexts with their memory; later calls make new ones."""
+        self._idle.clear()
+
     @property
     def bytes(self) -> int:
         """Memory that idle contexts hold."""

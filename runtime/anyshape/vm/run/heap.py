@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from anyshape.errors import AnyshapeError, VerifyError
 from anyshape.vm.program.address import address_of
 from anyshape.vm.run import available
+from anyshape.vm.run.memory_budget import MemoryBudget
 
 Object = list[int] | NDArray[np.int64]
 
 
 class Heap:
-    def __init__(self) -> None:
+    def __init__(self, budget: MemoryBudget | None = None) -> None:
+        self._budget = budget
         self._objects: dict[int, Object] = {}
         self._holders: dict[int, int] = {}
         self._last = 0
@@ -28,6 +30,8 @@ class Heap:
         return self._add(self._last, [])
 
     def block(self, size: int) -> int:
+        if self._budget is not None:
+            self._budget.take((size + 7) // 8 * 8)
         self._unasked -= size
         if self._unasked < 0:
             self._unasked = available.spendable(size) - size
@@ -56,6 +60,8 @@ class Heap:
         if self._holders[handle] == 0:
             del self._holders[handle]
             gone = self._objects.pop(handle)
+            if self._budget is not None and not isinstance(gone, list):
+                self._budget.give_back(gone.nbytes)
             for element in gone if isinstance(gone, list) else ():
                 self.release(element)
 

@@ -9,6 +9,7 @@ Overflow is lazy: the register of a number that leaves 64 bits is *lost*, and so
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from anyshape.vm.program.address import address_of
 from anyshape.vm.program.table import DECLINED, DEEPEST, DONE, ELEMENTS, InstructionOperand, Mode, Op, Program
 from anyshape.vm.run.arena import CallMemory
 from anyshape.vm.run.heap import Heap
+from anyshape.vm.run.memory_budget import MemoryBudget, memory_budget
 from anyshape.vm.run.results import new_result
 
 Array = NDArray[Any]
@@ -37,7 +39,8 @@ def run(
     program: Program, arguments: Sequence[Array], context: CallMemory, trace: Trace | None = None
 ) -> list[Array] | None:
     """Runs a program. Raises ShapeError for a failed check or kernel, OverflowedError where a size beyond 64 bits is needed."""
-    whole = _Whole(Heap(), {}, trace)
+    budget = memory_budget()
+    whole = _Whole(Heap(budget), {}, trace, budget)
     frames = [_CallFrame(program, [_PassedArgument(address_of(a), a.shape) for a in arguments], context, whole)]
     while True:
         end = frames[-1].go()
@@ -81,6 +84,7 @@ class _Whole:
     heap: Heap
     tables: dict[int, _Table]
     trace: Trace | None
+    budget: MemoryBudget | None
 
 
 class _CallFrame:
@@ -94,6 +98,7 @@ class _CallFrame:
         """Registers; None where the number is lost."""
         self.results: list[Array | None] = [None] * len(program.results)
         self.heap, self.trace, tables = whole.heap, whole.trace, whole.tables
+        self.budget = whole.budget
         self.bounds = context.bounds
         self.gives = [0] * program.returns
         self.taken: list[int] = []
@@ -214,20 +219,31 @@ class _CallFrame:
             ctypes.memmove(to + k * to_step, address + k * step, size)
 
     def do_region(self, region: int, size: int) -> int:
+        self._count(region, size)
         return self.context.region(region, size)
 
     def do_extend(self, region: int, size: int) -> int:
+        self._count(region, size)
         return self.context.extend(region, size)
 
     def do_stack(self, region: int, size: int, what: int) -> int:
         with growing(self.program, what):
+            self._count(region, size)
             return self.context.extend(region, size)
+
+    def _count(self, region: int, size: int) -> None:
+        if self.budget is not None:
+            self.budget.grow((id(self.context), region), size)
 
     def do_swap(self, one: int, other: int) -> None:
         self.context.swap(one, other)
+        if self.budget is not None:
+            self.budget.swap((id(self.context), one), (id(self.context), other))
 
     def do_output(self, result: int, dims: tuple[int, ...]) -> int:
         result_type = self.program.results[result]
+        if self.budget is not None:
+            self.budget.take(math.prod(dims) * result_type.dtype.numpy.itemsize)
         a = self.results[result] = new_result(dims, result_type.dtype.numpy, result_type.name)
         return address_of(a)
 
