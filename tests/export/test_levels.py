@@ -30,8 +30,8 @@ from anyshape.vm.export.level_code import ANSWERS, LEVEL_OF, define_answers, def
 from anyshape.vm.export.op_function import of_op, of_rank
 from anyshape.vm.export.processor_features import FEATURES, OSXSAVE, ProcessorAnswer, bits_of, needed_bits
 from anyshape.vm.export.status_code import Code
-from anyshape_testing.c_programs import CProgram, toolchain
-from anyshape_testing.exported import SATURATED, Exported, StatusError
+from anyshape_testing.exports.c_programs import CProgram, toolchain
+from anyshape_testing.exports.loaded import SATURATED, Exported, StatusError
 from tests.export.test_c_programs import OPTIONS, branches, compiled, loop, softmax
 from tests.export.test_values import arrays, rows
 
