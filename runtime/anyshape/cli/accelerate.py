@@ -7,6 +7,7 @@ is worth replacing, neither. What is tried is grown from the rows of `anyshape b
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,7 +36,7 @@ from anyshape.cli.replacement_trial import (
 from anyshape.custom_ops.candidates import Row, candidates
 from anyshape.custom_ops.subgraphs import ModelGraph
 from anyshape.errors import AnyshapeError, ArgumentError, UnsupportedError
-from anyshape.files import demand_replaceable, replacing
+from anyshape.files import demand_replaceable, open_plain, replacing
 from anyshape.frontends.onnx.named_values import named_values
 from anyshape.frontends.onnx.order import spell_node
 from anyshape.frontends.onnx.reader import Source
@@ -174,8 +175,8 @@ def _write(result: Acceleration, output: Path, library: Path) -> None:
     """Writes both files, or none. Raises AnyshapeError."""
     assert result.library is not None
     try:
-        with replacing(library, 0o777) as file:
-            file.write(result.library.read_bytes())
+        with open_plain(result.library) as built, replacing(library, 0o777) as file:
+            shutil.copyfileobj(built, file)
             write_model(result.model, output)
     except OSError as e:
         raise AnyshapeError(f"{library}: cannot be written: {e.strerror or e}") from None

@@ -1,4 +1,4 @@
-"""The parser of `anyshape COMMAND MODEL` for all commands on models, and of `anyshape show OP`: options and help texts."""
+"""The parser of all commands on models, and of `anyshape show OP`: options and help texts."""
 
 from __future__ import annotations
 
