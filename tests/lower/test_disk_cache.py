@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from anyshape.disk_cache import DiskCache
-from anyshape.lower.llvm import jit
+from anyshape.lower import host_target
+from anyshape.lower.llvm import jit, scalars
 from tests.resident import HANGS
 
 CODE = bytes(range(256)) * 8
@@ -171,12 +172,19 @@ def test_a_directory_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 
 
 def test_a_key_is_target_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    from anyshape.lower import host_target
-
     host = host_target()
     keys = {jit.object_key("a", host), jit.object_key("b", host), jit.object_key("a", host.limited("sse"))}
     monkeypatch.setattr(jit.llvmlite, "__version__", "0.0")
     assert len({*keys, jit.object_key("a", host)}) == 4
+
+
+def test_objects_of_other_passes_have_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = host_target()
+    texts = ("a", f"{scalars.MARK}a")
+    before = [jit.object_key(text, host) for text in texts]
+    monkeypatch.setattr(scalars, "PASSES", scalars.PASSES[:-1])
+    after = [jit.object_key(text, host) for text in texts]
+    assert before[0] == after[0] and before[1] != after[1]
 
 
 def _compile(directory: str, seed: int, out: Any) -> None:

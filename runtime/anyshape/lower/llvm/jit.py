@@ -26,7 +26,7 @@ from anyshape.errors import AnyshapeError
 from ..target import Target, initialize
 from ..target import binding as llvm
 from .builder import Module
-from .scalars import simplified
+from .scalars import passes_of, simplified
 
 _LIBRARY_NUMBERS = itertools.count()
 _LOCK = threading.RLock()
@@ -165,7 +165,7 @@ def object_key(text: str, target: Target) -> str:
     for part in (
         text,
         repr(target),
-        f"{_LEVEL} {_keeps_addresses(target)}",
+        " ".join((f"{_LEVEL} {_keeps_addresses(target)}", *passes_of(text))),
         llvmlite.__version__,
         repr(llvm.llvm_version_info),
     ):

@@ -9,15 +9,21 @@ from __future__ import annotations
 from ..target import binding as llvm
 
 MARK = "; scalars in stack slots\n"
+PASSES = ("sroa", "new_gvn", "simplify_cfg")
+"""The passes, by llvmlite's names: part of what cached objects depend on. Instruction combining is not among them: loops over candidates of
+a non-max suppression take 1.4 times as long after it."""
+
+
+def passes_of(text: str) -> tuple[str, ...]:
+    """The passes that run on the module of a text."""
+    return PASSES if text.startswith(MARK) else ()
 
 
 def simplified(module: llvm.ModuleRef, text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    """Replaces stack slots by values (SROA) and removes redundant loads, tests and branches, if the text asks for it. LLVM's instruction
-    combining is not among the passes: loops over candidates of a non-max suppression took 1.4 times as long after it."""
-    if text.startswith(MARK):
+    """Replaces stack slots by values (SROA) and removes redundant loads, tests and branches, if the text asks for it."""
+    if passes_of(text):
         passes = llvm.create_new_module_pass_manager()
-        passes.add_sroa_pass()
-        passes.add_new_gvn_pass()
-        passes.add_simplify_cfg_pass()
+        for name in passes_of(text):
+            getattr(passes, f"add_{name}_pass")()
         passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1)))
     return module
