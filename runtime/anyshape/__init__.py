@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from anyshape.subscripts import einsum
     from anyshape.types import TensorType
     from anyshape.vm import Executable, compile
+    from anyshape.vm.executable.affinity import set_affinity
     from anyshape.vm.executable.profile import profile
     from anyshape.vm.executable.saved import load
 
@@ -35,7 +36,7 @@ _MODULES = {
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
     "gradients": "anyshape.expansion.gradient",
     "einsum": "anyshape.subscripts", "load": "anyshape.vm.executable.saved", "parse": "anyshape.graph.parse",
-    "profile": "anyshape.vm.executable.profile", "seed": "anyshape.equations.entropy",
+    "profile": "anyshape.vm.executable.profile", "set_affinity": "anyshape.vm.executable.affinity", "seed": "anyshape.equations.entropy",
     "shapes": "anyshape.frontends.symbolic_shapes", "simplify": "anyshape.frontends.onnx.simplified",
 }  # fmt: skip
 _ROOMS = {
@@ -69,6 +70,7 @@ __all__ = [
     "policies",
     "profile",
     "seed",
+    "set_affinity",
     "shapes",
     "simplify",
 ]

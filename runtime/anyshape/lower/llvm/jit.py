@@ -22,6 +22,7 @@ import llvmlite
 
 from anyshape.disk_cache import DiskCache
 from anyshape.errors import AnyshapeError
+from anyshape.logs import CACHE
 
 from ..target import Target, initialize
 from ..target import binding as llvm
@@ -191,12 +192,13 @@ def object_for(text: str, target: Target) -> bytes:
 
 def object_by_key(key: str, text: Callable[[], str], target: Target) -> bytes:
     """The object under a key that the caller vouches for; the text is only written if no cache has it."""
-    code = _IN_PROCESS.get(key)
+    code, origin = _IN_PROCESS.get(key), "kept by the process"
     if code is None:
-        code = disk_cache().get(key)
+        code, origin = disk_cache().get(key), "from the cache on disk"
     if code is None:
-        code = compile_object(text(), target)
+        code, origin = compile_object(text(), target), "compiled"
         disk_cache().put(key, code)
+    CACHE.debug("object %.12s: %s, %d bytes", key, origin, len(code))
     keep_object(key, code)
     return code
 
