@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from anyshape.vm.executable.affinity import set_affinity
     from anyshape.vm.executable.profile import profile
     from anyshape.vm.executable.saved import load
+    from anyshape.vm.run.limits import Cancellation
 
 __version__ = VERSION
 
 _MODULES = {
-    "AnyshapeError": "anyshape.errors",
+    "AnyshapeError": "anyshape.errors", "Cancellation": "anyshape.vm.run.limits",
     "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.onnxruntime.session",
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
@@ -47,6 +48,7 @@ _ROOMS = {
 
 __all__ = [
     "AnyshapeError",
+    "Cancellation",
     "Executable",
     "Function",
     "InferenceSession",

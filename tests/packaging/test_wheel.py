@@ -27,6 +27,7 @@ for n in (1, 3, 0):
 saved = anyshape.load(sys.argv[2], rebuild=False)
 assert saved(ids=np.ones((2, 9), np.int64))[0].shape == (2, 31)
 assert anyshape.compile(sys.argv[2]).input_names == ("ids",)
+assert anyshape.InferenceSession(sys.argv[2]).run(None, {"ids": np.ones((2, 9), np.int64)})[0].shape == (2, 31)
 for needs_onnx in (
     lambda: anyshape.compile(sys.argv[1]), lambda: anyshape.shapes(sys.argv[1]), lambda: anyshape.simplify(sys.argv[1]),
     lambda: anyshape.InferenceSession(sys.argv[1]), lambda: anyshape.onnx_backend,

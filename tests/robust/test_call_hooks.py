@@ -11,7 +11,7 @@ import pytest
 
 import anyshape
 from anyshape import control, ops
-from anyshape.errors import ArgumentError, Cancelled, DeadlineExceeded, DtypeError, ShapeError
+from anyshape.errors import AnyshapeError, ArgumentError, Cancelled, DeadlineExceeded, DtypeError, ShapeError
 from anyshape.vm.executable.hooks import CallRecord
 from tests.in_threads import in_threads
 
@@ -134,3 +134,22 @@ def test_names_that_no_input_has_alone_are_not_told() -> None:
     exe.on_call(records.append)
     exe(ones(4, 3, 5), ones(7))
     assert records[0].dims == {"q": 7}
+
+
+class Hostile:
+    """An argument of which nothing can be asked."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise RuntimeError("no shape")
+
+
+def test_arguments_of_any_kind_are_refused_as_without_a_hook() -> None:
+    exe, records = doubled(), list[CallRecord]()
+    exe.on_call(records.append)
+    for argument in (Hostile(), None, "text", [[1, 2], [3]], object, np.ones(3, object)):
+        with pytest.raises(AnyshapeError):
+            exe(argument, ones(3))
+        with pytest.raises(AnyshapeError):
+            exe.run({"x": argument, "y": ones(3)})
+    assert len(records) == 12 and all(isinstance(r.error, AnyshapeError) and r.dims == {} for r in records)

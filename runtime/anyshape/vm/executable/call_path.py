@@ -38,7 +38,7 @@ class CallSizes:
         """The sizes in the order of `names`; None for arguments that are no arrays of these ranks."""
         try:
             return tuple([int(arguments[k].shape[axis]) for k, axis in self._places])
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        except Exception:  # an argument may be any object, and what is wrong with it is said where it is bound
             return None
 
     def named(self, key: Sequence[int]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Dim
 from anyshape.dtypes import CHAR
-from anyshape.errors import ArgumentError
+from anyshape.errors import ArgumentError, Cancelled
 from anyshape.files import PathLike, is_saved
 from anyshape.graph.function import Function
 from anyshape.graph.retype import constrained
@@ -47,7 +47,7 @@ from anyshape.vm.program.table import ResultType
 from anyshape.vm.report.summary import Report
 from anyshape.vm.run.arguments import Signature
 from anyshape.vm.run.destinations import Destinations
-from anyshape.vm.run.limits import checked_deadline, until
+from anyshape.vm.run.limits import Cancellation, bounded, cancelled_text, checked_deadline
 
 if TYPE_CHECKING:
     from anyshape.vm.executable.memory_limit import MemoryLimit
@@ -264,14 +264,18 @@ class Executable:
         return results[0] if self._single else tuple(results)
 
     def run(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None, *, deadline: float | None = None
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Array] | None = None,
+        *,
+        deadline: float | None = None,
+        cancellation: Cancellation | None = None,
     ) -> list[Array]:
         """Runs the model on a dict of inputs: a list in the order of `output_names`. Results named in `outputs` are put there; if the call
         raises an error, what those arrays hold is not defined. With a `deadline`, in seconds from now, a call that is not over by then
-        raises DeadlineExceeded."""
-        if deadline is not None:
-            with until(checked_deadline(deadline)):
-                return self._run_at_leisure(inputs, outputs)
+        raises DeadlineExceeded; with a `cancellation`, one that its `cancel()` stops raises Cancelled."""
+        if deadline is not None or cancellation is not None:
+            return self._run_bounded(inputs, outputs, deadline, cancellation)
         direct = self._direct
         if direct is not None:
             try:
@@ -284,6 +288,15 @@ class Executable:
             if results is not None:
                 return results
         return self._run_at_leisure(inputs, outputs)
+
+    def _run_bounded(self, inputs: Any, outputs: Any, seconds: Any, cancellation: Any) -> list[Array]:
+        if not isinstance(cancellation, Cancellation | None):
+            raise ArgumentError(f"run: cancellation must be an anyshape.Cancellation, got {short(cancellation)}")
+        limit = None if seconds is None else checked_deadline(seconds)
+        if cancellation is not None and cancellation.is_cancelled:
+            raise Cancelled(cancelled_text(self._head.name))
+        with bounded(limit, cancellation):
+            return self._run_at_leisure(inputs, outputs)
 
     def _run_at_leisure(self, inputs: Any, outputs: Any) -> list[Array]:
         for what, named in (("inputs", inputs), ("outputs", outputs if outputs is not None else {})):

@@ -37,7 +37,7 @@ from anyshape.vm.run.arena import ContextPool
 from anyshape.vm.run.destinations import unfit_destination
 from anyshape.vm.run.heap import no_memory_text
 from anyshape.vm.run.interpreter import failed_check, failed_kernel, overflow_text, too_deep_text, unfit_text
-from anyshape.vm.run.limits import cancelled_text, deadline, late_text
+from anyshape.vm.run.limits import cancelled_text, late_text, thread_limits
 from anyshape.vm.run.policies import Policy, in_use, policies_left_out
 from anyshape.vm.run.results import new_result
 
@@ -235,11 +235,15 @@ class NativeExecutor:
     ) -> list[Array] | None:
         """Runs the program; the results, or None where a guard declined. Raises what `interpreter.run` raises. Results are computed in the
         `places` that fit."""
-        context.begin(deadline())
+        until, cancellation = thread_limits()
+        context.begin(until)
         try:
             if places:
                 context.give(places)
-            return self._run(arguments, context, places)
+            if cancellation is None:
+                return self._run(arguments, context, places)
+            with cancellation.stopping(context.stop):
+                return self._run(arguments, context, places)
         finally:
             context.end()
             if places:
