@@ -155,10 +155,10 @@ class NativeKernels:
 
     def __init__(self, report: Report, target: Target, loads: bool = True) -> None:
         self.target, self.loads = target, loads
-        from anyshape.lower import Lowering
+        from anyshape.lower import Lowering, kernel_cache
 
         self.report = report
-        self._lowering = Lowering(self.target)
+        self._lowering = Lowering(self.target, disk=kernel_cache())
         self._codes: dict[str, MachineCode | KernelText] = {}
         self._kernels: dict[tuple[str, tuple[str, ...]], NativeKernel] = {}
 
