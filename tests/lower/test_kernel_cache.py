@@ -39,12 +39,12 @@ def lowering(folder: Path) -> Lowering:
 def assert_same(kernel: Kernel, expected: Kernel) -> None:
     """Compares kernels, and packed constants by their contents."""
     pairs = [*zip(kernel.inputs, expected.inputs, strict=True)]
-    for got, wanted in pairs:
-        if isinstance(got, PackedConstant) and isinstance(wanted, PackedConstant):
-            assert (got.tensor, got.layout) == (wanted.tensor, wanted.layout)
-            np.testing.assert_array_equal(got.array, wanted.array)
+    for got, reference in pairs:
+        if isinstance(got, PackedConstant) and isinstance(reference, PackedConstant):
+            assert (got.tensor, got.layout) == (reference.tensor, reference.layout)
+            np.testing.assert_array_equal(got.array, reference.array)
         else:
-            assert got is wanted
+            assert got is reference
     assert_equal_kernels(replace(kernel, inputs=()), replace(expected, inputs=()))
 
 
