@@ -1,7 +1,8 @@
 """Lowered kernels on disk, by structural key: a process lowers no group whose form another process has lowered.
 
-In: the key of a group, and the group's tensors and symbols by number. Out: the kernel with these tensors and symbols, or None. Constants
-are not stored: their layouts are, which pack those of the group. A file is read under the conditions of `disk_cache`, those of object code.
+In: the key of a group, and the group's tensors and symbols by number. Out: the kernel with these tensors and symbols, or None. Neither
+text nor constants are stored, but the key of the object in the object cache and the layouts of constants, which pack those of the group.
+Should the object be gone, the group is lowered again. A file is read under the conditions of `disk_cache`, those of object code.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
-import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -22,7 +23,8 @@ from anyshape.dims import Cond, Dim, Size
 from anyshape.dims.expr import REBUILD
 from anyshape.disk_cache import DiskCache
 from anyshape.equations import Tensor
-from anyshape.lower.kernel import Kernel
+from anyshape.lower.kernel import Group, Kernel, KernelCode, WrittenCode
+from anyshape.lower.lowering import lower_group
 from anyshape.lower.structural_key import Form, StructuralKeyWriter
 from anyshape.lower.target import Target
 
@@ -31,7 +33,27 @@ MADE_BY = tuple(
     for name in ("lower", "dims", "dtypes", "equations", "failure_report", "kernel_model", "rules", "wording")
 )
 """Packages and modules on whose code the kernel of a form depends."""
-_QUICKEST = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCode:
+    """The key of an object; the text is that of the group, lowered again."""
+
+    key: str
+    target: Target
+    group: Group | None = None
+
+    @property
+    def text(self) -> str:
+        assert self.group is not None, "code is asked for its text once it is of a group"
+        return lower_group(self.group, self.target).text
+
+    def object_key(self, target: Target) -> str:
+        assert target == self.target
+        return self.key
+
+    def of_group(self, group: Group) -> KernelCode:
+        return replace(self, group=group)
 
 
 class KernelCache:
@@ -46,8 +68,8 @@ class KernelCache:
         if data is None:
             return None
         try:
-            kernel = _KernelUnpickler(io.BytesIO(zlib.decompress(data)), writer, target).load()
-        except (pickle.UnpicklingError, zlib.error, LookupError, TypeError, ValueError, AttributeError, EOFError):
+            kernel = _KernelUnpickler(io.BytesIO(data), writer, target).load()
+        except (pickle.UnpicklingError, LookupError, TypeError, ValueError, AttributeError, ImportError, EOFError):
             return None
         return kernel if isinstance(kernel, Kernel) else None
 
@@ -60,13 +82,13 @@ class KernelCache:
             _KernelPickler(text, writer, target).dump(kernel)
         except pickle.PicklingError:
             return
-        self._disk.put(key, zlib.compress(text.getvalue(), _QUICKEST))
+        self._disk.put(key, text.getvalue())
 
 
 @cache
 def kernel_cache() -> KernelCache:
     """The cache of this process: the folder `kernels` of the object cache."""
-    return KernelCache(DiskCache.standard("kernels", limit_bytes=64 << 20))
+    return KernelCache(DiskCache.standard("kernels", limit_bytes=128 << 20))
 
 
 def key_of(form: Form, messages: Form = ()) -> str:
@@ -103,6 +125,8 @@ class _KernelPickler(pickle.Pickler):
                 return ("constant",)
             case Target():
                 return ("target",) if obj == self._target else None
+            case WrittenCode():
+                return "code", obj.object_key(self._target)
         return None
 
 
@@ -126,6 +150,8 @@ class _KernelUnpickler(pickle.Unpickler):
                 return _size(size, self._dims)
             case ("target",):
                 return self._target
+            case ("code", key):
+                return StoredCode(key, self._target)
         return np.empty(0)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Cond, Dim, Size, substitute
 from anyshape.equations import Tensor
-from anyshape.lower.kernel import Group, Kernel, KernelError, PackedConstant
+from anyshape.lower.kernel import Group, Kernel, KernelError, PackedConstant, WrittenCode
 from anyshape.lower.kernel_cache import KernelCache, key_of
 from anyshape.lower.lowering import lower_group
 from anyshape.lower.structural_key import Form, StructuralKeyWriter
@@ -27,6 +27,8 @@ from anyshape.lower.target import Target
 
 KEPT_BYTES = 16 << 20
 """Bytes of LLVM text that are kept, of the forms that were used last."""
+_LEAST_BYTES = 1 << 11
+"""What a kernel counts for at least: without its text, if it was read from disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,13 @@ class SharedKernels:
         with self._lock:
             if form not in self._known:
                 self._known[form] = known
-                self._bytes += len(known.kernel.text)
+                self._bytes += _bytes(known.kernel)
                 while self._bytes > self._limit:
-                    self._bytes -= len(self._known.popitem(last=False)[1].kernel.text)
+                    self._bytes -= _bytes(self._known.popitem(last=False)[1].kernel)
+
+
+def _bytes(kernel: Kernel) -> int:
+    return max(_LEAST_BYTES, len(kernel.text) if isinstance(kernel.code, WrittenCode) else 0)
 
 
 SHARED = SharedKernels()
@@ -75,7 +81,7 @@ class Lowering:
     def __init__(self, target: Target, forms: SharedKernels = SHARED, disk: KernelCache | None = None) -> None:
         self.target, self._forms, self._disk = target, forms, disk
         self._packed: dict[tuple[int, str, int], tuple[NDArray[Any], NDArray[Any]]] = {}
-        """Packed constants and the constants themselves, by constant, text and place of the operand."""
+        """Packed constants and the constants themselves, by constant, symbol and place of the operand."""
 
     def lower(self, group: Group) -> Kernel:
         writer = StructuralKeyWriter()
@@ -95,7 +101,7 @@ class Lowering:
         for place, i in enumerate(kernel.inputs):
             if isinstance(i, PackedConstant) and i.tensor in group.constants:
                 constant = group.constants[i.tensor]
-                self._packed.setdefault((id(constant), kernel.text, place), (constant, i.array))
+                self._packed.setdefault((id(constant), kernel.symbol, place), (constant, i.array))
         return kernel
 
     def _read(self, form: Form, writer: StructuralKeyWriter, group: Group) -> _SharedKernel | None:
@@ -117,13 +123,14 @@ class Lowering:
                 return tensors[i]
             t = tensors[i.tensor]
             constant = group.constants[t]
-            key = (id(constant), kernel.text, place)
+            key = (id(constant), kernel.symbol, place)
             if key not in self._packed:
                 self._packed[key] = constant, i.pack(constant)
             return replace(i, tensor=t, array=self._packed[key][1])
 
         return replace(
             kernel,
+            code=kernel.code.of_group(group),
             inputs=tuple(operand(place, i) for place, i in enumerate(kernel.inputs)),
             outputs=tuple(tensors[t] for t in kernel.outputs),
             scalars=tuple(substitute(s, renamed) for s in kernel.scalars),
