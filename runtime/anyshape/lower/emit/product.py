@@ -29,7 +29,7 @@ from anyshape.lower.schedule.products import (
     RowOperand,
     WindowColumns,
 )
-from anyshape.lower.schedule.tree import Scope, plan
+from anyshape.lower.schedule.tree import Loop, Scope, Tried, plan
 
 FEW = 2
 """Rows for which a computed operand is not packed: packing stores and loads each element once, and so few rows use it once or twice."""
@@ -111,7 +111,19 @@ class _ProductEmission:
         variables = (*p.batch, p.m, p.n)
         if scope.vector is not p.n or set(scope.variables) != set(variables):
             return None
-        return replace(scope, variables=variables)
+        return replace(scope, variables=variables, steps=self.tried(scope))
+
+    def tried(self, scope: Scope) -> list[Scope | Loop]:
+        """The steps for few rows, with the sum of sums tried first, if there is one that has the loops of the sum."""
+        few, (loop, *after) = self.p.few, scope.steps
+        if few is None or not isinstance(loop, Loop) or loop.reductions != (self.p.sum,):
+            return scope.steps
+        first = plan(list(few.stores))
+        *steps, last = first.steps
+        is_same = first.vector is scope.vector and first.variables == scope.variables
+        if not is_same or not isinstance(last, Loop) or last.reductions or last.variables:
+            return scope.steps
+        return [replace(loop, tried=Tried(tuple(steps), few.value)), *after]
 
     def panels(self, all_rows: Size) -> Val | None:
         ctx, p = self.ctx, self.p
