@@ -165,7 +165,7 @@ def object_key(text: str, target: Target) -> str:
     for part in (
         text,
         repr(target),
-        " ".join((f"{_LEVEL} {_keeps_addresses(target)}", *passes_of(text))),
+        " ".join((f"{_LEVEL} {_keeps_addresses(target)}", *(add.__name__ for add in passes_of(text)))),
         llvmlite.__version__,
         repr(llvm.llvm_version_info),
     ):
