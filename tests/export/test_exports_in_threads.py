@@ -17,7 +17,7 @@ from anyshape.lower.target import host_target
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import export, export_target, linking
 
-TARGETS = ("x86_64", "aarch64")
+TARGETS = ("x86-64-v3", "aarch64-linux-gnu")
 TEXT = "define i32 @f(i32 %a) {\n  ret i32 %a\n}\n"
 
 
