@@ -21,7 +21,7 @@ from anyshape.lower.emit.phases import emit_phases, form_names
 from anyshape.lower.ir.dag import DagNode, Load, walk
 from anyshape.lower.ir.procedure import LoweredProcedure
 from anyshape.lower.ir.stores import Ordered
-from anyshape.lower.kernel import Group, Kernel, KernelError, PackedConstant
+from anyshape.lower.kernel import Group, Kernel, KernelError, PackedConstant, WrittenCode
 from anyshape.lower.llvm.builder import KERNEL_ARGS, Module
 from anyshape.lower.llvm.polling import Polls
 from anyshape.lower.llvm.types import I32, const
@@ -79,7 +79,7 @@ def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
     phases = [p for p in schedule.phases if not isinstance(p, Recurrence | LoweredProcedure)]
     return Kernel(
         symbol=symbol,
-        text=text.replace(_NAME, symbol),
+        code=WrittenCode(text.replace(_NAME, symbol)),
         scalars=tuple(ctx.sizes.table),
         inputs=operands,
         outputs=group.outputs,

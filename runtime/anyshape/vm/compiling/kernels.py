@@ -155,10 +155,10 @@ class NativeKernels:
 
     def __init__(self, report: Report, target: Target, loads: bool = True) -> None:
         self.target, self.loads = target, loads
-        from anyshape.lower import Lowering
+        from anyshape.lower import Lowering, kernel_cache
 
         self.report = report
-        self._lowering = Lowering(self.target)
+        self._lowering = Lowering(self.target, disk=kernel_cache())
         self._codes: dict[str, MachineCode | KernelText] = {}
         self._kernels: dict[tuple[str, tuple[str, ...]], NativeKernel] = {}
 
@@ -194,7 +194,7 @@ class NativeKernels:
 
     def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:
         errors = tuple(e.template(kernel.scalars) for e in kernel.errors)
-        key = (kernel.text, errors)
+        key = (kernel.symbol, errors)
         native = self._kernels.get(key)
         if native is None:
             with self.report.phase("llvm"):
@@ -202,21 +202,21 @@ class NativeKernels:
         return native
 
     def _load(self, kernel: Any) -> MachineCode | KernelText:
-        """Loads machine code by its text; all programs of the process share it."""
+        """Loads machine code by its symbol, a hash of its text; all programs of the process share it."""
         if not self.loads:
-            text = self._codes[kernel.text] = KernelText(kernel.symbol, kernel.text, kernel.imports)
+            text = self._codes[kernel.symbol] = KernelText(kernel.symbol, kernel.text, kernel.imports)
             return text
         from anyshape.lower.gemm.library import resolve
-        from anyshape.lower.llvm.jit import load_object, object_for
+        from anyshape.lower.llvm.jit import load_object, object_by_key
 
-        key = (kernel.text, self.target)
+        key = (kernel.symbol, self.target)
         code = _LOADED.get(key)
         if code is None:
-            image = object_for(kernel.text, self.target)
+            image = object_by_key(kernel.code.object_key(self.target), lambda: kernel.text, self.target)
             loaded = load_object(image, [kernel.symbol], resolve(kernel.imports, self.target))
             entry = ENTRY(loaded.address(kernel.symbol))
             code = _LOADED[key] = MachineCode(entry, loaded, kernel.symbol, image, kernel.imports)
-        self._codes[kernel.text] = code
+        self._codes[kernel.symbol] = code
         return code
 
 
