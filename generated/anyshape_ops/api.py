@@ -1057,7 +1057,7 @@ def linear_attention(
     )
 
 
-# specs/deformable.yaml:22
+# specs/deformable.yaml:95
 @called
 def deform_pixels(
     x: Operand,
@@ -1088,7 +1088,7 @@ def deform_pixels(
     )[0]
 
 
-# specs/deformable.yaml:78
+# specs/deformable.yaml:107
 @called
 def deform_planes(
     x: Operand,
@@ -1122,7 +1122,7 @@ def deform_planes(
     )[0]
 
 
-# specs/deformable.yaml:143
+# specs/deformable.yaml:123
 @called
 def deform_conv(
     x: Operand,
@@ -1156,7 +1156,7 @@ def deform_conv(
     )[0]
 
 
-# specs/detection.yaml:76
+# specs/detection.yaml:178
 @called
 def non_max_suppression(
     boxes: Operand,
@@ -1184,7 +1184,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:178
+# specs/detection.yaml:280
 @called
 def align_planes(
     x: Operand,
@@ -1213,7 +1213,7 @@ def align_planes(
     )[0]
 
 
-# specs/detection.yaml:314
+# specs/detection.yaml:343
 @called
 def align_pixels(
     x: Operand,
@@ -1242,7 +1242,7 @@ def align_pixels(
     )[0]
 
 
-# specs/detection.yaml:440
+# specs/detection.yaml:392
 @called
 def roi_align(
     x: Operand,
@@ -1272,7 +1272,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:515
+# specs/detection.yaml:411
 @called
 def bins_of_spans(
     first: Operand, last: Operand, bins: int | Dim | Value, scale: float = 1.0, *, source: str = ""
@@ -1286,7 +1286,7 @@ def bins_of_spans(
     return call_alias(STATIC_BINS_OF_SPANS, DYN_BINS_OF_SPANS, [first, last], {"bins": bins, "scale": scale}, source)
 
 
-# specs/detection.yaml:543
+# specs/detection.yaml:439
 @called
 def largest_of_planes(
     x: Operand, image: Operand, upper: Operand, lower: Operand, begin: Operand, end: Operand, *, source: str = ""
@@ -1300,7 +1300,7 @@ def largest_of_planes(
     return call(LARGEST_OF_PLANES, [x, image, upper, lower, begin, end], {}, source)[0]
 
 
-# specs/detection.yaml:570
+# specs/detection.yaml:447
 @called
 def largest_of_pixels(
     x: Operand, image: Operand, upper: Operand, lower: Operand, begin: Operand, end: Operand, *, source: str = ""
@@ -1313,7 +1313,7 @@ def largest_of_pixels(
     return call(LARGEST_OF_PIXELS, [x, image, upper, lower, begin, end], {}, source)[0]
 
 
-# specs/detection.yaml:596
+# specs/detection.yaml:455
 @called
 def max_roi_pool(
     x: Operand,
@@ -3347,7 +3347,7 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
     return call(EYE_LIKE, [x], {"k": k, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:69
+# specs/signal.yaml:131
 @called
 def dft_along(
     x: Operand,
@@ -3373,7 +3373,7 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:119
+# specs/signal.yaml:152
 @called
 def largest_factor(number: int | Dim | Value, most: int | Dim | Value | None = 256, *, source: str = "") -> Value:
     """The largest factor of a number that is no more than its root, and no more than a limit.
@@ -3385,7 +3385,7 @@ def largest_factor(number: int | Dim | Value, most: int | Dim | Value | None = 2
     return call_alias(STATIC_LARGEST_FACTOR, DYN_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:178
 @called
 def steps_of_signal(
     x: Operand, each: int | Dim | Value, length: int | Dim | Value, half: bool = False, *, source: str = ""
@@ -3402,7 +3402,7 @@ def steps_of_signal(
     )[0]
 
 
-# specs/signal.yaml:180
+# specs/signal.yaml:213
 @called
 def steps_of_parts(
     x: Operand,
@@ -3425,7 +3425,7 @@ def steps_of_parts(
     )[0]
 
 
-# specs/signal.yaml:213
+# specs/signal.yaml:246
 @called
 def twiddle_factors(
     like: Operand,
@@ -3452,7 +3452,7 @@ def twiddle_factors(
     )[0]
 
 
-# specs/signal.yaml:244
+# specs/signal.yaml:277
 @called
 def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of one remainder, each times what a table has for it.
@@ -3462,7 +3462,7 @@ def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_WITHIN_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:255
+# specs/signal.yaml:288
 @called
 def times_twiddles(x: Operand, table: Operand, real: bool = False, *, source: str = "") -> Value:
     """Complex numbers times those of a table, and behind them the same times the imaginary unit; with `real`,
@@ -3473,7 +3473,7 @@ def times_twiddles(x: Operand, table: Operand, real: bool = False, *, source: st
     return call(TIMES_TWIDDLES, [x, table], {"real": real}, source)[0]
 
 
-# specs/signal.yaml:277
+# specs/signal.yaml:310
 @called
 def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table
@@ -3484,7 +3484,7 @@ def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_ACROSS_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:288
+# specs/signal.yaml:321
 @called
 def interleave_rows(x: Operand, *, source: str = "") -> Value:
     """Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.
@@ -3494,7 +3494,7 @@ def interleave_rows(x: Operand, *, source: str = "") -> Value:
     return call(INTERLEAVE_ROWS, [x], {}, source)[0]
 
 
-# specs/signal.yaml:299
+# specs/signal.yaml:332
 @called
 def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False, *, source: str = "") -> Value:
     """The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q
@@ -3505,7 +3505,7 @@ def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False,
     return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:344
+# specs/signal.yaml:377
 @called
 def dft_of_rows(
     x: Operand,
@@ -3526,7 +3526,7 @@ def dft_of_rows(
     )[0]
 
 
-# specs/signal.yaml:385
+# specs/signal.yaml:418
 @called
 def dft(
     x: Operand,
@@ -3548,7 +3548,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:432
+# specs/signal.yaml:436
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3575,7 +3575,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:471
+# specs/signal.yaml:450
 @called
 def dft_matrix(
     window: Operand,
@@ -3602,7 +3602,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:525
+# specs/signal.yaml:504
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3615,7 +3615,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:547
+# specs/signal.yaml:526
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3625,7 +3625,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:562
+# specs/signal.yaml:541
 @called
 def stft(
     x: Operand,
@@ -3649,7 +3649,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:614
+# specs/signal.yaml:569
 @called
 def mel_weight_matrix(
     lower: Operand,

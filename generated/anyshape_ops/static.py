@@ -303,7 +303,7 @@ def linear_attention(
     )
 
 
-# specs/deformable.yaml:22
+# specs/deformable.yaml:95
 @called
 def deform_pixels(
     x: Operand,
@@ -332,7 +332,7 @@ def deform_pixels(
     )[0]
 
 
-# specs/deformable.yaml:78
+# specs/deformable.yaml:107
 @called
 def deform_planes(
     x: Operand,
@@ -364,7 +364,7 @@ def deform_planes(
     )[0]
 
 
-# specs/deformable.yaml:143
+# specs/deformable.yaml:123
 @called
 def deform_conv(
     x: Operand,
@@ -396,7 +396,7 @@ def deform_conv(
     )[0]
 
 
-# specs/detection.yaml:76
+# specs/detection.yaml:178
 @called
 def non_max_suppression(
     boxes: Operand,
@@ -423,7 +423,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:178
+# specs/detection.yaml:280
 @called
 def align_planes(
     x: Operand,
@@ -451,7 +451,7 @@ def align_planes(
     )[0]
 
 
-# specs/detection.yaml:314
+# specs/detection.yaml:343
 @called
 def align_pixels(
     x: Operand,
@@ -479,7 +479,7 @@ def align_pixels(
     )[0]
 
 
-# specs/detection.yaml:440
+# specs/detection.yaml:392
 @called
 def roi_align(
     x: Operand,
@@ -508,7 +508,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:515
+# specs/detection.yaml:411
 @called
 def bins_of_spans(
     first: Operand, last: Operand, bins: int, scale: float = 1.0, *, source: str = ""
@@ -522,7 +522,7 @@ def bins_of_spans(
     return call(STATIC_BINS_OF_SPANS, [first, last], {"bins": bins, "scale": scale}, source)
 
 
-# specs/detection.yaml:596
+# specs/detection.yaml:455
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Sequence[int], scale: float = 1.0, *, source: str = ""
@@ -1420,7 +1420,7 @@ def ones(shape: Sequence[int], dtype: DType | str = "f32", *, source: str = "") 
     return call(STATIC_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:69
+# specs/signal.yaml:131
 @called
 def dft_along(
     x: Operand,
@@ -1442,7 +1442,7 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:119
+# specs/signal.yaml:152
 @called
 def largest_factor(number: int, most: int = 256, *, source: str = "") -> Value:
     """The largest factor of a number that is no more than its root, and no more than a limit.
@@ -1454,7 +1454,7 @@ def largest_factor(number: int, most: int = 256, *, source: str = "") -> Value:
     return call(STATIC_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:178
 @called
 def steps_of_signal(x: Operand, each: int, length: int, half: bool = False, *, source: str = "") -> Value:
     """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
@@ -1467,7 +1467,7 @@ def steps_of_signal(x: Operand, each: int, length: int, half: bool = False, *, s
     return call(STATIC_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
 
 
-# specs/signal.yaml:180
+# specs/signal.yaml:213
 @called
 def steps_of_parts(x: Operand, window: Operand = None, *, step: int, size: int, each: int, source: str = "") -> Value:
     """The samples of the parts of a signal that start every so many samples, each times a window, by remainder as
@@ -1480,7 +1480,7 @@ def steps_of_parts(x: Operand, window: Operand = None, *, step: int, size: int, 
     return call(STATIC_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
 
 
-# specs/signal.yaml:213
+# specs/signal.yaml:246
 @called
 def twiddle_factors(
     like: Operand, rows: int, columns: int, size: int, inverse: bool = False, *, source: str = ""
@@ -1496,7 +1496,7 @@ def twiddle_factors(
     )[0]
 
 
-# specs/signal.yaml:344
+# specs/signal.yaml:377
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: int | None = None, *, source: str = ""
@@ -1510,7 +1510,7 @@ def dft_of_rows(
     return call(STATIC_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:385
+# specs/signal.yaml:418
 @called
 def dft(
     x: Operand,
@@ -1530,7 +1530,7 @@ def dft(
     return call(STATIC_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:432
+# specs/signal.yaml:436
 @called
 def stft_of_long_parts(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1547,7 +1547,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:471
+# specs/signal.yaml:450
 @called
 def dft_matrix(
     window: Operand, size: int, channels: int = 1, onesided: bool = True, inverse: bool = False, *, source: str = ""
@@ -1567,7 +1567,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:525
+# specs/signal.yaml:504
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1580,7 +1580,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int, *, source: str = "") ->
     return call(STATIC_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:562
+# specs/signal.yaml:541
 @called
 def stft(
     x: Operand, window: Operand = None, *, step: int, length: int | None = None, onesided: bool = True, source: str = ""
@@ -1596,7 +1596,7 @@ def stft(
     return call(STATIC_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:614
+# specs/signal.yaml:569
 @called
 def mel_weight_matrix(
     lower: Operand,
