@@ -134,3 +134,20 @@ def test_a_saved_model_overwrites_the_same_arguments(tmp_path: Path) -> None:
     f = appending()
     f.save(tmp_path / "model")
     assert anyshape.load(tmp_path / "model").plan.overwrites == f.plan.overwrites == ((0, 0),)
+
+
+def test_the_direct_entry_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no other memory that overlaps an argument: that Python copies to."""
+    f = anyshape.compile(model(ops.relu))
+    x = RNG.normal(size=(6, 6)).astype(np.float32)
+    f.run({"x": x})
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("Python did the call")
+
+    monkeypatch.setattr(type(f), "_run_at_leisure", refuse)
+    assert f.run({"x": x}, outputs={"y": x})[0] is x
+    memory = np.zeros(48, np.float32)
+    for place in (memory[6:42].reshape(6, 6), memory[:9].reshape(3, 3)):
+        with pytest.raises(AssertionError, match="Python did the call"):
+            f.run({"x": memory[:36].reshape(6, 6)}, outputs={"y": place})
