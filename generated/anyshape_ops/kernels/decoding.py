@@ -19,7 +19,6 @@ from anyshape.equations.functions import (
     ge,
     lt,
     maximum,
-    or_,
     pad,
     quotient,
     reduce_,
@@ -42,7 +41,7 @@ def append_at_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[n, h, j, l],
         where(
-            and_(ge(j + gone[n], filled[n]), or_(lt(j, rest), lt(j + gone[n], filled[n] + s))),
+            and_(ge(j + gone[n], filled[n]), lt(j, maximum(rest, filled[n] + s - gone[n]))),
             lambda: pad(new, 0)[n, h, j + gone[n] - filled[n], l],
             lambda: pad(past, 0)[n, h, j + gone[n], l],
         ),
