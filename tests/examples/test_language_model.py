@@ -65,6 +65,17 @@ def test_a_cache_that_is_full_grows(loaded: Any) -> None:
     assert small._caches["keys_0"].shape[2] == 14 and large._caches["keys_0"].shape[2] == 64
 
 
+def test_a_session_like_onnxruntimes_shares_the_cache(
+    files: Path, decoder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import anyshape.onnxruntime
+
+    monkeypatch.setitem(sys.modules, "onnxruntime", anyshape.onnxruntime)
+    session = run.Decoder(run.onnxruntime_run(files, 1), TINY, 64)
+    np.testing.assert_array_equal(session.words(PROMPT, 6)[0], decoder.words(PROMPT, 6)[0])
+    assert session._caches["values_1"][:, :, 13].any() and not session._caches["values_1"][:, :, 14:].any()
+
+
 @pytest.mark.parametrize("blocks", [(9,), (4, 5), (1, 7, 1)])
 def test_a_prompt_in_blocks_is_the_whole_prompt(blocks: tuple[int, ...], decoder: Any) -> None:
     decoder.begin(2)
