@@ -175,7 +175,7 @@ def object_key(text: str, target: Target) -> str:
 
 @cache
 def disk_cache() -> DiskCache:
-    """The cache of this process, at $ANYSHAPE_CACHE or ~/.cache/anyshape."""
+    """The cache of this process, where `DiskCache.standard` says."""
     return DiskCache.standard()
 
 
