@@ -1,6 +1,7 @@
 """The wheel: what is in it, and that it runs saved models where neither onnx nor a part of the generator is installed."""
 
 import email
+import os
 import re
 import subprocess
 import sys
@@ -40,6 +41,8 @@ for needs_onnx in (
         raise AssertionError("onnx was not needed")
 print("ran from", anyshape.__file__)
 """
+PYTHONS = [sys.executable, *filter(None, os.environ.get("ANYSHAPE_PYTHONS", "").split(os.pathsep))]
+"""This interpreter and others, as ANYSHAPE_PYTHONS=/usr/bin/python3.13:/opt/python3.14/bin/python3 names them"""
 RUN_TIME = {"numpy", "llvmlite", "ml_dtypes"}
 EXTRAS = {"onnx", "gen", "torch", "test", "bench", "cross", "lint"}
 
@@ -79,9 +82,10 @@ def test_the_run_time_needs_three_packages(wheels):
     assert metadata["Author"] == "anyshape developers" and metadata["Description-Content-Type"] == "text/markdown"
 
 
-def test_the_wheel_runs_saved_models_without_onnx_and_the_generator(wheels, tmp_path):
+@pytest.mark.parametrize("interpreter", PYTHONS)
+def test_the_wheel_runs_saved_models_without_onnx_and_the_generator(wheels, interpreter, tmp_path):
     """An environment of its own, with the run-time dependencies alone."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
+    subprocess.run([interpreter, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
     python = tmp_path / "env" / "bin" / "python"
     install = ["install", "--quiet", "--disable-pip-version-check", str(wheels["anyshape"])]
     subprocess.run([sys.executable, "-m", "pip", "--python", str(python), *install], check=True)
