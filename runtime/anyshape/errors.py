@@ -124,7 +124,8 @@ def library_error(e: BaseException) -> AnyshapeError:
 
 
 def _extra_with(package: str) -> str:
-    """The extra of this distribution that installs a package, by the metadata of the installation; empty if none does."""
+    """The extra of this distribution that installs a package, by the metadata of the installation: the one of its name if there is, else
+    any; empty if none does."""
     from importlib.metadata import PackageNotFoundError, requires
 
     try:
@@ -132,4 +133,5 @@ def _extra_with(package: str) -> str:
     except PackageNotFoundError:  # run from a source tree
         return ""
     pattern = re.compile(rf"{re.escape(package)}\b(?!-).*;.*\bextra\s*==\s*['\"]([\w-]+)['\"]")
-    return next((m[1] for r in requirements if package and (m := pattern.match(r))), "")
+    extras = [m[1] for r in requirements if package and (m := pattern.match(r))]
+    return package if package in extras else next(iter(extras), "")
