@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dtypes import to_numpy
-from anyshape.quantisation.rounding import ChannelFloats, GroupedCodes, Rounding, rounded, rounded_to_floats
+from anyshape.quantisation.rounding import Rounding, rounded, rounded_to_floats
 from anyshape.quantisation.weight_uses import UseKind, WeightUse
 
 Array = NDArray[Any]
@@ -45,20 +45,20 @@ class Replaced:
 
 @dataclass(frozen=True, kw_only=True)
 class NarrowNodes:
-    """What stands for a node, the last of which has its results, and what its weight is now."""
+    """What stands for a node, the last of which has its result, and the error of the weight."""
 
     nodes: Sequence[Any]
-    weight: GroupedCodes | ChannelFloats
+    error: float
 
 
-@dataclass(frozen=True)
-class _StoredCodes:
-    """Codes, and the names of the tensors that hold them."""
+@dataclass(frozen=True, kw_only=True)
+class StoredCodes:
+    """The names of the tensors that hold a rounded weight, and its error."""
 
-    codes: GroupedCodes
     packed: str
     scales: str
     zeros: str
+    error: float
 
 
 class CodeStore:
@@ -66,9 +66,9 @@ class CodeStore:
 
     def __init__(self, how: Rounding, add: Initializers, fresh: Callable[[str], str]) -> None:
         self.how, self.add, self.fresh = how, add, fresh
-        self._stored: dict[Any, _StoredCodes] = {}
+        self._stored: dict[Any, StoredCodes] = {}
 
-    def codes(self, r: Replaced, how: Rounding, length: int | None = None) -> _StoredCodes:
+    def codes(self, r: Replaced, how: Rounding, length: int | None = None) -> StoredCodes:
         """Returns a weight in groups, [rows, groups, bytes]; with a `length` of rows in bytes, [rows, bytes] without padding."""
         use = r.use
         assert use.weight.constant is not None
@@ -76,23 +76,14 @@ class CodeStore:
         key = (memory, use.order, use.columns, use.sizes, use.factor, how, length)
         if key not in self._stored:
             codes = rounded(use.rows, how, use.factor)
-            packed = packed_bytes(codes.codes, how.bits)
-            if length is not None:
-                packed = packed.reshape(len(packed), -1)[:, :length]
-            zeros = "" if codes.zeros is None else self.add(f"{r.name}_zeros", packed_bytes(codes.zeros, how.bits))
-            names = self.add(f"{r.name}_codes", packed), self.add(f"{r.name}_scales", codes.scales), zeros
-            self._stored[key] = _StoredCodes(codes, *names)
+            packed = codes.packed if length is None else codes.packed.reshape(len(codes.packed), -1)[:, :length]
+            self._stored[key] = StoredCodes(
+                packed=self.add(f"{r.name}_codes", packed),
+                scales=self.add(f"{r.name}_scales", codes.scales),
+                zeros="" if codes.zeros is None else self.add(f"{r.name}_zeros", codes.zeros),
+                error=codes.error,
+            )
         return self._stored[key]
-
-
-def packed_bytes(codes: Array, bits: int) -> Array:
-    """Packs codes along the last axis, the first in the lowest bits; a last byte that is not full ends in zeros."""
-    if bits == 8:
-        return codes
-    if codes.shape[-1] % 2:
-        codes = np.concatenate([codes, np.zeros((*codes.shape[:-1], 1), np.uint8)], -1)
-    packed: Array = codes[..., 0::2] | codes[..., 1::2] << 4
-    return packed
 
 
 def _in_groups(r: Replaced, how: Rounding) -> Rounding:
@@ -118,7 +109,7 @@ def _product(r: Replaced, store: CodeStore) -> NarrowNodes:
     nodes.append(_node("MatMulNBits", inputs, product, r.node, **sizes))
     if product != result:
         nodes.append(_reshape(store, r, product, columns, result))
-    return NarrowNodes(nodes=nodes, weight=stored.codes)
+    return NarrowNodes(nodes=nodes, error=stored.error)
 
 
 def _reshape(store: CodeStore, r: Replaced, operand: str, sizes: Sequence[int], result: str) -> Any:
@@ -144,40 +135,38 @@ def _lookup(r: Replaced, store: CodeStore) -> NarrowNodes | str:
     inputs = [codes, r.node.input[r.data], stored.scales, stored.zeros]
     sizes = {"bits": how.bits, "block_size": how.group, "gather_axis": 0, "quantize_axis": 1}
     nodes.append(_node("GatherBlockQuantized", inputs, r.node.output[0], r.node, **sizes))
-    return NarrowNodes(nodes=nodes, weight=stored.codes)
+    return NarrowNodes(nodes=nodes, error=stored.error)
 
 
 def _bytes_of_channels(r: Replaced, store: CodeStore) -> NarrowNodes | str:
     """DequantizeLinear before the node: bytes, with a scale and a zero point for each channel."""
     codes = rounded(r.use.rows, replace(store.how, group=r.use.rows.shape[1]))
     zeros = np.full(codes.scales.shape, 128, np.uint8) if codes.zeros is None else codes.zeros
-    return _dequantised(r, store, codes, codes.codes, zeros)
+    return _dequantised(r, store, [codes.packed, codes.scales, zeros], codes.error)
 
 
 def _floats_of_channels(r: Replaced, store: CodeStore) -> NarrowNodes | str:
     """DequantizeLinear before the node: floats of 8 bits, with a scale for each channel."""
     floats = rounded_to_floats(r.use.rows, to_numpy("f8e4m3fn"))
-    return _dequantised(r, store, floats, floats.values, None)
+    return _dequantised(r, store, [floats.values, floats.scales], floats.error)
 
 
-def _dequantised(
-    r: Replaced, store: CodeStore, weight: GroupedCodes | ChannelFloats, rows: Array, zeros: Array | None
-) -> NarrowNodes | str:
-    """Writes a weight and its DequantizeLinear, and the node, which reads that."""
+def _dequantised(r: Replaced, store: CodeStore, tensors: Sequence[Array], error: float) -> NarrowNodes | str:
+    """Writes rows of values, their scales and zero points for a DequantizeLinear, and the node, which reads that."""
     import onnx
 
     if not r.use.is_operand:
         return "its weight is computed of constants when the model is compiled; anyshape simplify writes it as one constant"
-    axis, inverse = r.use.order[0], np.argsort(r.use.order)
-    values = np.ascontiguousarray(rows.reshape(r.use.sizes).transpose(inverse))
-    inputs = [store.add(f"{r.name}_codes", values), store.add(f"{r.name}_scales", weight.scales.reshape(-1))]
-    if zeros is not None:
-        inputs.append(store.add(f"{r.name}_zeros", zeros.reshape(-1)))
+    values, *of_rows = tensors
+    whole = np.ascontiguousarray(values.reshape(r.use.sizes).transpose(np.argsort(r.use.order)))
+    arrays = zip(("codes", "scales", "zeros"), (whole, *(a.reshape(-1) for a in of_rows)))
+    inputs = [store.add(f"{r.name}_{what}", a) for what, a in arrays]
     name = store.fresh(f"{r.name}_dequantised")
     node = type(r.node)()
     node.CopyFrom(r.node)
     node.input[r.weight] = name
-    return NarrowNodes(nodes=[onnx.helper.make_node("DequantizeLinear", inputs, [name], axis=axis), node], weight=weight)
+    dequantised = onnx.helper.make_node("DequantizeLinear", inputs, [name], axis=r.use.order[0])
+    return NarrowNodes(nodes=[dequantised, node], error=error)
 
 
 def _node(operator: str, inputs: Sequence[str], result: str, old: Any, **attributes: int) -> Any:
@@ -205,12 +194,8 @@ class NarrowForm:
     opset_of_f16: int = 1
 
 
-_BYTES = NarrowForm(
-    write=_bytes_of_channels, operator="DequantizeLinear", decodes=False, opset=13, opset_of_f16=19
-)
-_FLOATS = NarrowForm(
-    write=_floats_of_channels, operator="DequantizeLinear", decodes=False, opset=19, opset_of_f16=19
-)
+_BYTES = NarrowForm(write=_bytes_of_channels, operator="DequantizeLinear", decodes=False, opset=13, opset_of_f16=19)
+_FLOATS = NarrowForm(write=_floats_of_channels, operator="DequantizeLinear", decodes=False, opset=19, opset_of_f16=19)
 _PRODUCT = NarrowForm(write=_product, operator="MatMulNBits")
 _LOOKUP = NarrowForm(write=_lookup, operator="GatherBlockQuantized")
 

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dtypes import CHAR, F16, from_numpy
-from anyshape.errors import ModelError, UnsupportedError
+from anyshape.errors import ModelError
 from anyshape.frontends.onnx.control import free_names, graph_attributes
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, NUMBER_OF
 from anyshape.frontends.onnx.embedding import embed, tensors_in
 from anyshape.frontends.onnx.inputs import DimBinding
-from anyshape.frontends.onnx.named_values import SINCE_DEFAULTS, NamedValues, named_values, overridable
+from anyshape.frontends.onnx.named_values import SINCE_DEFAULTS, NamedValues, named_values
 from anyshape.frontends.onnx.order import spell_node
 from anyshape.frontends.onnx.reader import Source
 from anyshape.frontends.onnx.simplified import model_frame, names_in
@@ -128,9 +128,11 @@ class _Narrowing:
         new = model_frame(old)
         new.functions.extend(old.functions)
         graph = new.graph
-        for field in ("node", "input", "output", "value_info", "quantization_annotation"):
+        for field in ("node", "input", "output", "quantization_annotation"):
             getattr(graph, field).extend(getattr(old.graph, field))
         dropped = self._narrow(graph, old.graph, self.known, self.known.values)
+        results = {name for node in graph.node for name in node.output}
+        graph.value_info.extend(i for i in old.graph.value_info if i.name in results)
         for k, t in enumerate(old.graph.initializer):
             if t.name not in dropped:
                 graph.initializer.append(t)
@@ -155,7 +157,8 @@ class _Narrowing:
         if any(w.decodes for w in self.narrowed) and all(o.domain != CONTRIB for o in new.opset_import):
             new.opset_import.add(domain=CONTRIB, version=1)
         if self.narrowed and new.ir_version < SINCE_DEFAULTS:
-            initial = {t.name for t in self.read.model.graph.initializer}
+            old = self.read.model.graph
+            initial = {*(t.name for t in old.initializer), *(s.values.name for s in old.sparse_initializer)}
             inputs = [i for i in new.graph.input if i.name not in initial]
             del new.graph.input[:]
             new.graph.input.extend(inputs)
@@ -223,7 +226,10 @@ class _Narrowing:
         if refusal:
             self._keep(where, name, size, refusal)
             return None
-        stored = [self._stored(name, values, known) if is_fixed else values.get(name) for name, is_fixed in zip(node.input, fixed)]
+        stored = [
+            self._stored(name, values, known) if is_fixed else values.get(name)
+            for name, is_fixed in zip(node.input, fixed)
+        ]
         chosen = self._chosen(node, stored, known)
         if isinstance(chosen, str) or not chosen[1].decodes:
             chosen = self._chosen(node, operands, known)
@@ -245,10 +251,12 @@ class _Narrowing:
                 weight=replaced.name,
                 operator=form.operator,
                 decodes=form.decodes,
-                shape=tuple(replaced.use.sizes[replaced.use.order.index(axis)] for axis in range(len(replaced.use.order))),
+                shape=tuple(
+                    replaced.use.sizes[replaced.use.order.index(axis)] for axis in range(len(replaced.use.order))
+                ),
                 before=_size(weight),
                 after=sum(len(t.raw_data) for t in self.added[count:]),
-                error=written.weight.error,
+                error=written.error,
                 result=node.output[0],
                 inside=known.inside,
                 written=written,
@@ -259,12 +267,14 @@ class _Narrowing:
     def _refusal(self, node: Any, operands: Sequence[Value | None], name: str) -> str:
         """Returns why a node stays whatever it computes; empty for none."""
         called = (node.name, name, spell_node(node))
-        matching = [p for p in self.selection.keep if any(fnmatchcase(text, p) for text in called)]
+        matching = [p for p in self.selection.keep if p in called or any(fnmatchcase(text, p) for text in called)]
         if matching:
             self.matched.update(matching)
             return f"it matches the pattern {matching[0]!r}"
         if any(v is None for v, text in zip(operands, node.input, strict=True) if text):
             return "the type of an operand is not known"
+        if any(v is not None and isinstance(v.type, ListType) for v in operands):
+            return "an operand of its node is a list"
         return "" if len(node.output) == 1 else "its node has several results"
 
     def _stored(self, name: str, values: Values, known: NamedValues) -> Value | None:
@@ -293,10 +303,8 @@ class _Narrowing:
             for k, (v, of) in enumerate(zip(operands, constants, strict=True))
         ]
         results = known.rebuild(node, built)
-        equation = None if not results else node_equation(results[0])
-        if not results or equation is None:
-            return "its node is not one equation"
-        use = weight_use(equation, results[0].type.dtype)
+        equation = node_equation(results[0]) if results else None
+        use = "its node is not one equation" if equation is None else weight_use(equation)
         if isinstance(use, str):
             return use
         data = next((k for k, v in enumerate(built) if v is use.data and constants[k] is None), None)
@@ -319,7 +327,12 @@ class _Narrowing:
         form = forms[use.kind]
         if form is None:
             able = [name for name, f in FORMATS.items() if f.forms[use.kind] is not None]
-            return f"no node takes a weight of {weights} for a {use.kind.value}; --weights {' or '.join(able)} has one"
+            where = (
+                f"{use.why}, and no node takes a weight of {weights} there"
+                if use.why
+                else f"no node takes {weights} for it"
+            )
+            return f"{where}: --weights {' or '.join(able)}"
         least = form.opset_of_f16 if use.weight.type.dtype is F16 else form.opset
         if self.opset < least:
             return f"{form.operator} takes {weights} from opset {least} on, and the model has {self.opset}"
@@ -360,7 +373,10 @@ def _size(v: Value) -> int:
 
 def _drop_tensors(graph: Any, names: set[str]) -> None:
     """Removes tensors from a graph within a node."""
-    for tensors, name_of in ((graph.initializer, lambda t: t.name), (graph.sparse_initializer, lambda s: s.values.name)):
+    for tensors, name_of in (
+        (graph.initializer, lambda t: t.name),
+        (graph.sparse_initializer, lambda s: s.values.name),
+    ):
         kept = [t for t in tensors if name_of(t) not in names]
         if len(kept) < len(tensors):
             del tensors[:]

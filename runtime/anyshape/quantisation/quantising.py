@@ -92,9 +92,11 @@ def _selection(
             f"{' or '.join(name for name, f in FORMATS.items() if f.grouped)}"
         )
     if group is not None and group not in GROUPS:
-        raise ArgumentError(f"group must be one of {', '.join(map(str, GROUPS))}, the groups that runtimes have, got {group}")
-    how = Rounding(bits=of.bits, group=group or GROUP, symmetric=symmetric, method=method)
-    return Selection(weights=weights, how=how, least=least, keep=tuple(keep))
+        raise ArgumentError(
+            f"group must be one of {', '.join(map(str, GROUPS))}, the groups that runtimes have, got {group}"
+        )
+    how = Rounding(bits=of.bits, group=int(group or GROUP), symmetric=symmetric, method=method)
+    return Selection(weights=weights, how=how, least=int(least), keep=tuple(keep))
 
 
 def _demand_matched(narrow: NarrowedModel, least: int) -> None:

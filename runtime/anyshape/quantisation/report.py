@@ -81,7 +81,16 @@ class QuantisationReport:
 def _row(w: WeightReport, measured: bool) -> list[str]:
     output = ["-" if w.output_error is None else f"{w.output_error:.2g}"] * measured
     shape = "x".join(map(str, w.shape))
-    return [w.weight, w.node, shape, _spell_bytes(w.before), _spell_bytes(w.after), f"{w.error:.2g}", *output, w.operator]
+    return [
+        w.weight,
+        w.node,
+        shape,
+        _spell_bytes(w.before),
+        _spell_bytes(w.after),
+        f"{w.error:.2g}",
+        *output,
+        w.operator,
+    ]
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -89,7 +98,9 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
     lines = [[_cut(cell) for cell in row] for row in (heads, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        cells = [c.ljust(w) if k < 3 or k == len(line) - 1 else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths))]
+        cells = [
+            c.ljust(w) if k < 3 or k == len(line) - 1 else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths))
+        ]
         yield "  ".join(cells).rstrip()
 
 

@@ -5,9 +5,9 @@ a time, so that a mapped weight is never in memory as a whole.
 
 `rtn` takes the range of each group as it is and rounds to nearest. `mse` clips: of the shares CLIPPING of the range it takes the one of the
 least squared error (Choukroun, Kravchik, Yang and Kisilev, Low-bit Quantization of Neural Networks for Efficient Inference, 2019,
-arXiv:1902.06822, which searches the scale in this way). Symmetric groups have their zero point in the middle of the codes, and a scale whose
-sign is that of the element of the largest magnitude, negated, so that this element has the code 0 and no code is wasted (as llama.cpp's
-Q4_0 does).
+arXiv:1902.06822, which searches the scale in this way). Symmetric groups have their zero point in the middle of the codes, and a scale
+whose sign is that of the element of the largest magnitude, negated: this element has the code 0, and no code is wasted (as in llama.cpp's
+Q4_0).
 """
 
 from __future__ import annotations
@@ -44,23 +44,24 @@ class Rounding:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedCodes:
-    """Rows of codes: `codes` is u8 [rows, groups, group], `scales` is [rows, groups], `zeros` is u8 of that shape, or None for the middle
-    code. Elements past the end of a row stand for 0. `size` is the length of a row, `error` the root mean square of what was lost, as a
+    """Rows of codes: `packed` is u8 [rows, groups, bytes of a group], `scales` is [rows, groups], `zeros` the packed zero points of each
+    row, or None for the middle code. Elements past the end of a row stand for 0. `error` is the root mean square of what was lost, as a
     share of that of the weights."""
 
-    codes: Array
+    packed: Array
     scales: Array
     zeros: Array | None
-    bits: int
-    size: int
     error: float
 
-    def decoded(self, start: int, stop: int) -> Array:
-        """Returns what some rows stand for, as f32."""
-        middle = np.float32(1 << self.bits - 1)
-        zeros = middle if self.zeros is None else self.zeros[start:stop, :, None].astype(np.float32)
-        values = (self.codes[start:stop].astype(np.float32) - zeros) * self.scales[start:stop, :, None].astype(np.float32)
-        return values.reshape(len(values), -1)[:, : self.size]
+
+def packed_bytes(codes: Array, bits: int) -> Array:
+    """Packs codes along the last axis, the first in the lowest bits; a last byte that is not full ends in zeros."""
+    if bits == 8:
+        return codes
+    if codes.shape[-1] % 2:
+        codes = np.concatenate([codes, np.zeros((*codes.shape[:-1], 1), np.uint8)], -1)
+    packed: Array = codes[..., 0::2] | codes[..., 1::2] << 4
+    return packed
 
 
 def chunks(rows: Array) -> Iterator[tuple[int, int]]:
@@ -73,7 +74,7 @@ def rounded(rows: Array, how: Rounding, factor: float = 1.0) -> GroupedCodes:
     """Rounds a matrix, times a factor. The scales have the dtype of the matrix. Its elements have to be finite."""
     count, size = rows.shape
     groups = max(1, math.ceil(size / how.group))
-    codes = np.empty((count, groups, how.group), np.uint8)
+    packed = np.empty((count, groups, how.group * how.bits // 8), np.uint8)
     scales = np.empty((count, groups), rows.dtype)
     zeros = None if how.symmetric else np.empty((count, groups), np.uint8)
     lost = total = 0.0
@@ -81,13 +82,18 @@ def rounded(rows: Array, how: Rounding, factor: float = 1.0) -> GroupedCodes:
         part = np.zeros((stop - start, groups * how.group), np.float32)
         part[:, :size] = _scaled(rows[start:stop], factor)
         best = _best_of(part.reshape(stop - start, groups, how.group), how, rows.dtype)
-        codes[start:stop], scales[start:stop] = best.codes, best.scales
+        packed[start:stop], scales[start:stop] = packed_bytes(best.codes, how.bits), best.scales
         if zeros is not None:
             zeros[start:stop] = best.zeros
         lost += float(best.errors.sum())
         total += float(np.square(part, dtype=np.float64).sum())
-    error = math.sqrt(lost / total) if total else 0.0
-    return GroupedCodes(codes=codes, scales=scales, zeros=zeros, bits=how.bits, size=size, error=error)
+    points = None if zeros is None else packed_bytes(zeros, how.bits)
+    return GroupedCodes(packed=packed, scales=scales, zeros=points, error=_share(lost, total))
+
+
+def _share(lost: float, total: float) -> float:
+    """The root of a sum of squares as a share of another's."""
+    return math.sqrt(lost / total) if total else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +103,6 @@ class ChannelFloats:
     values: Array
     scales: Array
     error: float
-
-    def decoded(self, start: int, stop: int) -> Array:
-        """Returns what some rows stand for, as f32."""
-        scales = self.scales[start:stop, None].astype(np.float32)
-        decoded: Array = self.values[start:stop].astype(np.float32) * scales
-        return decoded
 
 
 def rounded_to_floats(rows: Array, dtype: np.dtype[Any]) -> ChannelFloats:
@@ -120,7 +120,7 @@ def rounded_to_floats(rows: Array, dtype: np.dtype[Any]) -> ChannelFloats:
         scales[start:stop] = stored
         lost += float(np.square(values[start:stop].astype(np.float32) * wide - part, dtype=np.float64).sum())
         total += float(np.square(part, dtype=np.float64).sum())
-    return ChannelFloats(values=values, scales=scales, error=math.sqrt(lost / total) if total else 0.0)
+    return ChannelFloats(values=values, scales=scales, error=_share(lost, total))
 
 
 def _scaled(rows: Array, factor: float) -> Array:
@@ -172,12 +172,14 @@ def _symmetric(low: Array, high: Array, bits: int) -> tuple[Array, Array]:
 
 
 def _coded(part: Array, scale: Array, zero: Array, bits: int, dtype: np.dtype[Any]) -> _Candidate:
-    """Rounds groups by a scale, which is first rounded to the dtype that it is stored in. A scale of 0 is that of zeros alone."""
-    stored = scale.astype(dtype)
+    """Rounds groups by a scale, which is first rounded to the dtype that it is stored in, and so small that no code stands for infinity. A
+    scale of 0 is that of zeros alone."""
+    most, limits = (1 << bits) - 1, np.finfo(dtype)
+    limit = float(limits.max) * (1 - 2 * float(limits.eps)) / np.maximum(zero, most - zero)
+    stored = np.clip(scale, -limit, limit).astype(dtype)
     stored[stored == 0] = 1
     wide = stored.astype(np.float32)[:, :, None]
     middle = zero.astype(np.float32)[:, :, None]
-    codes = np.clip(np.rint(part / wide) + middle, 0, (1 << bits) - 1)
+    codes = np.clip(np.rint(part / wide) + middle, 0, most)
     errors = np.square((codes - middle) * wide - part, dtype=np.float64).sum(-1)
     return _Candidate(codes=codes.astype(np.uint8), scales=stored, zeros=zero.astype(np.uint8), errors=errors)
-

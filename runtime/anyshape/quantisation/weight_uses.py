@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dtypes import F16, F32, DType
+from anyshape.dtypes import F16, F32, I64, DType
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Tensor, Var, cast
+from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Tensor, Var, cast, const
 from anyshape.equations.interpret import interpret
-from anyshape.equations.traversal import walk
+from anyshape.equations.traversal import substitute, walk
 from anyshape.graph.value import Value
 from anyshape.kernel_model.contractions import EXPRESSIONS, Contraction, contraction_of
 from anyshape.quantisation.node_equation import NodeEquation
@@ -46,7 +46,8 @@ class WeightUse:
 
     `order` lists the axes of the weight: first as many as `columns` that are columns of a product, entries of a table, or channels of
     another contraction, then those that are summed over. `lead` is how many dims the data has before these. `factor` and `bias` are those
-    of a product. `is_operand`: whether the weight itself is the node's operand, and not what the operand is computed of.
+    of a product; of another contraction `why` says what makes it none. `is_operand`: whether the weight itself is the node's operand, and
+    not what the operand is computed of.
     """
 
     kind: UseKind
@@ -57,6 +58,7 @@ class WeightUse:
     lead: int = 0
     factor: float = 1.0
     bias: Array | None = None
+    why: str = ""
     is_operand: bool = True
 
     @property
@@ -73,21 +75,21 @@ class WeightUse:
         return self.weight.constant.transpose(self.order).reshape(count, math.prod(self.sizes[self.columns :]))
 
 
-def weight_use(q: NodeEquation, dtype: DType) -> WeightUse | str:
-    """Returns the use of the largest constant, or why there is none; `dtype` is that of the result."""
+def weight_use(q: NodeEquation) -> WeightUse | str:
+    """Returns the use of a constant, or why there is none."""
     lookup = _lookup(q)
     if lookup is not None:
         return lookup
     sums = [c for e in walk(q.value) if isinstance(e, Reduce) and (c := contraction_of(EXPRESSIONS, e)) is not None]
     if len(sums) != 1:
-        return "its equation is not one sum of products"
+        return "its equation is not one contraction"
     sides = [_sides(sums[0], q, weight) for weight in (1, 0)]
     use = next((s for s in sides if s is not None), None)
     if use is None:
-        return "no factor of its sum of products is a constant"
+        return "no factor of its contraction is a constant"
     data, weight = use
-    product = _product(q, sums[0], data, weight, dtype)
-    return product if isinstance(product, WeightUse) else _contraction(q, sums[0], data, weight) or product
+    product = _product(q, sums[0], data, weight)
+    return product if isinstance(product, WeightUse) else _contraction(q, sums[0], data, weight, product)
 
 
 def _uncast(e: Expr) -> Expr:
@@ -110,7 +112,7 @@ def _sides(c: Contraction[Expr, Var], q: NodeEquation, which: int) -> tuple[Read
     return (data, weight) if is_weight and data.tensor in q.values else None
 
 
-def _product(q: NodeEquation, c: Contraction[Expr, Var], data: Read, weight: Read, dtype: DType) -> WeightUse | str:
+def _product(q: NodeEquation, c: Contraction[Expr, Var], data: Read, weight: Read) -> WeightUse | str:
     """The use of a matrix by which rows are multiplied, or what is different about this contraction."""
     lead = len(data.index) - len(c.summed)
     rows, columns, summed = q.index[:lead], q.index[lead:], data.index[lead:]
@@ -121,7 +123,8 @@ def _product(q: NodeEquation, c: Contraction[Expr, Var], data: Read, weight: Rea
     outside = _outside(q, c)
     if outside is None or not math.isfinite(outside[0]):
         return "its product is not only scaled, by a finite number, and added to"
-    factor, addends = outside
+    alone: dict[Var, Expr] = {v: const(0, I64) for v in rows if isinstance(v, Var) and v.extent == 1}
+    factor, addends = outside[0], [(f, substitute(a, alone)) for f, a in outside[1]]
     if not all(_is_row(a, columns, q.values) for _, a in addends):
         return "what it adds to its product is computed, or not one row"
     return WeightUse(
@@ -132,7 +135,7 @@ def _product(q: NodeEquation, c: Contraction[Expr, Var], data: Read, weight: Rea
         columns=len(columns),
         lead=lead,
         factor=factor,
-        bias=_bias(addends, columns, q.values, dtype),
+        bias=_bias(addends, columns, q.values, weight.tensor.dtype),
     )
 
 
@@ -164,9 +167,8 @@ def _number(e: Expr, values: Mapping[Tensor, Value]) -> float | None:
     e = _uncast(e)
     if isinstance(e, Const):
         return float(e.value)
-    if isinstance(e, Read) and (v := values.get(e.tensor)) is not None and v.constant is not None and v.constant.size == 1:
-        return float(v.constant.reshape(-1)[0])
-    return None
+    v = values.get(e.tensor) if isinstance(e, Read) else None
+    return None if v is None or v.constant is None or v.constant.size != 1 else float(v.constant.reshape(-1)[0])
 
 
 def _reads(e: Expr) -> Iterator[Read]:
@@ -185,7 +187,8 @@ def _bias(addends: Addends, columns: Sequence[Expr], values: Mapping[Tensor, Val
     for factor, e in addends:
         arrays = {r.tensor: values[r.tensor].constant for r in _reads(e)}
         known = {t: a for t, a in arrays.items() if a is not None}
-        total += factor * interpret([Equation(row, tuple(columns), cast(e, F32))], known)[row].reshape(-1).astype(np.float64)
+        added = interpret([Equation(row, tuple(columns), cast(e, F32))], known)[row]
+        total += factor * added.reshape(-1).astype(np.float64)
     return total.astype(dtype.numpy) if total.any() else None
 
 
@@ -210,11 +213,12 @@ def _index(e: Expr) -> Expr:
     return e.args[0] if isinstance(e, Apply) and e.op == "cast" else e
 
 
-def _contraction(q: NodeEquation, c: Contraction[Expr, Var], data: Read, weight: Read) -> WeightUse | None:
-    """The use of a weight of any rank with one axis that is not summed over: its channels."""
-    constant, summed = q.values[weight.tensor], set(c.summed)
+def _contraction(q: NodeEquation, c: Contraction[Expr, Var], data: Read, weight: Read, why: str) -> WeightUse | str:
+    """The use of a weight of any rank with one axis that is not summed over: its channels. `why` says why it is no product."""
+    summed = set(c.summed)
     channels = [axis for axis, i in enumerate(weight.index) if not i.free & summed]
-    if len(channels) != 1 or constant.constant is None:
-        return None
+    if len(channels) != 1:
+        return why
     order = (*channels, *(axis for axis in range(len(weight.index)) if axis != channels[0]))
-    return WeightUse(kind=UseKind.CONTRACTION, weight=constant, data=q.values[data.tensor], order=order)
+    kind, values = UseKind.CONTRACTION, q.values
+    return WeightUse(kind=kind, weight=values[weight.tensor], data=values[data.tensor], order=order, why=why)
