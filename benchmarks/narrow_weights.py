@@ -44,7 +44,8 @@ def _line(name: str, path: Path, feed: dict[str, Any], options: dict[str, Any]) 
     )
     weights = max((w.error for w in report.narrowed), default=0.0)
     output, error = next(iter((report.outputs or {}).items()))
-    here = anyshape.compile(model).run(feed, [output])[0]
+    exe = anyshape.compile(model)
+    here = dict(zip(exe.output_names, exe.run(feed)))[output]
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     there = session.run([output], feed)[0]
     apart = float(np.abs(here - there).max() / np.abs(there).max())
