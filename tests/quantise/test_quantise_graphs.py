@@ -156,7 +156,7 @@ def test_constants_that_are_nodes_are_left_out() -> None:
 
 
 def test_nodes_that_nobody_supports_are_no_obstacle() -> None:
-    """Their results have no known types; what reads these stays, and all else becomes narrow."""
+    """Results without a known type: what reads one stays, and all else becomes narrow."""
     nodes = [node("MatMul", "x w", "a"), call("Unknown", "a", "b"), node("MatMul", "b v", "y")]
     proto = versioned(model(nodes, [X], "y", {"w": drawn(48, 16), "v": drawn(16, 16)}, domains=["acme"]))
     narrow, report = anyshape.quantise(proto, least=0)

@@ -37,7 +37,7 @@ from anyshape.quantisation.weight_uses import WEIGHT_DTYPES, WeightUse, weight_u
 from anyshape.types import ListType
 
 Array = NDArray[Any]
-Values = Mapping[str, Value | None]
+ValuesByName = Mapping[str, Value | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +175,7 @@ class _Narrowing:
 
     # graphs
 
-    def _narrow(self, graph: Any, old: Any, known: NamedValues | None, values: Values) -> set[str]:
+    def _narrow(self, graph: Any, old: Any, known: NamedValues | None, values: ValuesByName) -> set[str]:
         """Replaces the nodes of a copy of a graph, and of the graphs within; returns the names of tensors that nothing reads any more."""
         if known is None:
             self._note_unknown(old)
@@ -212,7 +212,7 @@ class _Narrowing:
 
     # nodes
 
-    def _replacement(self, node: Any, known: NamedValues, values: Values) -> Sequence[Any] | None:
+    def _replacement(self, node: Any, known: NamedValues, values: ValuesByName) -> Sequence[Any] | None:
         """Returns nodes in place of one that uses a large constant; None for another one."""
         operands = [values.get(name) if name else None for name in node.input]
         fixed = [constants_of(v) is not None for v in operands]
@@ -277,15 +277,15 @@ class _Narrowing:
             return "an operand of its node is a list"
         return "" if len(node.output) == 1 else "its node has several results"
 
-    def _stored(self, name: str, values: Values, known: NamedValues) -> Value | None:
+    def _stored(self, name: str, values: ValuesByName, known: NamedValues) -> Value | None:
         """Returns a constant operand as the file stores it: before transpositions, which may have been made already."""
         v, producer = values.get(name), self._producers(known).get(name)
         if v is None or producer is None or len(producer.input) != 1:
             return v
         before = self._stored(producer.input[0], values, known)
-        results = None if before is None or constants_of(before) is None else known.rebuild(producer, [before])
-        q = node_equation(results[0]) if results else None
-        return v if q is None or not is_permutation(q) or not results else results[0]
+        moved = None if before is None or constants_of(before) is None else _first_result(known, producer, [before])
+        q = None if moved is None else node_equation(moved)
+        return v if q is None or not is_permutation(q) else moved
 
     def _producers(self, known: NamedValues) -> Mapping[str, Any]:
         """Returns the node of each name of a graph."""
@@ -302,8 +302,8 @@ class _Narrowing:
             v if v is None or of is not None else Value(v.type, f"operand{k}")
             for k, (v, of) in enumerate(zip(operands, constants, strict=True))
         ]
-        results = known.rebuild(node, built)
-        equation = node_equation(results[0]) if results else None
+        result = _first_result(known, node, built)
+        equation = None if result is None else node_equation(result)
         use = "its node is not one equation" if equation is None else weight_use(equation)
         if isinstance(use, str):
             return use
@@ -353,6 +353,12 @@ class _Narrowing:
             )
 
 
+def _first_result(known: NamedValues, node: Any, operands: Sequence[Value | None]) -> Value | None:
+    """Builds a node with other operands; returns its first result, None where it is refused or its operator is not one op."""
+    results = known.rebuild(node, operands)
+    return results[0] if results else None
+
+
 def constants_of(v: Value | None) -> Sequence[Value] | None:
     """Lists the constants that a value is computed from, if nothing else; None for other values."""
     if v is None or isinstance(v.type, ListType):
@@ -362,8 +368,8 @@ def constants_of(v: Value | None) -> Sequence[Value] | None:
     nodes = topological([v])
     if len(nodes) > MOST_NODES:
         return None
-    made = {o for n in nodes for o in n.outputs}
-    leaves = dict.fromkeys(i for n in nodes for i in n.inputs if i is not None and i not in made)
+    computed = {o for n in nodes for o in n.outputs}
+    leaves = dict.fromkeys(i for n in nodes for i in n.inputs if i is not None and i not in computed)
     return list(leaves) if all(i.is_constant for i in leaves) else None
 
 
@@ -373,11 +379,9 @@ def _size(v: Value) -> int:
 
 def _drop_tensors(graph: Any, names: set[str]) -> None:
     """Removes tensors from a graph within a node."""
-    for tensors, name_of in (
-        (graph.initializer, lambda t: t.name),
-        (graph.sparse_initializer, lambda s: s.values.name),
-    ):
-        kept = [t for t in tensors if name_of(t) not in names]
+    dense = [t for t in graph.initializer if t.name not in names]
+    sparse = [t for t in graph.sparse_initializer if t.values.name not in names]
+    for tensors, kept in ((graph.initializer, dense), (graph.sparse_initializer, sparse)):
         if len(kept) < len(tensors):
             del tensors[:]
             tensors.extend(kept)

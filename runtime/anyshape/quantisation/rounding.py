@@ -129,7 +129,7 @@ def _scaled(rows: Array, factor: float) -> Array:
 
 
 @dataclass(kw_only=True)
-class _Candidate:
+class _RoundedGroups:
     """Codes of some groups; `errors` is the squared error of each group."""
 
     codes: Array
@@ -138,12 +138,12 @@ class _Candidate:
     errors: Array
 
 
-def _best_of(part: Array, how: Rounding, dtype: np.dtype[Any]) -> _Candidate:
+def _best_of(part: Array, how: Rounding, dtype: np.dtype[Any]) -> _RoundedGroups:
     """Rounds groups by the clipping of the least squared error of each."""
     low = np.minimum(part.min(-1), 0).astype(np.float64)
     high = np.maximum(part.max(-1), 0).astype(np.float64)
     limits = _symmetric if how.symmetric else _asymmetric
-    best: _Candidate | None = None
+    best: _RoundedGroups | None = None
     for share in METHODS[how.method]:
         candidate = _coded(part, *limits(low * share, high * share, how.bits), how.bits, dtype)
         if best is None:
@@ -171,7 +171,7 @@ def _symmetric(low: Array, high: Array, bits: int) -> tuple[Array, Array]:
     return np.where(-low > high, low, high) / -middle, np.full(low.shape, float(middle))
 
 
-def _coded(part: Array, scale: Array, zero: Array, bits: int, dtype: np.dtype[Any]) -> _Candidate:
+def _coded(part: Array, scale: Array, zero: Array, bits: int, dtype: np.dtype[Any]) -> _RoundedGroups:
     """Rounds groups by a scale, which is first rounded to the dtype that it is stored in, and so small that no code stands for infinity. A
     scale of 0 is that of zeros alone."""
     most, limits = (1 << bits) - 1, np.finfo(dtype)
@@ -182,4 +182,4 @@ def _coded(part: Array, scale: Array, zero: Array, bits: int, dtype: np.dtype[An
     middle = zero.astype(np.float32)[:, :, None]
     codes = np.clip(np.rint(part / wide) + middle, 0, most)
     errors = np.square((codes - middle) * wide - part, dtype=np.float64).sum(-1)
-    return _Candidate(codes=codes.astype(np.uint8), scales=stored, zeros=zero.astype(np.uint8), errors=errors)
+    return _RoundedGroups(codes=codes.astype(np.uint8), scales=stored, zeros=zero.astype(np.uint8), errors=errors)

@@ -183,7 +183,7 @@ def _is_row(e: Expr, columns: Sequence[Expr], values: Mapping[Tensor, Value]) ->
 def _bias(addends: Addends, columns: Sequence[Expr], values: Mapping[Tensor, Value], dtype: DType) -> Array | None:
     """The row that is added to a product; None for nothing and for zeros."""
     row = Tensor("row", F32, tuple(v.extent for v in columns if isinstance(v, Var)))
-    total = np.zeros(math.prod(map(int, row.shape)), np.float64)
+    total = np.zeros(math.prod(n for n in row.shape if isinstance(n, int)), np.float64)
     for factor, e in addends:
         arrays = {r.tensor: values[r.tensor].constant for r in _reads(e)}
         known = {t: a for t, a in arrays.items() if a is not None}
