@@ -29,7 +29,7 @@ X = tensor("x", ["a", "b", 40])
 ROWS = tensor("x", ["rows", 40])
 IDS = tensor("ids", ["a", "b"], onnx.TensorProto.INT64)
 W, BIAS = drawn(40, 24), drawn(24)
-FORMS = {
+FORMS: dict[str, Any] = {
     "MatMul": ([node("MatMul", "x w", "y")], X, {"w": W}, lambda x, w: x @ w),
     "MatMul of a transposed weight": (
         [node("Transpose", "v", "w", perm=[1, 0]), node("MatMul", "x w", "y")], X, {"v": W.T.copy()}, lambda x, w: x @ w),
@@ -38,7 +38,7 @@ FORMS = {
         [node("Gemm", "x w c", "y", alpha=0.5, beta=3.0, transB=1)], ROWS, {"w": W.T.copy(), "c": BIAS[None]},
         lambda x, w: x @ w + 3 * BIAS),  # alpha is in the scales
     "Gemm with one number": (
-        [node("Gemm", "x w c", "y", beta=2.0)], ROWS, {"w": W, "c": np.float32([3])}, lambda x, w: x @ w + 6),
+        [node("Gemm", "x w c", "y", beta=2.0)], ROWS, {"w": W, "c": np.array([3], np.float32)}, lambda x, w: x @ w + 6),
     "Gemm of one row": (
         [node("Gemm", "x w c", "y")], tensor("x", [1, 40]), {"w": W, "c": BIAS[None]}, lambda x, w: x @ w + BIAS),
     "Einsum": ([node("Einsum", "x w", "y", equation="abk,kn->abn")], X, {"w": W}, lambda x, w: x @ w),
@@ -237,6 +237,6 @@ def test_options_that_can_be_are_taken() -> None:
         {"weights": "int8", "symmetric": True},
         {"method": "mse"},
     ):
-        anyshape.quantise(one_product(), least=0, **options)  # type: ignore[arg-type]
+        anyshape.quantise(one_product(), least=0, **options)
     with pytest.raises(ArgumentError):
         anyshape.quantise(one_product(), least=0, unknown=1)  # type: ignore[call-arg]

@@ -70,7 +70,7 @@ def test_chunks_do_not_change_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_the_largest_and_the_smallest_numbers_stay_finite(symmetric: bool, dtype: type) -> None:
     most, least = np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal
-    rows = np.array([[most, -most, 0, most], [least, -least, 0, 0], [0, 0, 0, 0], [-0.0, 1, 2, 3]], dtype)
+    rows: Array = np.array([[most, -most, 0, most], [least, -least, 0, 0], [0, 0, 0, 0], [-0.0, 1, 2, 3]], dtype)
     with np.errstate(all="raise", under="ignore", over="ignore"):
         for bits in (4, 8):
             how = Rounding(bits=bits, group=16, symmetric=symmetric, method="mse")
