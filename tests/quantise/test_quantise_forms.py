@@ -132,6 +132,7 @@ KEPT = {
     "a vector times a matrix": ([node("MatMul", "x w", "y")], [tensor("x", [40])], {"w": W}, "int4", "not one contraction"),
     "what is added is computed": (
         [node("Gemm", "x w c", "y")], [ROWS, tensor("c", [24])], {"w": W}, "int4", "what it adds to its product is computed"),
+    "an unknown rank": ([node("MatMul", "x w", "y")], [tensor("x", None)], {"w": W}, "int4", "the rank of an operand is not known"),
     "no product": ([node("Mul", "x w", "y")], [tensor("x", [40, 24])], {"w": W}, "int4", "not one contraction"),
     "f64": ([node("MatMul", "x w", "y")], [tensor("x", ["n", 40], 11)], {"w": W.astype(np.float64)}, "int4", "it is of f64; f32 and f16"),
     "a window in 4 bits": ([node("Conv", "x w", "y")], [tensor("x", [1, 2, 5, 5])], {"w": drawn(3, 2, 3, 3)}, "int4", THERE),
@@ -212,6 +213,16 @@ def test_elements_that_are_not_finite_are_refused_by_name(value: float, count: i
         anyshape.quantise(proto, least=0)
     _, report = anyshape.quantise(proto, least=0, keep=["w"])
     assert "matches the pattern 'w'" in report.kept[0].reason
+
+
+def test_a_factor_beyond_all_floats_is_refused_by_name() -> None:
+    for alpha, refused in ((1e38, True), (1e3, False)):
+        proto = versioned(model([node("Gemm", "x w", "y", alpha=alpha)], [ROWS], "y", {"w": W * np.float32(100)}))
+        if refused:
+            with pytest.raises(ModelError, match=r"weight 'w' \(times 1e\+38\) has \d+ NaN or infinite"):
+                anyshape.quantise(proto, least=0)
+        else:
+            assert anyshape.quantise(proto, least=0)[1].narrowed
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [

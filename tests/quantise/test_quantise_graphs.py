@@ -231,4 +231,5 @@ def test_weights_beyond_two_gigabytes_are_never_in_memory_at_once(tmp_path: Path
     write_model(narrow, tmp_path / "n.onnx")
     assert report.before > 2 << 30 and report.after < 0.18 * report.before
     assert anyshape.compile(tmp_path / "n.onnx")(np.array([-1, 0]))[:, 5].tolist() == [1, 0]
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < 4 << 30
+    # Pages of the mapped file count, once; the codes are copied on their way into the file. Weights in memory would be 2.5 GiB more.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < rows * columns * 4 + (2 << 30)

@@ -275,6 +275,8 @@ class _Narrowing:
             return "the type of an operand is not known"
         if any(v is not None and isinstance(v.type, ListType) for v in operands):
             return "an operand of its node is a list"
+        if any(v is not None and v.type.shape is None for v in operands):
+            return "the rank of an operand is not known"
         return "" if len(node.output) == 1 else "its node has several results"
 
     def _stored(self, name: str, values: ValuesByName, known: NamedValues) -> Value | None:
@@ -347,8 +349,9 @@ class _Narrowing:
         with np.errstate(over="ignore", invalid="ignore"):
             bad = sum(int((~np.isfinite(rows[a:b].astype(np.float32) * factor)).sum()) for a, b in chunks(rows))
         if bad:
+            times = "" if factor == 1 else f" (times {factor:g})"
             raise ModelError(
-                f"{where}: weight {r.name!r} has {bad} NaN or infinite of {rows.size} elements, which no scale can stand for; "
+                f"{where}: weight {r.name!r}{times} has {bad} NaN or infinite of {rows.size} elements, which no scale can stand for; "
                 f"keep it as it is with --keep {r.name!r} (keep=[{r.name!r}])"
             )
 
