@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from anyshape.graph.parse import parse
     from anyshape.graph.value import Value, constant
     from anyshape.onnxruntime.session import InferenceSession
+    from anyshape.quantisation import quantise
     from anyshape.subscripts import einsum
     from anyshape.types import TensorType
     from anyshape.vm import Executable, compile
@@ -37,7 +38,8 @@ _MODULES = {
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
     "gradients": "anyshape.expansion.gradient",
     "einsum": "anyshape.subscripts", "load": "anyshape.vm.executable.saved", "parse": "anyshape.graph.parse",
-    "profile": "anyshape.vm.executable.profile", "set_affinity": "anyshape.vm.executable.affinity", "seed": "anyshape.equations.entropy",
+    "profile": "anyshape.vm.executable.profile", "quantise": "anyshape.quantisation", "seed": "anyshape.equations.entropy",
+    "set_affinity": "anyshape.vm.executable.affinity",
     "shapes": "anyshape.frontends.symbolic_shapes", "simplify": "anyshape.frontends.onnx.simplified",
 }  # fmt: skip
 _ROOMS = {
@@ -71,6 +73,7 @@ __all__ = [
     "passes",
     "policies",
     "profile",
+    "quantise",
     "seed",
     "set_affinity",
     "shapes",

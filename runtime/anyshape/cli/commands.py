@@ -48,6 +48,12 @@ def diff_model(args: argparse.Namespace) -> Answer:
     return diff(args)
 
 
+def quantise_model(args: argparse.Namespace) -> Answer:
+    from anyshape.cli.quantise import quantise_command
+
+    return quantise_command(args)
+
+
 def accelerate_model(args: argparse.Namespace) -> Answer:
     from anyshape.cli.accelerate import accelerate
 
