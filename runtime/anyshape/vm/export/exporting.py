@@ -32,6 +32,7 @@ from anyshape.vm.export.formula import ArenaFormulas, arena_formulas, widest
 from anyshape.vm.export.header import Description, header, header_by_rank
 from anyshape.vm.export.interface import Interface, checked_name, interface
 from anyshape.vm.export.linking import LIBRARY, MATHEMATICS, archive, link
+from anyshape.vm.export.loader import RankedModel, loader
 from anyshape.vm.export.memory_code import define_growth
 from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.plan_code import define_plan
@@ -41,6 +42,7 @@ from anyshape.vm.export.shared_library import link_shared, linker
 from anyshape.vm.export.status_code import Messages
 from anyshape.vm.export.targets import ExportTarget
 from anyshape.vm.export.tensor_code import define_by_rank, has_codes
+from anyshape.vm.export.wasm_module import module_of
 from anyshape.vm.export.weights import Weights, collect, own_bytes
 from anyshape.vm.program.table import Op, Program
 from anyshape.vm.report.summary import Report
@@ -91,6 +93,8 @@ class Export:
     """The bytes of weights that a level alone has, by the name of each of several levels; else empty."""
     fits: tuple[str, ...] = ()
     """Sizes that fit the budget, as sentences."""
+    ranked: RankedModel | None = None
+    """What chooses a model by the rank of an input, if anything does."""
 
     @property
     def name(self) -> str:
@@ -115,7 +119,16 @@ class Export:
             f"{self.name}.certificate.json": certificate_json(certificates, digest).encode(),
             f"{self.name}.certificate.txt": certificate_text(certificates, digest).encode(),
         }
-        return {**files, f"{self.name}.weights": self.weights.content()} if self.weights.is_file else files
+        if self.weights.is_file:
+            files[f"{self.name}.weights"] = self.weights.content()
+        return {**files, **self._of_javascript()} if self.target.has_javascript else files
+
+    def _of_javascript(self) -> dict[str, bytes]:
+        """The module of WebAssembly, and what calls its functions; models of which DLPack has not the dtypes have no such."""
+        models = [m for m, _ in self.programs]
+        text = loader(self.name, models, self.weights.is_file, self.target.pointer_bytes, self.ranked)
+        module = {f"{self.name}.wasm": module_of(self.object, self.functions)}
+        return {**module, f"{self.name}.mjs": text.encode()} if text else module
 
     def write(self, folder: PathLike, shared: bool = False) -> list[Path]:
         """Writes the files; their paths. `shared`: a shared library too. Raises ArgumentError where that is not possible."""
@@ -191,9 +204,10 @@ def export_ranks(functions: Mapping[int, Function], name: str, request: Request,
         )
     module = Module(request.target.processor)
     define_by_rank(module, name, ranked, {r: p.interface.name for r, p in parts.items()}, request.target.pointer_bytes)
-    return _joined(
+    joined = _joined(
         name, request, {f"rank {r}": p for r, p in parts.items()}, (module, header_by_rank(name, list(parts)))
     )
+    return replace(joined, ranked=RankedModel(name, ranked, {r: p.interface.name for r, p in parts.items()}))
 
 
 def export_several(functions: Mapping[str, Function], name: str, request: Request) -> Export:
