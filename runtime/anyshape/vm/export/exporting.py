@@ -37,8 +37,10 @@ from anyshape.vm.export.memory_code import define_growth
 from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.plan_code import define_plan
 from anyshape.vm.export.pool_code import define_pool
+from anyshape.vm.export.register_values import entry_values
 from anyshape.vm.export.run_code import define_run, untranslated
 from anyshape.vm.export.shared_library import link_shared, linker
+from anyshape.vm.export.size_limits import SizeLimits
 from anyshape.vm.export.status_code import Messages
 from anyshape.vm.export.targets import ExportTarget
 from anyshape.vm.export.tensor_code import define_by_rank, has_codes
@@ -58,6 +60,8 @@ FUNCTIONS = (
 """Ends of the names of the functions that every header has"""
 OF_TENSORS = ("plan_tensors", "run_tensors")
 """Ends of the names of the functions for tensors of DLPack"""
+OF_LIMITS = ("arena_bytes_most",)
+"""Ends of the names of the functions of a model of which elements decide how much memory a call needs, up to a limit"""
 OF_LEVELS = ("level", "choose")
 """Ends of the names of the functions of an object that has code for several levels"""
 
@@ -187,7 +191,7 @@ def export(
         weights=part.weights,
         formulas=tuple(part.description.formulas),
         fits=part.fits,
-        functions=functions_of(part.interface, target),
+        functions=functions_of(part, target),
         programs=((part.interface, part.levels),),
         own_weights=part.own_weights,
     )
@@ -234,17 +238,18 @@ def _joined(
         fits=tuple(f"{what}: {line.strip()}" for what, p in parts.items() for line in p.fits),
         functions=(
             *(around[0].symbols if around else []),
-            *(n for p in parts.values() for n in functions_of(p.interface, request.target)),
+            *(n for p in parts.values() for n in functions_of(p, request.target)),
         ),
         programs=tuple((p.interface, p.levels) for p in parts.values()),
         own_weights={level: sum(p.own_weights[level] for p in parts.values()) for level in last.own_weights},
     )
 
 
-def functions_of(m: Interface, target: ExportTarget) -> tuple[str, ...]:
+def functions_of(part: _UnlinkedModel, target: ExportTarget) -> tuple[str, ...]:
     """The functions of the header of one model."""
-    ends = FUNCTIONS + (OF_TENSORS if has_codes(m) else ()) + (OF_LEVELS if target.several else ())
-    return tuple(f"{m.name}_{end}" for end in ends)
+    limits, tensors = part.description.is_limited, has_codes(part.interface)
+    ends = FUNCTIONS + OF_LIMITS * limits + OF_TENSORS * tensors + (OF_LEVELS if target.several else ())
+    return tuple(f"{part.interface.name}_{end}" for end in ends)
 
 
 def _part(f: Function, name: str, request: Request) -> _UnlinkedModel:
@@ -262,11 +267,21 @@ def _part(f: Function, name: str, request: Request) -> _UnlinkedModel:
     module.word(polling.SYMBOL)
     code = _LevelCode(module, messages, described, constants, request.budget)
     defined = [code.define(p, f"{k}_" if target.several else "") for k, p in enumerate(levels)]
-    Entries(module, messages, described, defined, stored, pointer_bytes=target.pointer_bytes).define()
+    entries = Entries(
+        module,
+        messages,
+        described,
+        defined,
+        stored,
+        pointer_bytes=target.pointer_bytes,
+        is_limited=formulas.is_limited,
+    )
+    entries.define()
     description = Description(
         made_for=target.name.replace(",", ", "),
         formulas=formulas.lines(),
         grows=formulas.grows,
+        is_limited=formulas.is_limited,
         unknown=_unknown(levels[0].knowledge[0], described),
         weight_bytes=len(stored.content()) if stored.is_file else 0,
         levels=tuple(p.name for p in target.several),
@@ -297,9 +312,14 @@ class _LevelCode:
         """Defines the functions of a level, in whose names there is a mark."""
         module, messages, variants = self.module, self.messages, list[Variant]()
         for k, known in enumerate(level.knowledge):
-            variant = Variant(f"plan_{mark}{k}", f"run_{mark}{k}", known.program.regions)
-            names, offsets = (variant.run, variant.plan), self.constants[known.program]
+            limits = SizeLimits(known, entry_values(known, self.interface)) if known.varying() else None
+            most = f"plan_{mark}{k}" if limits is None else None if limits.regions() is None else f"most_{mark}{k}"
+            variant = Variant(f"plan_{mark}{k}", f"run_{mark}{k}", known.program.regions, most)
+            own = most if limits is not None else None
+            names, offsets = (variant.run, variant.plan, own), self.constants[known.program]
             define_plan(module, messages, variant.plan, self.interface, known, self.budget)
+            if own is not None:
+                define_plan(module, messages, own, self.interface, known, None, limits)
             define_run(module, messages, names, self.interface, known, offsets, self.budget)
             variants.append(variant)
         return LevelVariants(level.target, tuple(variants))

@@ -68,7 +68,9 @@ def module_of(code: bytes, functions: Sequence[str]) -> bytes:
         ),
         Section.DATA: data,
     }
-    order = [*(s for s in Section if s not in (Section.CUSTOM, Section.CODE, Section.DATA, Section.DATA_COUNT))]
+    order: list[Section] = [
+        *(s for s in Section if s not in (Section.CUSTOM, Section.CODE, Section.DATA, Section.DATA_COUNT))
+    ]
     order += [Section.DATA_COUNT, Section.CODE, Section.DATA]
     return MAGIC + b"".join(section(s, linked[s]) for s in order if s in linked)
 
