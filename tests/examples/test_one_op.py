@@ -24,7 +24,7 @@ TOOLS = {
     "onnxruntime": find_spec("onnxruntime") is not None and toolchain("x86-64-v2") is not None,
     "PyTorch": find_spec("torch") is not None,
 }
-"""Where the op is called, and whether what calls it there is installed"""
+"""Places where the op is called, and whether what calls it there is installed"""
 
 
 def test_the_entry_has_eight_lines() -> None:

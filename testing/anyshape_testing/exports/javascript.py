@@ -142,7 +142,7 @@ class Session:
         return Plan(answer["arenaBytes"], answer["shapes"])
 
     def _ask(self, model: str, inputs: Mapping[str, Array], plan: bool) -> dict[str, Any]:
-        tensors = {name: _written(a) for name, a in inputs.items()}
+        tensors = {name: written_tensor(a) for name, a in inputs.items()}
         return self.ask({"loader": f"{model}.mjs", "model": model, "plan": plan, "inputs": tensors})
 
     def ask(self, call: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +164,8 @@ class Session:
         self._answers.put(answer)
 
 
-def _written(a: Array) -> dict[str, Any]:
+def written_tensor(a: Array) -> dict[str, Any]:
+    """A tensor as `javascript.mjs` reads it: the typed array, the shape, and the bytes in base 64."""
     array = _ARRAYS.get(str(a.dtype)) or ("Uint16Array" if a.dtype.itemsize == 2 else "Uint8Array")
     return {"array": array, "shape": list(a.shape), "data": base64.b64encode(a.tobytes()).decode()}
 

@@ -128,8 +128,8 @@ class _RunCode:
             f.store(f.add(base, used), self.regions, 2 * region)
             f.store(size, self.regions, 2 * region + 1)
             used = f.add(used, size)
-        most = f.select(f.compare("lt", self.arena_bytes, 0), const(I64, INT64_MAX), self.arena_bytes)
-        words = {USED: used, BYTES: f.and_(most, const(I64, -ALIGNMENT)), BASE: base}
+        room = f.select(f.compare("lt", self.arena_bytes, 0), const(I64, INT64_MAX), self.arena_bytes)
+        words = {USED: used, BYTES: f.and_(room, const(I64, -ALIGNMENT)), BASE: base}
         for word, value in {**words, NEEDED: f.select(short, total, const(I64, 0))}.items():
             f.store(value, self.arena, word)
 

@@ -27,15 +27,15 @@ _JUMPS = frozenset({Op.JUMP, Op.UNLESS})
 
 
 @dataclass(frozen=True, slots=True)
-class _Term:
-    """At most `size`; or, with `own`, at most so much more than a register of a group has held."""
+class _UpperLimit:
+    """Upper limit: at most `size`; or, with `own`, at most so much more than a register of a group has held."""
 
     size: Size
     own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Loop:
+class _ProgramLoop:
     """Words of a loop, from the one that its last instruction, a jump, goes back to."""
 
     first: int
@@ -58,13 +58,13 @@ class SizeLimits:
             if step.op.writes:
                 self._writers[step["d"]].append(step)
         self._limits: dict[int, Size | None] = {}
-        self._terms: dict[tuple[int, frozenset[int], frozenset[int]], _Term | None] = {}
+        self._terms: dict[tuple[int, frozenset[int], frozenset[int]], _UpperLimit | None] = {}
         self._open: frozenset[int] = frozenset()
         """The registers of several writers whose limits are asked for: a limit that depends on itself is none."""
         self._sources: dict[int, frozenset[int]] = {}
-        self._regular: dict[_Loop, list[KnownInstruction]] = {}
+        self._regular: dict[_ProgramLoop, list[KnownInstruction]] = {}
         self._loops = [
-            _Loop(step["to"], step.word) for step in known.steps if step.op in _JUMPS and step["to"] <= step.word
+            _ProgramLoop(step["to"], step.word) for step in known.steps if step.op in _JUMPS and step["to"] <= step.word
         ]
 
     def regions(self) -> dict[int, Size] | None:
@@ -104,12 +104,12 @@ class SizeLimits:
         term = self._term(k, frozenset())
         return None if term is None else term.size
 
-    def _term(self, k: int, own: frozenset[int]) -> _Term | None:
+    def _term(self, k: int, own: frozenset[int]) -> _UpperLimit | None:
         """The limit of a register, or what it has more than those of the group `own` at most."""
         if k in own:
-            return _Term(0, own=True)
+            return _UpperLimit(0, own=True)
         if k in self.known.known:
-            return _Term(self._entry(k))
+            return _UpperLimit(self._entry(k))
         writers = self._writers[k]
         if len(writers) == 1:
             key = k, own, self._open
@@ -117,7 +117,7 @@ class SizeLimits:
                 self._terms[key] = self._written(writers[0], own)
             return self._terms[key]
         limit = self._of_several(k)
-        return None if limit is None else _Term(limit)
+        return None if limit is None else _UpperLimit(limit)
 
     def _of_several(self, k: int) -> Size | None:
         """The limit of a register that several instructions write."""
@@ -165,52 +165,52 @@ class SizeLimits:
             self._sources[k] = frozenset(seen)
         return self._sources[k]
 
-    def _written(self, step: KnownInstruction, own: frozenset[int]) -> _Term | None:
+    def _written(self, step: KnownInstruction, own: frozenset[int]) -> _UpperLimit | None:
         """What an instruction writes at most."""
         if step.op in _TRUTHS or (step.op is Op.LOAD and ELEMENTS[step["of"]][0] == "bool"):
-            return _Term(1)
+            return _UpperLimit(1)
         rule = _RULES.get(step.op)
         return None if rule is None else rule(self, step, own)
 
-    def _added(self, step: KnownInstruction, own: frozenset[int]) -> _Term | None:
+    def _added(self, step: KnownInstruction, own: frozenset[int]) -> _UpperLimit | None:
         a, b = self._term(step["a"], own), self._term(step["b"], own)
-        return None if a is None or b is None or (a.own and b.own) else _Term(a.size + b.size, a.own or b.own)
+        return None if a is None or b is None or (a.own and b.own) else _UpperLimit(a.size + b.size, a.own or b.own)
 
-    def _subtracted(self, step: KnownInstruction, own: frozenset[int]) -> _Term | None:
+    def _subtracted(self, step: KnownInstruction, own: frozenset[int]) -> _UpperLimit | None:
         a, b = self._term(step["a"], own), step["b"]
         if a is None:
             return None
         if b in self.known.known:
-            return _Term(a.size - self._entry(b), a.own)
+            return _UpperLimit(a.size - self._entry(b), a.own)
         return a if b in self._nonnegative else None
 
-    def _multiplied(self, step: KnownInstruction, own: frozenset[int]) -> _Term | None:
+    def _multiplied(self, step: KnownInstruction, own: frozenset[int]) -> _UpperLimit | None:
         a, b = self._term(step["a"], own), self._term(step["b"], own)
         if a is None or b is None or a.own or b.own or not self._nonnegative.issuperset((step["a"], step["b"])):
             return None
-        return _Term(a.size * b.size)
+        return _UpperLimit(a.size * b.size)
 
-    def _divided(self, step: KnownInstruction, own: frozenset[int]) -> _Term | None:
+    def _divided(self, step: KnownInstruction, own: frozenset[int]) -> _UpperLimit | None:
         a, b = self._term(step["a"], own), step["b"]
         if a is None or a.own or b not in self.known.known:
             return None
         by = self._entry(b)
-        return _Term(floordiv(a.size, by)) if (bounds(by)[0] or 0) > 0 else None
+        return _UpperLimit(floordiv(a.size, by)) if (bounds(by)[0] or 0) > 0 else None
 
-    def _least(self, step: KnownInstruction, own: frozenset[int]) -> _Term | None:
+    def _least(self, step: KnownInstruction, own: frozenset[int]) -> _UpperLimit | None:
         terms = [t for t in (self._term(step["a"], own), self._term(step["b"], own)) if t is not None]
         fixed = [t.size for t in terms if not t.own]
-        return _Term(reduce(minimum, fixed)) if fixed else terms[0] if terms else None
+        return _UpperLimit(reduce(minimum, fixed)) if fixed else terms[0] if terms else None
 
-    def _greatest(self, step: KnownInstruction, own: frozenset[int]) -> _Term | None:
-        """Of a greatest, or a choice: one of two."""
+    def _greatest(self, step: KnownInstruction, own: frozenset[int]) -> _UpperLimit | None:
+        """Limits the greater or the chosen one of two."""
         names = ("then", "other") if step.op is Op.SELECT else ("a", "b")
         a, b = (self._term(step[name], own) for name in names)
         if a is None or b is None:
             return None
         if a.own != b.own and not own <= self._nonnegative:
             return None
-        return _Term(maximum(a.size, b.size), a.own or b.own)
+        return _UpperLimit(maximum(a.size, b.size), a.own or b.own)
 
     # --- what is at least 0 ---
 
@@ -255,7 +255,7 @@ class SizeLimits:
                 times = times * of_loop
         return times
 
-    def _iterations(self, loop: _Loop, step: KnownInstruction) -> Size | None:
+    def _iterations(self, loop: _ProgramLoop, step: KnownInstruction) -> Size | None:
         """How often a loop comes to an instruction at most, for each time that it is entered."""
         if self._is_entered_elsewhere(loop):
             return None
@@ -267,20 +267,20 @@ class SizeLimits:
                         return maximum(limit, 0) + (1 if step.word < leave.word else 0)
         return None
 
-    def _is_entered_elsewhere(self, loop: _Loop) -> bool:
+    def _is_entered_elsewhere(self, loop: _ProgramLoop) -> bool:
         """Tests whether a jump leads into the middle of a loop, or another one back to its beginning."""
         jumps = [s for s in self.known.steps if s.op in _JUMPS]
         into = any(loop.first < s["to"] <= loop.last and not loop.has(s) for s in jumps)
         back = any(s["to"] == loop.first and loop.first < s.word != loop.last for s in jumps)
         return into or back
 
-    def _each_time(self, loop: _Loop) -> list[KnownInstruction]:
+    def _each_time(self, loop: _ProgramLoop) -> list[KnownInstruction]:
         """The instructions that each iteration runs once, unless it leaves the loop before."""
         if loop not in self._regular:
             self._regular[loop] = self._run_each_time(loop)
         return self._regular[loop]
 
-    def _run_each_time(self, loop: _Loop) -> list[KnownInstruction]:
+    def _run_each_time(self, loop: _ProgramLoop) -> list[KnownInstruction]:
         inside = [s for s in self.known.steps if loop.has(s)]
         spans = [
             (min(s.word, s["to"]), max(s.word, s["to"]))
@@ -289,7 +289,7 @@ class SizeLimits:
         ]
         return [s for s in inside if not any(first <= s.word < last for first, last in spans)]
 
-    def _conditions(self, cond: int, loop: _Loop, before: KnownInstruction) -> Iterator[KnownInstruction]:
+    def _conditions(self, cond: int, loop: _ProgramLoop, before: KnownInstruction) -> Iterator[KnownInstruction]:
         """The comparisons `a < b` that must hold for a condition to hold, which the iteration makes ahead of an instruction."""
         writers = self._writers[cond]
         if len(writers) == 1 and writers[0].word < before.word and writers[0] in self._each_time(loop):
@@ -300,7 +300,7 @@ class SizeLimits:
                 yield from self._conditions(writer["a"], loop, writer)
                 yield from self._conditions(writer["b"], loop, writer)
 
-    def _is_counter(self, k: int, loop: _Loop) -> bool:
+    def _is_counter(self, k: int, loop: _ProgramLoop) -> bool:
         """Tests whether a register is at least 0, and each iteration adds at least 1 to it."""
         inside = [s for s in self._writers[k] if loop.has(s)]
         each_time = self._each_time(loop)
@@ -316,7 +316,7 @@ class SizeLimits:
         return len(rest) == 1 and rest[0] in self.known.known and (bounds(self._entry(rest[0]))[0] or 0) >= 1
 
 
-_RULES: dict[Op, Callable[[SizeLimits, KnownInstruction, int | None], _Term | None]] = {
+_RULES: dict[Op, Callable[[SizeLimits, KnownInstruction, frozenset[int]], _UpperLimit | None]] = {
     Op.ADD: SizeLimits._added,
     Op.SUB: SizeLimits._subtracted,
     Op.MUL: SizeLimits._multiplied,
