@@ -76,10 +76,11 @@ test-long: $(STAMP) lint  ## the same with nothing sampled, in an hour and a hal
 endif
 
 test-torch: $(TORCH_VENV)/.anyshape-torch  ## the tests of the PyTorch frontend, in an environment of their own with a CPU build of torch; two minutes
-	$(TORCH_VENV)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/pytorch
+	$(TORCH_VENV)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/pytorch tests/examples/test_one_op.py
 
-test-export: $(VENV)/.anyshape-cross  ## exported C programs of every target, by the package ziglang, qemu-user if it is here, and wasmtime; ten minutes the first time
-	ANYSHAPE_LONG=1 $(PYTEST) tests/export/test_c_programs.py tests/examples/test_embed.py
+test-export: $(VENV)/.anyshape-cross  ## exported programs of every target, by the package ziglang, qemu-user if it is here, wasmtime, node and chromium if they are here; ten minutes the first time
+	ANYSHAPE_LONG=1 $(PYTEST) tests/export/test_c_programs.py tests/export/test_javascript.py tests/examples/test_embed.py \
+		tests/examples/test_one_op.py tests/examples/test_browser.py
 
 $(VENV)/.anyshape-cross: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test,cross]' --editable generator --editable testing

@@ -10,6 +10,7 @@ In: a function, a name, a target. Out: an `Export`, with the content of its file
     level_code        what chooses one of several levels of processors
     entry_code        the functions of the header, over these
     header, weights, linking
+    wasm_module, loader   for wasm32 a module that browsers and Node run, and JavaScript that calls it
 """
 
 from anyshape.vm.export.budget import bytes_at

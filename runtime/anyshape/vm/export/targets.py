@@ -35,6 +35,11 @@ class ExportTarget:
     def architecture(self) -> str:
         return self.processor.triple.partition("-")[0]
 
+    @property
+    def has_javascript(self) -> bool:
+        """Whether JavaScript runs the code: a module and what calls it are a part of the export."""
+        return self.architecture == "wasm32"
+
 
 _AVX2 = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt"
 _LINUX = "unknown-linux-gnu"
