@@ -15,6 +15,7 @@ from anyshape.graph.function import Function
 
 RNG = np.random.default_rng(5)
 W = RNG.normal(size=(6, 4)).astype(np.float32)
+KERNEL = RNG.normal(size=(4, 3, 3, 3)).astype(np.float32)
 TABLE = RNG.normal(size=(10, 6)).astype(np.float32)
 Body = Callable[..., Any]
 
@@ -48,46 +49,120 @@ def masked_mean(x: Any, mask: Any) -> Any:
     return ops.div(ops.sum(ops.mul(x, weights), axes=(1,)), ops.sum(weights, axes=(1,)))
 
 
+def computed_mask(x: Any, mask: Any) -> Any:
+    """Each row's mask, picked from all of them by row * length + position, as exporters write attention masks."""
+    n, m = (ops.gather(ops.shape_of(mask), np.array(k)) for k in (0, 1))
+    first = ops.mul(ops.expand_dims(ops.dyn.arange(0, n, 1, dtype="i64"), axes=(1,)), m)
+    places = ops.add(first, ops.expand_dims(ops.dyn.arange(0, m, 1, dtype="i64"), axes=(0,)))
+    picked = ops.gather(ops.static.reshape(mask, newshape=(-1,)), places)
+    return ops.where(picked, x, 0.0)
+
+
+def shifted_mask(x: Any, mask: Any) -> Any:
+    """The same, from the end of each row: position 0 has the first mask of the next row."""
+    n, m = (ops.gather(ops.shape_of(mask), np.array(k)) for k in (0, 1))
+    first = ops.mul(ops.expand_dims(ops.dyn.arange(0, n, 1, dtype="i64"), axes=(1,)), m)
+    places = ops.add(first, ops.sub(m, ops.expand_dims(ops.dyn.arange(0, m, 1, dtype="i64"), axes=(0,))))
+    return ops.where(ops.gather(ops.static.reshape(mask, newshape=(-1,)), places), x, 0.0)
+
+
+def embedding(i: Any) -> Any:
+    return ops.add(ops.gather(TABLE, i), ops.gather(TABLE, ops.arange(0, 5, 1, dtype="i64")))
+
+
+def repeated_rows(x: Any) -> Any:
+    three = ops.static.broadcast_to(ops.expand_dims(x, axes=(1,)), shape=(1, 3, 6))
+    return ops.static.reshape(three, newshape=(-1, 6))
+
+
+def lookup(x: Any, i: Any) -> Any:
+    return ops.gather_nd(x, ops.expand_dims(i, axes=(1,)), batch_dims=1)
+
+
+def rows_of(x: Any) -> Any:
+    return ops.gather(ops.shape_of(x), 0)
+
+
+def rolled(x: Any) -> Any:
+    behind = ops.static.slice(x, starts=(1,), ends=(2**62,), axes=(0,))
+    return ops.concat([behind, ops.static.slice(x, starts=(0,), ends=(1,), axes=(0,))], axis=0)
+
+
+def flipped(x: Any) -> Any:
+    return ops.static.slice(x, starts=(-1,), ends=(-(2**62),), axes=(0,), steps=(-1,))
+
+
+def numbered(x: Any) -> Any:
+    numbers = ops.cast(ops.arange(0, rows_of(x), 1, dtype="i64"), to="f32")
+    return ops.add(x, ops.expand_dims(numbers, axes=(1,)))
+
+
+def summed_by_loop(x: Any) -> Any:
+    return control.loop(rows_of(x), lambda k, s: [ops.add(s, ops.gather(x, k))], [np.zeros(6, np.float32)])[0]
+
+
+def centred(x: Any) -> Any:
+    return ops.sub(x, ops.mean(x, axes=(0,), keepdims=True))
+
+
+def columns_as_rows(x: Any) -> Any:
+    return ops.static.reshape(ops.static.transpose(x, axes=(1, 0)), newshape=(-1,))
+
+
+def of_pairs(x: Any) -> Any:
+    return ops.sum(ops.static.reshape(x, newshape=(-1, 12)), axes=(1,))
+
+
+def norm(x: Any) -> Any:
+    return ops.layer_norm(x, np.ones(6, np.float32), np.zeros(6, np.float32))[0]
+
+
+ROWS = {"x": "f32[n, 6]"}
+TOKENS = {"x": "f32[n, m, 6]"}
+MASKED = {"x": "f32[n, m]", "mask": "bool[n, m]"}
+
 ACCEPTED: dict[str, tuple[Body, dict[str, str]]] = {
-    "pointwise": (lambda x: ops.tanh(ops.add(ops.mul(x, 2.0), 1.0)), {"x": "f32[n, 6]"}),
-    "product over features": (lambda x: ops.relu(ops.matmul(x, W)), {"x": "f32[n, 6]"}),
+    "pointwise": (lambda x: ops.tanh(ops.add(ops.mul(x, 2.0), 1.0)), ROWS),
+    "product over features": (lambda x: ops.relu(ops.matmul(x, W)), ROWS),
     "softmax over another axis": (lambda x: ops.softmax(x, axis=1), {"x": "f32[n, m]"}),
     "softmax, the batch last": (lambda x: ops.softmax(x, axis=0), {"x": "f32[6, n]"}),
-    "layer norm": (lambda x: ops.layer_norm(x, np.ones(6, np.float32), np.zeros(6, np.float32))[0], {"x": "f32[n, m, 6]"}),
-    "embedding": (lambda i: ops.add(ops.gather(TABLE, i), ops.gather(TABLE, ops.arange(0, 5, 1, dtype="i64"))), {"i": "i64[n, 5]"}),
+    "layer norm": (norm, TOKENS),
+    "embedding": (embedding, {"i": "i64[n, 5]"}),
     "attention": (attention, {"x": "f32[n, m, 8]"}),
     "a count of features": (counted_mean, {"x": "f32[n, m]"}),
     "masked mean": (masked_mean, {"x": "f32[n, m, 6]", "mask": "bool[n, m]"}),
-    "first of each row": (lambda x: ops.gather(x, 0, axis=1), {"x": "f32[n, m, 6]"}),
-    "sort of each row": (lambda x: ops.topk(x, k=2, axis=1)[0], {"x": "f32[n, 6]"}),
+    "a mask by computed indices": (computed_mask, MASKED),
+    "first of each row": (lambda x: ops.gather(x, 0, axis=1), TOKENS),
+    "sort of each row": (lambda x: ops.topk(x, k=2, axis=1)[0], ROWS),
     "cumulative sum along rows": (lambda x: ops.cumsum(x, axis=1), {"x": "f32[n, m]"}),
-    "convolution": (lambda x: ops.conv(x, RNG.normal(size=(4, 3, 3, 3)).astype(np.float32)), {"x": "f32[n, 3, 8, 8]"}),
-    "rows merged with positions": (lambda x: ops.matmul(ops.static.reshape(x, newshape=(-1, 6)), W), {"x": "f32[n, m, 6]"}),
-    "rows repeated": (lambda x: ops.static.reshape(ops.static.broadcast_to(ops.expand_dims(x, axes=(1,)), shape=(1, 3, 6)), newshape=(-1, 6)), {"x": "f32[n, 6]"}),
-    "joined with a constant": (lambda x: ops.concat([x, x], axis=1), {"x": "f32[n, m]"}),
+    "convolution": (lambda x: ops.conv(x, KERNEL), {"x": "f32[n, 3, 8, 8]"}),
+    "rows merged with positions": (lambda x: ops.matmul(ops.static.reshape(x, newshape=(-1, 6)), W), TOKENS),
+    "rows repeated": (repeated_rows, ROWS),
+    "joined with itself": (lambda x: ops.concat([x, x], axis=1), {"x": "f32[n, m]"}),
     "an input without rows": (lambda x, w: ops.matmul(x, w), {"x": "f32[n, 6]", "w": "f32[6, k]"}),
-    "a lookup within the row": (lambda x, i: ops.gather_nd(x, ops.expand_dims(i, axes=(1,)), batch_dims=1), {"x": "f32[n, 5]", "i": "i64[n]"}),
-}  # fmt: skip
+    "a lookup within the row": (lookup, {"x": "f32[n, 5]", "i": "i64[n]"}),
+}
 
 REFUSED: dict[str, tuple[Body, dict[str, str], str]] = {
-    "softmax over the batch": (lambda x: ops.softmax(x, axis=0), {"x": "f32[n, 6]"}, "softmax"),
-    "mean over the batch": (lambda x: ops.sub(x, ops.mean(x, axes=(0,), keepdims=True)), {"x": "f32[n, 6]"}, "mean"),
-    "cumulative sum over the batch": (lambda x: ops.cumsum(x, axis=0), {"x": "f32[n, 6]"}, "cumsum"),
-    "flip of the batch": (lambda x: ops.static.slice(x, starts=(-1,), ends=(-(2**62),), axes=(0,), steps=(-1,)), {"x": "f32[n, 6]"}, "slice"),
-    "roll of the batch": (lambda x: ops.concat([ops.static.slice(x, starts=(1,), ends=(2**62,), axes=(0,)), ops.static.slice(x, starts=(0,), ends=(1,), axes=(0,))], axis=0), {"x": "f32[n, 6]"}, "concat"),
-    "the number of rows": (lambda x: ops.div(x, ops.cast(ops.gather(ops.shape_of(x), 0), to="f32")), {"x": "f32[n, 6]"}, "n"),
-    "the place of a row": (lambda x: ops.add(x, ops.expand_dims(ops.cast(ops.arange(0, ops.gather(ops.shape_of(x), 0), 1, dtype="i64"), to="f32"), axes=(1,))), {"x": "f32[n, 6]"}, "position along n"),
-    "products of rows with rows": (lambda x: ops.matmul(x, ops.static.transpose(x, axes=(1, 0))), {"x": "f32[n, 6]"}, "matmul"),
-    "rows that data picks": (lambda x, i: ops.gather(x, i), {"x": "f32[n, 6]", "i": "i64[n]"}, "gather"),
-    "rows that are kept": (lambda x: ops.nonzero(x), {"x": "f32[n, 6]"}, "nonzero"),
-    "rows merged behind others": (lambda x: ops.static.reshape(ops.static.transpose(x, axes=(1, 0)), newshape=(-1,)), {"x": "f32[n, 6]"}, "reshape"),
-    "pairs of rows": (lambda x: ops.sum(ops.static.reshape(x, newshape=(-1, 12)), axes=(1,)), {"x": "f32[n, 6]"}, "n"),
-    "the largest row": (lambda x: ops.add(x, ops.max(x)), {"x": "f32[n, 6]"}, "max"),
+    "softmax over the batch": (lambda x: ops.softmax(x, axis=0), ROWS, "softmax"),
+    "mean over the batch": (centred, ROWS, "mean"),
+    "cumulative sum over the batch": (lambda x: ops.cumsum(x, axis=0), ROWS, "cumsum"),
+    "flip of the batch": (flipped, ROWS, "slice"),
+    "roll of the batch": (rolled, ROWS, "concat"),
+    "the number of rows": (lambda x: ops.div(x, ops.cast(rows_of(x), to="f32")), ROWS, "n"),
+    "the place of a row": (numbered, ROWS, "position along n"),
+    "a mask of the next row": (shifted_mask, MASKED, "another row"),
+    "products of rows with rows": (lambda x: ops.matmul(x, ops.static.transpose(x, axes=(1, 0))), ROWS, "matmul"),
+    "rows that data picks": (lambda x, i: ops.gather(x, i), {**ROWS, "i": "i64[n]"}, "gather"),
+    "rows that are kept": (lambda x: ops.nonzero(x), ROWS, "nonzero"),
+    "rows merged behind others": (columns_as_rows, ROWS, "reshape"),
+    "pairs of rows": (of_pairs, ROWS, "a check may hold of the joined call alone"),
+    "the largest row": (lambda x: ops.add(x, ops.max(x)), ROWS, "max"),
     "one dim twice": (lambda x: ops.relu(x), {"x": "f32[n, n]"}, "not one axis"),
-    "outer of the batch": (lambda x, y: ops.add(x, y), {"x": "f32[n]", "y": "f32[n, 1]"}, ""),
-    "a loop over rows": (lambda x: control.loop(ops.gather(ops.shape_of(x), 0), lambda k, s: [ops.add(s, ops.gather(x, k))], [np.zeros(6, np.float32)])[0], {"x": "f32[n, 6]"}, ""),
+    "outer sum over the batch": (lambda x, y: ops.add(x, y), {"x": "f32[n]", "y": "f32[n, 1]"}, "add"),
+    "a loop over rows": (summed_by_loop, ROWS, "loop"),
     "no dim": (lambda x: ops.relu(x), {"x": "f32[3, 6]"}, "no input has a dim"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", ACCEPTED)
@@ -124,4 +199,4 @@ def test_rows_that_meet_are_refused(case: str) -> None:
     dim = batch_dim(built(body, **inputs))
     assert isinstance(dim, Unbatched), str(dim)
     assert word in str(dim)
-    assert set(dim.reasons) <= {"n"}
+    assert "n" in dim.reasons or not dim.reasons

@@ -54,7 +54,7 @@ def _elements(q: Equation) -> Elements | None:
     """The integers that an equation defines, each by its position; None where it defines others, or not all by one expression."""
     variables = tuple(i for i in q.index if isinstance(i, Var))
     plain = q.form is None and len(set(variables)) == len(q.index) and q.target.dtype.is_integer
-    return Elements(variables, q.value) if plain and not q.unbacked else None
+    return Elements(variables, q.value) if plain and q.unbacked is None else None
 
 
 def _is_touched(q: Equation, states: States, dim: RowDim) -> bool:
