@@ -41,4 +41,5 @@ class Metrics:
         self.waiting.labels(model).set_function(length)
 
     def text(self) -> bytes:
-        return generate_latest(self.registry)
+        text: bytes = generate_latest(self.registry)
+        return text

@@ -81,16 +81,17 @@ def _flattened(where: str, data: Any, rank: int) -> list[Any]:
     """The elements of nested lists."""
     if not isinstance(data, list):
         raise Refused(f"{where}: data must be a list, got {short(data)}")
+    rows: list[Any] = data
     for _ in range(rank):
-        kinds = set(map(type, data))
+        kinds = set(map(type, rows))
         if list not in kinds:
             break
         if kinds != {list}:
             raise Refused(f"{where}: data has lists beside numbers")
-        if len({len(row) for row in data}) > 1:
+        if len({len(row) for row in rows}) > 1:
             raise Refused(f"{where}: lists of data that are beside each other must be of one length")
-        data = list(chain.from_iterable(data))
-    return data
+        rows = list(chain.from_iterable(rows))
+    return rows
 
 
 def elements(a: Array) -> list[Any]:

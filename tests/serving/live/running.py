@@ -24,14 +24,15 @@ def rows_model(path: Path) -> None:
     y: Any = x
     for _ in range(4):
         y = ops.softmax(ops.mul(y, 2.0), axis=1)
-    anyshape.compile(anyshape.function([x], y, result_names=["y"])).save(path)
+    anyshape.compile(anyshape.Function([x], [y], result_names=["y"])).save(path)
 
 
 def slow_model(path: Path) -> None:
     """Saves a model that sums the products of all pairs of rows, so that requests cannot be joined."""
     x = anyshape.input("x", "f32[n, m]")
     pairs = ops.matmul(x, ops.static.transpose(x, axes=(1, 0)))
-    anyshape.compile(anyshape.function([x], ops.sum(ops.tanh(pairs), axes=(1,)), result_names=["y"])).save(path)
+    y = ops.sum(ops.tanh(pairs), axes=(1,))
+    anyshape.compile(anyshape.Function([x], [y], result_names=["y"])).save(path)
 
 
 class RunningServer:

@@ -116,7 +116,7 @@ def test_health_and_metadata(server: RunningServer) -> None:
     said = http.InferenceServerClient(server.http).get_model_metadata("rows")
     assert said["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, -1], "parameters": {"dims": "n, m"}}]
     assert said["parameters"] == {"batch_dim": "n (axis 0 of x)"}
-    assert any("pairs: requests run one after another: n: matmul" in line for line in server.lines)
+    assert any("pairs: requests run one after another: n: static.sum" in line for line in server.lines)
     with pytest.raises(InferenceServerException, match="no model"):
         http.InferenceServerClient(server.http).get_model_metadata("nope")
 
@@ -278,7 +278,7 @@ def test_sigterm_answers_what_was_accepted(folder: Path) -> None:
     for t in threads:
         t.join()
     assert running.wait() == 0
-    assert late in (503, 200)
+    assert late == 503
     assert len(answers) == 6 and all(a.shape == (6000,) for a in answers)
     assert running.lines[-1].startswith("stopped\n")
 
@@ -286,7 +286,7 @@ def test_sigterm_answers_what_was_accepted(folder: Path) -> None:
 def test_after_a_kill_the_next_server_answers(folder: Path) -> None:
     first = RunningServer([str(folder / "rows.anyshape")])
     port = first.http.split(":")[1]
-    stop = threading.Event()
+    stop, answered = threading.Event(), threading.Event()
     wrong: list[Any] = []
 
     def ask() -> None:
@@ -294,14 +294,15 @@ def test_after_a_kill_the_next_server_answers(folder: Path) -> None:
         while not stop.is_set():
             try:
                 y = asked(http.InferenceServerClient(f"127.0.0.1:{port}"), http, x)
-            except (OSError, InferenceServerException):
+            except Exception:  # the server is gone, which clients say in many ways
                 continue
+            answered.set()
             if not np.allclose(y, expected(x), rtol=1e-4):
                 wrong.append(y)
 
     thread = threading.Thread(target=ask)
     thread.start()
-    time.sleep(0.5)
+    assert answered.wait(60)
     first.process.kill()
     assert first.wait() == -signal.SIGKILL
     stop.set()
