@@ -3,8 +3,8 @@
     python -m benchmarks.serving [MODEL] [--clients 8] [--requests 400] [--threads N] [--json FILE]
 
 In: a model of `benchmarks.models` with token inputs. Out: for each engine requests per second, the median and the 99th percentile of
-latencies, and how many requests a call joined. Both engines are models of one server (`anyshape.serving`): the same routes, queue and joined
-calls. Servers are processes of their own, which take turns. It needs the extra `[serve]`, and onnxruntime.
+latencies, and how many requests a call joined. Both engines are models of one server (`anyshape.serving`): the same routes, queue and
+joined calls. Servers are processes of their own, which take turns. It needs the extra `[serve]`, and onnxruntime.
 """
 
 from __future__ import annotations
