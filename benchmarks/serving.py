@@ -96,7 +96,7 @@ def bodies(name: str, count: int) -> list[tuple[bytes, int]]:
     from anyshape.dtypes import from_numpy
     from anyshape.serving.datatypes import DATATYPES
 
-    rng, made = random.Random(7), []
+    rng, listed = random.Random(7), []
     for k in range(count):
         arrays = load(name).inputs(1, rng.choice(LENGTHS), k)
         tensors = [
@@ -109,8 +109,8 @@ def bodies(name: str, count: int) -> list[tuple[bytes, int]]:
             for n, a in arrays.items()
         ]
         text = json.dumps({"inputs": tensors, "parameters": {"binary_data_output": True}}).encode()
-        made.append((text + b"".join(np.ascontiguousarray(a).tobytes() for a in arrays.values()), len(text)))
-    return made
+        listed.append((text + b"".join(np.ascontiguousarray(a).tobytes() for a in arrays.values()), len(text)))
+    return listed
 
 
 async def turn(server: Server, name: str, requests: list[tuple[bytes, int]], clients: int) -> tuple[float, list[float]]:

@@ -59,7 +59,7 @@ def computed_mask(x: Any, mask: Any) -> Any:
 
 
 def shifted_mask(x: Any, mask: Any) -> Any:
-    """The same, from the end of each row: position 0 has the first mask of the next row."""
+    """Masks picked from the end of each row, so that position 0 has the first mask of the next row."""
     n, m = (ops.gather(ops.shape_of(mask), np.array(k)) for k in (0, 1))
     first = ops.mul(ops.expand_dims(ops.dyn.arange(0, n, 1, dtype="i64"), axes=(1,)), m)
     places = ops.add(first, ops.sub(m, ops.expand_dims(ops.dyn.arange(0, m, 1, dtype="i64"), axes=(0,))))

@@ -11,8 +11,8 @@ import pytest
 from anyshape.dtypes import parse_dtype
 from anyshape.serving.datatypes import DATATYPES
 from anyshape.serving.http_bodies import decoded, encoded
-from anyshape.serving.refusal import Refused
-from anyshape.serving.request import InferRequest, WantedOutput
+from anyshape.serving.refusal import RefusedRequest
+from anyshape.serving.request import InferRequest, RequestedOutput
 
 I64 = {"name": "x", "datatype": "INT64", "shape": [2, 2], "data": [[1, 2], [3, 4]]}
 
@@ -73,7 +73,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused(case: str) -> None:
     text, words = REFUSED[case]
-    with pytest.raises(Refused, match=words) as e:
+    with pytest.raises(RefusedRequest, match=words) as e:
         decoded(text, None)
     assert 400 <= e.value.status < 500
     assert len(str(e.value)) < 1000
@@ -91,7 +91,7 @@ def test_binary_data_and_back(dtype: Any) -> None:
     said = json.loads(answer[:length])
     assert (said["id"], said["outputs"][0]["shape"], answer[length:]) == ("7", [2, 3], a.tobytes())
     plain, no_length = encoded(
-        "m", InferRequest(id="", inputs={}, wanted=[WantedOutput(name="y", is_binary=False)]), {"y": a}
+        "m", InferRequest(id="", inputs={}, requested=[RequestedOutput(name="y", is_binary=False)]), {"y": a}
     )
     assert no_length is None
     np.testing.assert_array_equal(np.array(json.loads(plain)["outputs"][0]["data"]).reshape(2, 3), a.astype(np.float64))
@@ -113,7 +113,7 @@ def test_wrong_binary_sizes(size: int, header: str | None, words: str) -> None:
         {"inputs": [{"name": "x", "datatype": "INT64", "shape": [2, 2], "parameters": {"binary_data_size": said}}]}
     )
     extra = b"\0" * (40 if size == 24 else size)
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(RefusedRequest, match=words):
         decoded(text.encode() + extra, header if header is not None else str(len(text)))
 
 
@@ -122,7 +122,7 @@ def test_a_byte_of_bool_is_0_or_1() -> None:
         {"inputs": [{"name": "x", "datatype": "BOOL", "shape": [2], "parameters": {"binary_data_size": 2}}]}
     )
     assert decoded(text.encode() + b"\0\1", str(len(text))).inputs["x"].tolist() == [False, True]
-    with pytest.raises(Refused, match="0 or 1"):
+    with pytest.raises(RefusedRequest, match="0 or 1"):
         decoded(text.encode() + b"\0\2", str(len(text)))
 
 
@@ -137,6 +137,6 @@ def test_changed_bytes_are_read_or_refused() -> None:
         try:
             decoded(bytes(changed), None)
             outcomes.add("read")
-        except Refused:
+        except RefusedRequest:
             outcomes.add("refused")
     assert outcomes == {"read", "refused"}

@@ -19,7 +19,7 @@ from anyshape.serving.joining import joined, key_of, parted, rows_of
 from anyshape.serving.model import CompiledModel, metadata, model_names
 from anyshape.serving.options import ServeOptions
 from anyshape.serving.queue import ModelQueue
-from anyshape.serving.refusal import Refused
+from anyshape.serving.refusal import RefusedRequest
 from anyshape.types import TensorType
 
 DIM = BatchDim("n", (RowAxis("x", 0), RowAxis("w", None)), (RowAxis("y", 0),), None)
@@ -105,14 +105,14 @@ def test_one_that_fails_does_not_harm_others() -> None:
     model = Doubling()
     good, bad, defect, also = asyncio.run(outcomes(model, [rows(1, 3), rows(1, 3, -1), rows(1, 3, 13), rows(2, 3)]))
     assert good[0].tolist() == [[2, 2, 2]] and also[0].shape == (2, 3)
-    assert isinstance(bad, Refused) and bad.status == 400 and "negative" in str(bad)
-    assert isinstance(defect, Refused) and defect.status == 500
+    assert isinstance(bad, RefusedRequest) and bad.status == 400 and "negative" in str(bad)
+    assert isinstance(defect, RefusedRequest) and defect.status == 500
 
 
 def test_deadlines() -> None:
     late, soon = asyncio.run(outcomes(Doubling(), [rows(1, 3, 1000), rows(1, 4)], seconds=0.2))
-    assert isinstance(late, Refused) and late.status == 504
-    assert isinstance(soon, Refused) and soon.status == 504
+    assert isinstance(late, RefusedRequest) and late.status == 504
+    assert isinstance(soon, RefusedRequest) and soon.status == 504
 
 
 def test_a_full_queue() -> None:

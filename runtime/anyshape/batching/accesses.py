@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import TypeGuard
 
-from anyshape.batching.states import FIXED, Computed, Elements, Fixed, Joint, RowDim, Rows, State
+from anyshape.batching.states import FIXED, Computed, Fixed, IndexElements, Joint, RowDim, Rows, RowState
 from anyshape.dims import Dim, Size, floordiv, free_symbols, fresh, mod, nonneg, substitute
 from anyshape.equations import Equation, Tensor
 from anyshape.equations.builder import Compaction, Demand, RecurrenceStep, Run, Sorting, Update
@@ -18,7 +18,7 @@ from anyshape.equations.dependencies import reads, symbols, units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.traversal import walk
 
-States = MutableMapping[Tensor, State]
+States = MutableMapping[Tensor, RowState]
 
 
 class RowsMeet(Exception):
@@ -50,11 +50,11 @@ def follow(equations: Sequence[Equation], states: States, dim: RowDim, where: st
                 states[unit[0].target] = Computed(elements, reason)
 
 
-def _elements(q: Equation) -> Elements | None:
-    """The integers that an equation defines, each by its position; None where it defines others, or not all by one expression."""
+def _elements(q: Equation) -> IndexElements | None:
+    """The integers that an equation defines, each by its position; None where it defines rest, or not all by one expression."""
     variables = tuple(i for i in q.index if isinstance(i, Var))
     plain = q.form is None and len(set(variables)) == len(q.index) and q.target.dtype.is_integer
-    return Elements(variables, q.value) if plain and q.unbacked is None else None
+    return IndexElements(variables, q.value) if plain and q.unbacked is None else None
 
 
 def _is_touched(q: Equation, states: States, dim: RowDim) -> bool:
@@ -86,13 +86,13 @@ def _check_unit(q: Equation, states: States, dim: RowDim) -> None:
     if isinstance(q.form, Compaction | Sorting | RecurrenceStep) and q.form.along is position:
         raise RowsMeet("rows are computed one from the other, or change places")
     states[q.target] = rows
-    others = [i for k, i in enumerate(q.index) if k != rows.axis]
+    rest = [i for k, i in enumerate(q.index) if k != rows.axis]
     of_form = [q.where] if q.where is not None else []
     variables = [*q.over, *(q.form.over if isinstance(q.form, Update) else ())]
-    _Row(position, rows.stride, states, dim).check([q.value, *others, *of_form, *variables])
+    _OneRow(position, rows.stride, states, dim).check([q.value, *rest, *of_form, *variables])
 
 
-def _refuse_joint(states: Iterable[State | None]) -> None:
+def _refuse_joint(states: Iterable[RowState | None]) -> None:
     for s in states:
         if isinstance(s, Joint):
             raise OperandMeets(s.reason)
@@ -112,7 +112,7 @@ def _check_demand(value: Expr, states: States, dim: RowDim) -> None:
         _NoRow(states, dim).check([value])
         return
     assert isinstance(value, Reduce)
-    _Row(over[0], rows.stride, states, dim).check([value.body, *([] if value.where is None else [value.where])])
+    _OneRow(over[0], rows.stride, states, dim).check([value.body, *([] if value.where is None else [value.where])])
 
 
 class _NoRow:
@@ -166,7 +166,7 @@ class _NoRow:
         raise RowsMeet(f"it reads {e.tensor.name}[{', '.join(map(str, e.index))}], whatever its row")
 
 
-class _Row(_NoRow):
+class _OneRow(_NoRow):
     """Checks expressions of one row: that of a position, which is row * stride + an offset below the stride."""
 
     def __init__(self, position: Var, stride: Size, states: States, dim: RowDim) -> None:
@@ -225,8 +225,8 @@ class VariableSizes:
             case Apply(op="within", args=(i, _)) | Apply(op="cast", args=(i,)):
                 return self.size(i) if e.dtype is not None and e.dtype.is_integer else None
             case Apply(op="wrap", args=(i, _)):
-                size = self.size(i)
-                return size if size is not None and nonneg(size) else None
+                place = self.size(i)
+                return place if place is not None and nonneg(place) else None
             case Apply(op="add" | "sub" | "mul" | "floordiv" | "mod" as op, args=(a, b)):
                 x, y = self.size(a), self.size(b)
                 return None if x is None or y is None else _ARITHMETIC[op](x, y)

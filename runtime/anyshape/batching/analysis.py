@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from anyshape.batching.accesses import RowsMeet, follow
 from anyshape.batching.conditions import holds_of_fewer
-from anyshape.batching.states import FIXED, Computed, Elements, Fixed, Joint, RowDim, Rows, State
+from anyshape.batching.states import FIXED, Computed, Fixed, IndexElements, Joint, RowDim, Rows, RowState
 from anyshape.dims import Dim, Size, bounds, free_symbols
 from anyshape.dtypes import CHAR, I64
 from anyshape.equations import Equation, Tensor, Var
@@ -61,7 +61,7 @@ class Unbatched:
 
 def batch_dim(f: Function) -> BatchDim | Unbatched:
     """Finds the dim along which requests can be joined: of several, one of the foremost axis."""
-    calls = _Calls(optimise(f))
+    calls = _StatedCalls(optimise(f))
     reasons: dict[str, str] = {}
     for symbol in _candidates(calls.function):
         try:
@@ -85,7 +85,7 @@ def _shape(v: Value) -> Sequence[Size] | None:
     return v.type.shape if isinstance(v.type, TensorType) and not isinstance(v.type, ListType) else None
 
 
-class _Calls:
+class _StatedCalls:
     """The equations of the nodes of a function, over tensors that connect them; they are stated once for all dims."""
 
     def __init__(self, f: Function) -> None:
@@ -106,13 +106,13 @@ class _Calls:
 class _Search:
     """One dim, followed through the function. Raises RowsMeet where results may depend on more than their own rows."""
 
-    def __init__(self, calls: _Calls, symbol: Dim) -> None:
+    def __init__(self, calls: _StatedCalls, symbol: Dim) -> None:
         self.symbol, self.calls = symbol, calls
         self.seen = set(calls.function.symbols())
         self.fixed = self.seen - {symbol}
         self.dim = RowDim(symbol, self.fixed)
-        self.states: dict[Value, State] = {}
-        self.of_tensors: dict[Tensor, State] = {}
+        self.states: dict[Value, RowState] = {}
+        self.of_tensors: dict[Tensor, RowState] = {}
 
     def batch_dim(self) -> BatchDim:
         f = self.calls.function
@@ -147,7 +147,7 @@ class _Search:
             raise RowsMeet(state.reason)
         return state.axis if isinstance(state, Rows) else None
 
-    def _state(self, v: Value) -> State:
+    def _state(self, v: Value) -> RowState:
         if v not in self.states:  # a constant
             self.states[v] = Fixed(self._only_size(v))
         return self.states[v]
@@ -172,21 +172,21 @@ class _Search:
                 self.fixed.update(mentioned - self.seen)
             self.seen |= mentioned
 
-    def _by_contents(self, v: Value, state: State) -> State:
+    def _by_contents(self, v: Value, state: RowState) -> RowState:
         """The state of a value, better known where its elements are sizes."""
         known, only = v.contents, self._only_size(v)
         if known is not None and not any(map(self.dim.varies, known)):
             return Fixed(only)
         return Computed(only, state.reason) if only is not None and isinstance(state, Joint | Computed) else state
 
-    def _only_size(self, v: Value) -> Elements | None:
+    def _only_size(self, v: Value) -> IndexElements | None:
         """The element of a value that has one, where it is a size."""
         known = v.contents
         if known is None or len(known) != 1 or not v.type.dtype.is_integer or not isinstance(known[0], int | Dim):
             return None
-        return Elements(self.calls.variables(v), cast(known[0], v.type.dtype))
+        return IndexElements(self.calls.variables(v), cast(known[0], v.type.dtype))
 
-    def _outputs(self, node: Node, operands: Sequence[Value]) -> list[State]:
+    def _outputs(self, node: Node, operands: Sequence[Value]) -> list[RowState]:
         if node.op.view:
             grouped = node.grouped_inputs()
             pairs = [(grouped[node.op.view[o.name]], v) for o, v in zip(node.op.outputs, node.outputs, strict=True)]
@@ -198,7 +198,7 @@ class _Search:
         follow(equations, self.of_tensors, self.dim, _place(node))
         return [self.of_tensors[tensors[v]] for v in node.outputs]
 
-    def _view(self, source: Value, view: Value, node: Node) -> State:
+    def _view(self, source: Value, view: Value, node: Node) -> RowState:
         """The state of the same elements under another shape: an axis whose positions, and those of the axes after it, are as many for each
         row, behind as many."""
         state, before, after = self._state(source), _shape(source), _shape(view)
@@ -216,15 +216,15 @@ class _Search:
                 return rows
         return Joint(f"{_place(node)}: {source.type} becomes {view.type}, where rows are no axis")
 
-    def _viewed(self, elements: Elements, shape: Sequence[Size], view: Value) -> Elements:
+    def _viewed(self, elements: IndexElements, shape: Sequence[Size], view: Value) -> IndexElements:
         after = _shape(view) or ()
         own = self.calls.variables(view)
         if [n for n in shape if n != 1] == [n for n in after if n != 1]:  # axes of size 1 come or go
             left = iter([v for v in own if v.extent != 1])
-            return Elements(own, elements.at([const(0, I64) if n == 1 else next(left) for n in shape]))
-        return Elements(own, elements.at(unravel(ravel(own, after), shape)))
+            return IndexElements(own, elements.at([const(0, I64) if n == 1 else next(left) for n in shape]))
+        return IndexElements(own, elements.at(unravel(ravel(own, after), shape)))
 
-    def _without_equations(self, node: Node, operands: Sequence[Value]) -> list[State]:
+    def _without_equations(self, node: Node, operands: Sequence[Value]) -> list[RowState]:
         """The states of results of control flow, of calls and of lists: nothing is known of those that read rows."""
         joint = next((s for v in operands if isinstance(s := self._state(v), Joint)), None)
         inner = [v.type for r in node.regions for n in r.all_nodes() for v in n.outputs]

@@ -23,5 +23,5 @@ def holds_of_fewer(cond: Cond, rows: Dim) -> bool:
 
 def _falls(monomial: Monomial, coefficient: int, rows: Dim) -> bool:
     """Whether a term does not grow with the rows."""
-    others: list[Atom] = [a for a in monomial if a is not rows.atom]
-    return len(others) == len(monomial) or (coefficient < 0 and all(a.low is not None and a.low >= 0 for a in others))
+    rest: list[Atom] = [a for a in monomial if a is not rows.atom]
+    return len(rest) == len(monomial) or (coefficient < 0 and all(a.low is not None and a.low >= 0 for a in rest))

@@ -14,7 +14,7 @@ from anyshape.equations.traversal import substitute
 
 
 @dataclass(frozen=True, slots=True)
-class Elements:
+class IndexElements:
     """Integers that are computed of their position and of sizes, as indices are: `value` at the position `variables`."""
 
     variables: tuple[Var, ...]
@@ -27,9 +27,9 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """The same in each of the requests and in the joined call; `elements`, if that is known."""
+    """A value that is equal in each of the requests and in the joined call; `elements`, if they are known."""
 
-    elements: Elements | None = None
+    elements: IndexElements | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """What may depend on several rows, on their number or on the place of a row among the others."""
+    """What may depend on several rows, on their number or on the place of a row among the rest."""
 
     reason: str
 
@@ -51,11 +51,11 @@ class Joint:
 class Computed:
     """Integers of which it is seen where they are read which rows they pick; as data they depend on more than their row."""
 
-    elements: Elements
+    elements: IndexElements
     reason: str
 
 
-State = Fixed | Rows | Joint | Computed
+RowState = Fixed | Rows | Joint | Computed
 FIXED = Fixed()
 
 

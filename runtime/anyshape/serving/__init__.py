@@ -1,9 +1,9 @@
 """A server of models: the Open Inference Protocol (KServe v2) over HTTP and gRPC, which joins requests without padding.
 
 In: models and `ServeOptions`. Out: answers until SIGTERM, then those of what was accepted before. Bodies come from anybody: what is wrong
-with one is a `Refused` with a status, and the server goes on.
+with one is a `RefusedRequest` with a status, and the server goes on.
 
-    refusal, options          `Refused`; limits
+    refusal, options          `RefusedRequest`; limits
     datatypes, tensors        names of dtypes in the protocol; arrays from JSON, from binary data, and back
     request                   one call of a model, whichever protocol it came by
     model, joining            what a server needs of a model; which requests are one call, and what of its results is whose

@@ -19,13 +19,13 @@ from anyshape.serving.datatypes import DATATYPES
 from anyshape.serving.grpc_messages import MESSAGES, METHODS, SERVICE
 from anyshape.serving.http import EXTENSIONS
 from anyshape.serving.model import metadata
-from anyshape.serving.refusal import Refused
-from anyshape.serving.request import Array, InferRequest, WantedOutput
+from anyshape.serving.refusal import RefusedRequest
+from anyshape.serving.request import Array, InferRequest, RequestedOutput
 from anyshape.serving.service import Service
 from anyshape.serving.tensors import dtype_of, from_bytes, from_elements, shape_of, to_bytes
 
 LOG = logging.getLogger("anyshape.serving")
-Method = Callable[[Any, Any], Awaitable[Any]]
+RemoteMethod = Callable[[Any, Any], Awaitable[Any]]
 
 CODES = {
     HTTPStatus.BAD_REQUEST: grpc.StatusCode.INVALID_ARGUMENT,
@@ -51,8 +51,8 @@ _CONTENTS = {
 
 def handler(service: Service) -> Any:
     """The methods of a service."""
-    calls = _Calls(service)
-    methods: Mapping[str, Method] = {
+    calls = _RemoteCalls(service)
+    methods: Mapping[str, RemoteMethod] = {
         "ServerLive": calls.server_live,
         "ServerReady": calls.server_ready,
         "ModelReady": calls.model_ready,
@@ -63,13 +63,13 @@ def handler(service: Service) -> Any:
     return grpc.method_handlers_generic_handler(SERVICE, {name: _unary(name, methods[name]) for name in METHODS})
 
 
-def _unary(name: str, method: Method) -> Any:
+def _unary(name: str, method: RemoteMethod) -> Any:
     """A method as grpcio calls it: what is refused becomes a status."""
 
     async def call(request: Any, context: Any) -> Any:
         try:
             return await method(request, context)
-        except Refused as e:
+        except RefusedRequest as e:
             await context.abort(CODES.get(e.status, grpc.StatusCode.UNKNOWN), str(e)[:4000])
         except (asyncio.CancelledError, grpc.aio.AbortError):
             raise
@@ -81,7 +81,7 @@ def _unary(name: str, method: Method) -> Any:
     return grpc.unary_unary_rpc_method_handler(call, request.FromString, response.SerializeToString)
 
 
-class _Calls:
+class _RemoteCalls:
     """The methods."""
 
     def __init__(self, service: Service) -> None:
@@ -125,24 +125,24 @@ class _Calls:
 def _decoded(request: Any) -> InferRequest:
     raw: Sequence[bytes] = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
-        raise Refused(f"there are {len(request.inputs)} inputs, but raw contents of {len(raw)}")
+        raise RefusedRequest(f"there are {len(request.inputs)} inputs, but raw contents of {len(raw)}")
     inputs: dict[str, Array] = {}
     for k, tensor in enumerate(request.inputs):
         where = f"input {tensor.name[:100]}"
         if tensor.name in inputs:
-            raise Refused(f"the {where} is in the request twice")
+            raise RefusedRequest(f"the {where} is in the request twice")
         dtype, shape = dtype_of(where, tensor.datatype), shape_of(where, list(tensor.shape))
         inputs[tensor.name] = (
             from_bytes(where, raw[k], dtype, shape) if raw else _contents(where, tensor.contents, dtype, shape)
         )
-    wanted = [WantedOutput(name=o.name, is_binary=True) for o in request.outputs]
-    return InferRequest(id=request.id, inputs=inputs, wanted=wanted or None, binary=True)
+    requested = [RequestedOutput(name=o.name, is_binary=True) for o in request.outputs]
+    return InferRequest(id=request.id, inputs=inputs, requested=requested or None, binary=True)
 
 
 def _contents(where: str, contents: Any, dtype: DType, shape: tuple[int, ...]) -> Array:
     field = _CONTENTS.get(DATATYPES[dtype])
     if field is None:
-        raise Refused(f"{where}: elements of {DATATYPES[dtype]} must be in raw_input_contents")
+        raise RefusedRequest(f"{where}: elements of {DATATYPES[dtype]} must be in raw_input_contents")
     return from_elements(where, list(getattr(contents, field)), dtype, shape)
 
 

@@ -16,7 +16,7 @@ from aiohttp import web
 from anyshape.code_version import VERSION
 from anyshape.serving.http_bodies import decoded, encoded, error_text
 from anyshape.serving.model import metadata
-from anyshape.serving.refusal import Refused
+from anyshape.serving.refusal import RefusedRequest
 from anyshape.serving.service import Holding, Service
 
 LOG = logging.getLogger("anyshape.serving")
@@ -28,7 +28,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def application(service: Service) -> web.Application:
     """The routes of a service."""
     routes = _Routes(service)
-    app = web.Application(middlewares=[_errors_as_json])
+    app = web.Application(middlewares=[web.middleware(_errors_as_json)])
     app.router.add_get("/v2", routes.server)
     app.router.add_get("/v2/health/live", routes.live)
     app.router.add_get("/v2/health/ready", routes.ready)
@@ -40,12 +40,11 @@ def application(service: Service) -> web.Application:
     return app
 
 
-@web.middleware
 async def _errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answers what is refused, and defects of ours, as JSON."""
     try:
         return await handler(request)
-    except Refused as e:
+    except RefusedRequest as e:
         return _refusal(e, e.status)
     except web.HTTPException as e:
         return _refusal(Exception(f"{request.method} {request.path[:200]}: {e.reason}"), HTTPStatus(e.status))
@@ -113,21 +112,22 @@ def _named(request: web.Request) -> tuple[str, str]:
 
 
 async def _timely_body(request: web.Request, held: Holding, seconds: float) -> bytes:
-    """The body. Raises Refused if it does not arrive in time."""
+    """The body. Raises RefusedRequest if it does not arrive in time."""
     try:
         async with asyncio.timeout(seconds):
             return await _body(request, held)
     except TimeoutError:
-        raise Refused("the body did not arrive in time", HTTPStatus.REQUEST_TIMEOUT) from None
+        raise RefusedRequest("the body did not arrive in time", HTTPStatus.REQUEST_TIMEOUT) from None
 
 
 async def _body(request: web.Request, held: Holding) -> bytes:
     """The body, whose bytes are counted before it is kept."""
     if request.headers.get("Content-Encoding", "identity") != "identity":
-        raise Refused("compressed bodies are not accepted", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        raise RefusedRequest("compressed bodies are not accepted", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
     if request.content_length is not None:
         held.take(request.content_length)
-        return await request.content.read()
+        body: bytes = await request.content.read()
+        return body
     pieces: list[bytes] = []
     async for piece in request.content.iter_any():
         held.take(len(piece))

@@ -18,11 +18,16 @@ from anyshape.vm.executable.executable import Executable
 class Model(Protocol):
     """A model with a name. `batching` says whether requests can be joined; `inputs` and `outputs` are types by name."""
 
-    name: str
-    platform: str
-    inputs: Mapping[str, TensorType]
-    outputs: Mapping[str, TensorType]
-    batching: BatchDim | Unbatched
+    @property
+    def name(self) -> str: ...
+    @property
+    def platform(self) -> str: ...
+    @property
+    def inputs(self) -> Mapping[str, TensorType]: ...
+    @property
+    def outputs(self) -> Mapping[str, TensorType]: ...
+    @property
+    def batching(self) -> BatchDim | Unbatched: ...
 
     def run(self, inputs: Mapping[str, Array], deadline: float) -> list[Array]:
         """The outputs in order. Raises DeadlineExceeded once that many seconds are over, and AnyshapeError for inputs that do not fit."""

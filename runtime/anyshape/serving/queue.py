@@ -21,11 +21,11 @@ from anyshape.errors import AnyshapeError, DeadlineExceeded
 from anyshape.serving.joining import joined, key_of, parted, rows_of
 from anyshape.serving.model import Model
 from anyshape.serving.options import ServeOptions
-from anyshape.serving.refusal import Refused
+from anyshape.serving.refusal import RefusedRequest
 from anyshape.serving.request import Array
 
 LOG = logging.getLogger("anyshape.serving")
-Outcome = list[Array] | BaseException
+CallOutcome = list[Array] | BaseException
 
 
 @dataclass(eq=False, kw_only=True)
@@ -59,9 +59,9 @@ class ModelQueue:
         return len(self._waiting)
 
     async def answer(self, inputs: Mapping[str, Array], seconds: float) -> list[Array]:
-        """The outputs for the inputs. Raises Refused where the queue is full or the time over, else what the model raises."""
+        """The outputs for the inputs. Raises RefusedRequest where the queue is full or the time over, else what the model raises."""
         if len(self._waiting) >= self.options.max_queue:
-            raise Refused(
+            raise RefusedRequest(
                 f"{self.model.name}: {len(self._waiting)} requests wait already", HTTPStatus.TOO_MANY_REQUESTS
             )
         pending = self._pending(inputs, seconds)
@@ -84,8 +84,10 @@ class ModelQueue:
         answer = asyncio.get_running_loop().create_future()
         return Pending(inputs=inputs, key=key, rows=rows or 1, arrived=now, deadline=now + seconds, answer=answer)
 
-    def _late(self) -> Refused:
-        return Refused(f"{self.model.name}: the answer took longer than the request allows", HTTPStatus.GATEWAY_TIMEOUT)
+    def _late(self) -> RefusedRequest:
+        return RefusedRequest(
+            f"{self.model.name}: the answer took longer than the request allows", HTTPStatus.GATEWAY_TIMEOUT
+        )
 
     async def run(self) -> None:
         """Runs calls until it is cancelled."""
@@ -134,7 +136,7 @@ class ModelQueue:
 
     # --- in the thread ---
 
-    def _call(self, batch: Sequence[Pending]) -> list[Outcome]:
+    def _call(self, batch: Sequence[Pending]) -> list[CallOutcome]:
         """Runs one call for all; each alone if that fails, since one that does not fit must not harm the others."""
         dim = self.model.batching
         if len(batch) > 1 and isinstance(dim, BatchDim):
@@ -145,16 +147,16 @@ class ModelQueue:
                 LOG.debug("%s: a joined call failed, its requests run alone: %s", self.model.name, e)
         return [self._alone(p) for p in batch]
 
-    def _alone(self, pending: Pending) -> Outcome:
+    def _alone(self, pending: Pending) -> CallOutcome:
         try:
             return self._timed(pending.inputs, [pending])
         except DeadlineExceeded:
             return self._late()
         except AnyshapeError as e:
-            return Refused(str(e))
+            return RefusedRequest(str(e))
         except Exception as e:
             LOG.exception("%s: a call failed", self.model.name)
-            return Refused(f"{self.model.name}: {type(e).__name__}", HTTPStatus.INTERNAL_SERVER_ERROR)
+            return RefusedRequest(f"{self.model.name}: {type(e).__name__}", HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def _timed(self, inputs: Mapping[str, Array], batch: Sequence[Pending]) -> list[Array]:
         start = time.monotonic()

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from anyshape.errors import AnyshapeError
 
 
-class Refused(AnyshapeError):
+class RefusedRequest(AnyshapeError):
     """A request that is not answered by results."""
 
     def __init__(self, text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:

@@ -12,7 +12,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class WantedOutput:
+class RequestedOutput:
     """An output that is to be in the answer, and whether as binary data."""
 
     name: str
@@ -21,9 +21,9 @@ class WantedOutput:
 
 @dataclass(frozen=True, kw_only=True)
 class InferRequest:
-    """Arrays by input; `wanted` is None for all outputs, `binary` says how these are then answered."""
+    """Arrays by input; `requested` is None for all outputs, `binary` says how these are then answered."""
 
     id: str
     inputs: Mapping[str, Array]
-    wanted: Sequence[WantedOutput] | None = None
+    requested: Sequence[RequestedOutput] | None = None
     binary: bool = False

@@ -13,7 +13,7 @@ from anyshape.serving.metrics import Metrics
 from anyshape.serving.model import Model
 from anyshape.serving.options import ServeOptions
 from anyshape.serving.queue import ModelQueue
-from anyshape.serving.refusal import Refused
+from anyshape.serving.refusal import RefusedRequest
 from anyshape.serving.request import Array, InferRequest
 
 UNKNOWN = "unknown"
@@ -37,20 +37,22 @@ class Service:
         return not self.is_draining
 
     def model(self, name: str, version: str = "") -> Model:
-        """The model of a name. Raises Refused for another one or another version."""
+        """The model of a name. Raises RefusedRequest for another one or another version."""
         return self._queue(name, version).model
 
     def _queue(self, name: str, version: str) -> ModelQueue:
         if name not in self.queues:
-            raise Refused(f"there is no model {name[:100]!r}; there is {', '.join(self.queues)}", HTTPStatus.NOT_FOUND)
+            raise RefusedRequest(
+                f"there is no model {name[:100]!r}; there is {', '.join(self.queues)}", HTTPStatus.NOT_FOUND
+            )
         if version not in ("", "1"):
-            raise Refused(f"{name} has the version 1, and no {version[:100]!r}", HTTPStatus.NOT_FOUND)
+            raise RefusedRequest(f"{name} has the version 1, and no {version[:100]!r}", HTTPStatus.NOT_FOUND)
         return self.queues[name]
 
     def accept(self) -> None:
-        """Raises Refused while no requests are accepted."""
+        """Raises RefusedRequest while no requests are accepted."""
         if self.is_draining:
-            raise Refused("the server is shutting down", HTTPStatus.SERVICE_UNAVAILABLE)
+            raise RefusedRequest("the server is shutting down", HTTPStatus.SERVICE_UNAVAILABLE)
 
     @contextmanager
     def holding(self) -> Iterator[Holding]:
@@ -66,7 +68,7 @@ class Service:
 
     def take(self, size: int) -> None:
         if self._bytes + size > self.options.max_pending:
-            raise Refused("too many bytes of requests wait already", HTTPStatus.SERVICE_UNAVAILABLE)
+            raise RefusedRequest("too many bytes of requests wait already", HTTPStatus.SERVICE_UNAVAILABLE)
         self._bytes += size
         self.metrics.bytes.set(self._bytes)
 
@@ -75,15 +77,17 @@ class Service:
         self.metrics.bytes.set(self._bytes)
 
     async def infer(self, name: str, version: str, request: InferRequest, seconds: float) -> dict[str, Array]:
-        """The outputs by name. Raises Refused."""
+        """The outputs by name. Raises RefusedRequest."""
         queue = self._queue(name, version)
         _demand_inputs(queue.model, request.inputs)
-        wanted = None if request.wanted is None else [w.name for w in request.wanted]
-        unknown = sorted(set(wanted or ()) - set(queue.model.outputs))
+        requested = None if request.requested is None else [w.name for w in request.requested]
+        unknown = sorted(set(requested or ()) - set(queue.model.outputs))
         if unknown:
-            raise Refused(f"{name} has no output {', '.join(unknown)[:200]}; it has {', '.join(queue.model.outputs)}")
+            raise RefusedRequest(
+                f"{name} has no output {', '.join(unknown)[:200]}; it has {', '.join(queue.model.outputs)}"
+            )
         results = dict(zip(queue.model.outputs, await queue.answer(request.inputs, seconds)))
-        return results if wanted is None else {n: results[n] for n in wanted}
+        return results if requested is None else {n: results[n] for n in requested}
 
     @contextmanager
     def counted(self, name: str) -> Iterator[None]:
@@ -92,7 +96,7 @@ class Service:
         try:
             yield
             status = HTTPStatus.OK.value
-        except Refused as e:
+        except RefusedRequest as e:
             status = e.status.value
             raise
         except asyncio.CancelledError:
@@ -109,10 +113,10 @@ class Holding:
         self._service, self._size = service, 0
 
     def take(self, size: int) -> None:
-        """Counts more bytes. Raises Refused for a body that is too large, and where the server holds too many already."""
+        """Counts more bytes. Raises RefusedRequest for a body that is too large, and where the server holds too many already."""
         most = self._service.options.max_body
         if self._size + size > most:
-            raise Refused(f"the body is larger than {most} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            raise RefusedRequest(f"the body is larger than {most} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         self._service.take(size)
         self._size += size
 
@@ -122,14 +126,14 @@ class Holding:
 
 
 def _demand_inputs(model: Model, inputs: Mapping[str, Array]) -> None:
-    """Raises Refused for other inputs than the model's, or of another dtype or rank; sizes are checked by the model."""
+    """Raises RefusedRequest for other inputs than the model's, or of another dtype or rank; sizes are checked by the model."""
     missing, unknown = sorted(set(model.inputs) - set(inputs)), sorted(set(inputs) - set(model.inputs))
     if missing or unknown:
         wrong = f"is given no {', '.join(missing)}" if missing else f"has no input {', '.join(unknown)[:200]}"
-        raise Refused(f"{model.name} {wrong}; its inputs are {', '.join(model.inputs)}")
+        raise RefusedRequest(f"{model.name} {wrong}; its inputs are {', '.join(model.inputs)}")
     for name, a in inputs.items():
         t = model.inputs[name]
         if a.dtype != t.dtype.numpy:
-            raise Refused(f"{model.name}: the input {name} is {DATATYPES[t.dtype]} and not {a.dtype}")
+            raise RefusedRequest(f"{model.name}: the input {name} is {DATATYPES[t.dtype]} and not {a.dtype}")
         if t.rank is not None and a.ndim != t.rank:
-            raise Refused(f"{model.name}: the input {name} is {t}, and not of rank {a.ndim}")
+            raise RefusedRequest(f"{model.name}: the input {name} is {t}, and not of rank {a.ndim}")
