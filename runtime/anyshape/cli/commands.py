@@ -60,6 +60,12 @@ def accelerate_model(args: argparse.Namespace) -> Answer:
     return accelerate(args)
 
 
+def serve_models(args: argparse.Namespace) -> Answer:
+    from anyshape.cli.serve import serve_command
+
+    return serve_command(args)
+
+
 def export_program(args: argparse.Namespace) -> Answer:
     if args.engine is not None:
         from anyshape.cli.custom_ops import custom_ops_command

@@ -19,6 +19,7 @@ from anyshape.cli.commands import (
     profile_model,
     quantise_model,
     run_model,
+    serve_models,
     show_op,
     simplify_model,
 )
@@ -66,6 +67,7 @@ _EXAMPLES = """\
   anyshape export --op softmax --input x='f32[n, m]' --param axis=0 --out softmax
   anyshape export --op softmax --input x='f32[...]' --ranks 1:4 --out softmax
   anyshape export --op softmax,add --ranks 1:4 --for onnxruntime --out ops        custom ops for register_custom_ops_library
+  anyshape serve bert.anyshape gpt2=models/gpt2.onnx --port 8080 --grpc-port 8081 --max-batch 16       Open Inference Protocol
   anyshape show softmax                                  its spec, equations, loops, machine code and speed
   anyshape show dyn.reshape --shape x=4x6 --param newshape='[3, -1]' --stage program
 """
@@ -125,6 +127,7 @@ def parser() -> argparse.ArgumentParser:
     _add_accelerate(commands)
     _add_quantise(commands)
     _add_export(commands)
+    _add_serve(commands)
     _add_show(commands)
     parser.set_defaults(threads=None, max_memory=None, last=None)
     return parser
@@ -313,6 +316,38 @@ def _add_quantise(commands: Commands) -> None:
     one.add_argument("--inputs", metavar="FILE.npz", help="measure on these inputs, each under its name")
     _add_inputs(one)
     one.set_defaults(command=quantise_model)
+
+
+def _add_serve(commands: Commands) -> None:
+    text = (
+        "serve models by the Open Inference Protocol (KServe v2) over HTTP and gRPC, joining requests without padding"
+    )
+    more = (
+        "It needs the extra [serve]. SIGTERM drains: what was accepted is answered. docs/serving.md has all of it.",
+    )
+    one = _parser(commands, "serve", text, *more)
+    one.add_argument("model", metavar="MODEL", help="an ONNX file or a saved model, or NAME=FILE")
+    one.add_argument("models", metavar="MODEL", nargs="*", help="more of them")
+    _add_dim(one)
+    _add_repair(one)
+    _add_threads(one)
+    one.add_argument("--host", default="127.0.0.1", metavar="HOST", help="the address to listen at (127.0.0.1)")
+    port, whole = arguments.count(0, 65535), arguments.count(1, MOST_CALLS)
+    one.add_argument("--port", type=port, default=8080, metavar="N", help="the port of HTTP, 0 for a free one (8080)")
+    one.add_argument("--grpc-port", type=port, default=8081, metavar="N", help="the port of gRPC (8081)")
+    one.add_argument("--no-http", action="store_true", help="serve gRPC alone")
+    one.add_argument("--no-grpc", action="store_true", help="serve HTTP alone")
+    one.add_argument("--max-batch", type=whole, default=32, metavar="N", help="the most rows of a joined call (32)")
+    delay = "how long a request waits for others to be joined with while nothing runs, in milliseconds (0)"
+    one.add_argument("--max-delay-ms", type=arguments.share, default=0.0, metavar="MS", help=delay)
+    body = "the most bytes of a request (64MiB)"
+    one.add_argument("--max-body", type=arguments.byte_count, default=64 << 20, metavar="64MiB", help=body)
+    pending = "the most bytes of all requests that are not answered yet (512MiB)"
+    one.add_argument("--max-pending", type=arguments.byte_count, default=512 << 20, metavar="512MiB", help=pending)
+    one.add_argument("--max-queue", type=whole, default=256, metavar="N", help="the most requests that wait (256)")
+    one.add_argument("--timeout", type=arguments.share, default=30.0, metavar="S", help="seconds for a request (30)")
+    one.add_argument("--drain", type=arguments.share, default=30.0, metavar="S", help="seconds to drain (30)")
+    one.set_defaults(command=serve_models)
 
 
 def _add_export(commands: Commands) -> None:
