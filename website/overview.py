@@ -1,7 +1,7 @@
 """Draws what is generated from the entry of an op: `python -m website.overview repeat docs/pictures/overview.svg`.
 
-In: the name of an op of `specs/`. Out: an SVG with its entry on one side and on the other what there is because of it, as the op's definition,
-its properties and the generated files say.
+In: the name of an op of `specs/`. Out: an SVG with its entry on one side and on the other what there is because of it, as the op's
+definition, its properties and the generated files say.
 """
 
 from __future__ import annotations
