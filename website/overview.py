@@ -26,7 +26,7 @@ MARGIN, HEAD = 16, 34
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What is made of an entry: its name, and one line about it."""
+    """What is generated of an entry: its name, and one line about it."""
 
     name: str
     detail: str
@@ -70,8 +70,8 @@ def results(name: str) -> Iterator[Result]:
 
 def svg(name: str) -> str:
     """Draws the picture."""
-    lines, made = entry(register("anyshape_ops")[name].source), list(results(name))
-    height = MARGIN * 2 + HEAD + max(len(lines) * LINE + 20, len(made) * BOX)
+    lines, generated = entry(register("anyshape_ops")[name].source), list(results(name))
+    height = MARGIN * 2 + HEAD + max(len(lines) * LINE + 20, len(generated) * BOX)
     right = MARGIN + LEFT_WIDTH + GAP
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
@@ -82,7 +82,7 @@ def svg(name: str) -> str:
         f'<text x="{right}" y="{MARGIN + 14}" font-weight="600">all that is generated from it</text>',
     ]
     top, tall = MARGIN + HEAD - 8, len(lines) * LINE + 20
-    down = (len(made) * BOX - 8 - tall) // 2 if len(made) * BOX > tall else 0
+    down = (len(generated) * BOX - 8 - tall) // 2 if len(generated) * BOX > tall else 0
     parts.append(_rectangle(MARGIN, top + down, LEFT_WIDTH, tall, FRAME))
     for k, text in enumerate(lines):
         parts.append(
@@ -90,7 +90,7 @@ def svg(name: str) -> str:
             f'xml:space="preserve">{html.escape(text)}</text>'
         )
     middle = top + down + tall // 2
-    for k, result in enumerate(made):
+    for k, result in enumerate(generated):
         y = top + k * BOX
         bend = MARGIN + LEFT_WIDTH + GAP // 2
         parts += [
