@@ -44,6 +44,7 @@ from anyshape.lower.ir.index_forms import (
     flatten,
     is_inside,
     is_never_positive,
+    is_value_inside,
     row_major_position,
 )
 from anyshape.lower.ir.padded import index_of
@@ -376,7 +377,7 @@ class InlinedValues:
         inlined: a lookup by a range, say."""
         along = None if self.cycle is None else Along(self.cycle.position, self.cycle.extent)
         is_data = _has_load(i) or any(isinstance(part, Read) for part in walk_equation(e))
-        return (is_data and not self._surely_inside(i, n) and not is_clamped(i, n, along)) or i in self.demanded
+        return (is_data and not is_value_inside(i, n) and not is_clamped(i, n, along)) or i in self.demanded
 
     def reduce(self, e: Reduce, env: Env, guard: DagNode | None) -> DagNode:
         node = self._reduce(e, env, guard)
