@@ -22,7 +22,9 @@ _LINK = re.compile(r"(?P<label>\[[^\]]*\])\((?P<to>(?![a-z]+:|#)[^)\s#]+)(?P<anc
 
 def outside_pages() -> dict[str, str]:
     """Maps pages outside docs/, by their paths in the repository, to their paths in the site."""
-    examples = {f"examples/{p.parent.name}/README.md": f"examples/{p.parent.name}.md" for p in ROOT.glob("examples/*/README.md")}
+    examples = {
+        f"examples/{p.parent.name}/README.md": f"examples/{p.parent.name}.md" for p in ROOT.glob("examples/*/README.md")
+    }
     return {"SECURITY.md": "security.md", "CONTRIBUTING.md": "contributing.md", **examples}
 
 
@@ -65,7 +67,9 @@ def api_pages() -> dict[str, str]:
         if isinstance(target, ast.Name) and target.id in ("__all__", "_ROOMS")
     }
     rooms: dict[str, str] = tables["_ROOMS"]
-    names = sorted((name for name in tables["__all__"] if name not in rooms), key=lambda name: (not name[0].islower(), name))
+    names = sorted(
+        (name for name in tables["__all__"] if name not in rooms), key=lambda name: (not name[0].islower(), name)
+    )
     listed = "\n".join(f"- [`anyshape.{room}`]({room}.md)" for room in sorted(rooms))
     members = "\n".join(f"::: anyshape.{name}\n" for name in names)
     head = f"# API reference\n\nThe public names of `anyshape`, functions first. Modules have pages of their own:\n\n{listed}\n\n"

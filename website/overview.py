@@ -57,10 +57,19 @@ def results(name: str) -> Iterator[Result]:
     p = register("anyshape_ops")[name]
     forms = variants(p.op)
     laws = [law.number for law in LAWS if law.silent(p) is None]
-    yield Result("type relation and shape function", f"{length_of('relations', f'{name}_relation')} lines, on numbers and on symbols")
+    yield Result(
+        "type relation and shape function",
+        f"{length_of('relations', f'{name}_relation')} lines, on numbers and on symbols",
+    )
     if len(forms) > 1:
-        yield Result("dynamic and static variants", f"{forms[1].full_name} becomes {forms[0].full_name} where its operand is known")
-    yield Result("native kernel", f"{length_of('kernels', f'{name}_kernel')} lines of equations, compiled by LLVM for all sizes at once")
+        yield Result(
+            "dynamic and static variants",
+            f"{forms[1].full_name} becomes {forms[0].full_name} where its operand is known",
+        )
+    yield Result(
+        "native kernel",
+        f"{length_of('kernels', f'{name}_kernel')} lines of equations, compiled by LLVM for all sizes at once",
+    )
     yield Result("gradient, batching", "the adjoint of the equations; an operator of torch.library")
     yield Result("import and export", "a node of ONNX, a function in C, a custom op of onnxruntime")
     yield Result("errors", "in the words of its asserts, with the sizes of the call")

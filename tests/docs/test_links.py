@@ -20,7 +20,9 @@ def test_links() -> None:
 def unlisted(navigation: str, pages: set[str]) -> tuple[set[str], set[str]]:
     """Returns the pages that the navigation lacks, and those of its entries that are listed twice or are no page."""
     listed = Counter(re.findall(r"^ +- .*?([\w./-]+\.md)$", navigation, re.MULTILINE))
-    ours = {n for n in listed if not n.startswith(("api/", "examples/")) and n not in ("security.md", "contributing.md")}
+    ours = {
+        n for n in listed if not n.startswith(("api/", "examples/")) and n not in ("security.md", "contributing.md")
+    }
     return pages - set(listed), {n for n, count in listed.items() if count > 1} | (ours - pages)
 
 
@@ -30,7 +32,10 @@ def test_every_page_is_in_the_navigation() -> None:
     pages = {p for p in pages if not p.startswith("ops/") or p == "ops/index.md"}
     assert unlisted(navigation, pages) == (set(), set())
     assert unlisted("  - A: a.md\n  - B:\n      - b/c.md\n", {"a.md", "b/c.md"}) == (set(), set())
-    assert unlisted("  - A: a.md\n  - A again: a.md\n  - gone.md\n", {"a.md", "d.md"}) == ({"d.md"}, {"a.md", "gone.md"})
+    assert unlisted("  - A: a.md\n  - A again: a.md\n  - gone.md\n", {"a.md", "d.md"}) == (
+        {"d.md"},
+        {"a.md", "gone.md"},
+    )
 
 
 PAGE = """# A page

@@ -122,7 +122,9 @@ def test_numbers_may_vary_where_the_page_says_so() -> None:
 
 
 def test_a_package_is_announced(tmp_path: Path) -> None:
-    project = '[project]\nname = "some-ops"\nversion = "1.2"\n[project.entry-points."some.group"]\nops = "some_ops:OPS"\n'
+    project = (
+        '[project]\nname = "some-ops"\nversion = "1.2"\n[project.entry-points."some.group"]\nops = "some_ops:OPS"\n'
+    )
     read = 'from importlib.metadata import entry_points\nprint(entry_points(group="some.group")["ops"].value)'
     page = f"""```toml title="pyproject.toml"\n{project}```\n```sh\npip install --editable .\n```\n```python\n{read}\n```\n"""
     (mismatch,) = run_page(page, tmp_path)

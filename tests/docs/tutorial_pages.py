@@ -32,7 +32,8 @@ from typing import Any
 
 ANY = "…"
 _BLOCK = re.compile(
-    r"(?P<marks>(?:^<!-- (?:fails|numbers vary) -->\n+)*)^```(?P<info>.*)\n(?P<text>(?:(?!```).*\n)*)^```$", re.MULTILINE
+    r"(?P<marks>(?:^<!-- (?:fails|numbers vary) -->\n+)*)^```(?P<info>.*)\n(?P<text>(?:(?!```).*\n)*)^```$",
+    re.MULTILINE,
 )
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w.])")
 _OF_THE_SHELL = re.compile(r"[|&;<>()$`*?]")
@@ -121,7 +122,11 @@ def run_page(page: str, folder: Path, path: str = "the page") -> list[Mismatch]:
             if block.language in ("output", "text"):
                 continue
             printed = _run(block, names, path)
-            expected = after if after is not None and after.language == "output" else Block("output", None, "", False, False, block.line)
+            expected = (
+                after
+                if after is not None and after.language == "output"
+                else Block("output", None, "", False, False, block.line)
+            )
             if ANY in expected.text and not re.search(r"\w", expected.text):
                 raise PageError(f"{path}:{expected.line}: an output of marks alone shows nothing")
             if not (agrees_but_for_numbers if expected.numbers_vary else agrees)(expected.text, printed):
@@ -206,7 +211,10 @@ def _announce(folder: Path) -> Ended:
     info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    groups = (f"[{g}]\n" + "".join(f"{n} = {at}\n" for n, at in points.items()) for g, points in project["entry-points"].items())
+    groups = (
+        f"[{g}]\n" + "".join(f"{n} = {at}\n" for n, at in points.items())
+        for g, points in project["entry-points"].items()
+    )
     (info / "entry_points.txt").write_text("\n".join(groups))
     return Ended(0, "", "")
 

@@ -36,7 +36,7 @@ def test_an_index_into_a_computed_tensor_is_checked(loop: str, name: str) -> Non
 @pytest.mark.parametrize("loop", ["native", "python"])
 @pytest.mark.parametrize("index", ["range", "range of negatives", "sizes", "range that may be broadcast"])
 def test_an_index_that_is_computed_of_sizes_is_checked(loop: str, index: str) -> None:
-    """What the op reads as data is a position, or a size, once what computes it is inlined: no load is left in it, and no proof covers it."""
+    """What the op reads as data is a position, or a size, once what computes it is inlined: it has no load, and no proof covers it."""
     x, y = anyshape.input("x", "i64[n]"), anyshape.input("y", "i64[m]")
     table = np.arange(96 * 4, dtype=np.float32).reshape(96, 4)
     n = x.shape[0]

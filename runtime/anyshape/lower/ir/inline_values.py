@@ -337,7 +337,12 @@ class InlinedValues:
         return condition
 
     def checks(
-        self, t: Tensor, index: list[Affine], guard: DagNode | None, said: Element, spelled: Sequence[Expr] | None = None
+        self,
+        t: Tensor,
+        index: list[Affine],
+        guard: DagNode | None,
+        said: Element,
+        spelled: Sequence[Expr] | None = None,
     ) -> tuple[IndexBound, ...]:
         """The checks of an index: of parts that are data, or that nothing proved, once for each.
 
