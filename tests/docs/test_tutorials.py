@@ -90,7 +90,7 @@ def test_a_wrong_output_is_noticed(right: str, wrong: str, line: int, tmp_path: 
         ("```python\nn", "```pyhton\nn", "'pyhton' is neither run nor written"),
         ("<!-- fails -->\n", "", "failed"),
         ("raise ValueError", "str", "nothing failed"),
-        ("python three.py", "python four.py", "exit codes"),
+        ("python three.py", "python four.py", "exit code 2"),
         ("6 ms", "…", "marks alone"),
         ("```text\n", "```text now\n", "only have a title"),
         ("only shown\n```", "only shown", "not closed"),
@@ -116,6 +116,7 @@ def test_what_a_mark_stands_for() -> None:
 def test_numbers_may_vary_where_the_page_says_so() -> None:
     table = "kernel      us  result\nmatmul  1,200.5  8x48\nsoftmax  3.0  8x4\n"
     assert agrees_but_for_numbers("matmul 7 8x48\n…\nkernel us result", table)
+    assert agrees_but_for_numbers("mat… 7 8x48", table) and not agrees_but_for_numbers("mat… 7", table)
     assert not agrees_but_for_numbers("matmul 7 8x47", table) and not agrees_but_for_numbers("conv 7 8x48", table)
     mark = "<!-- numbers vary -->\n```output\n3 ms\n```\n"
     assert not any(b.numbers_vary for b in blocks(PAGE)) and [b.numbers_vary for b in blocks(mark)] == [True]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.docs.tutorial_pages import blocks, run_page
+from tests.docs.tutorial_pages import run_page
 
 PAGE = Path(__file__).parents[2] / "docs/tutorials/pytorch.md"
 
@@ -14,6 +14,6 @@ def test_the_tutorial(tmp_path: Path) -> None:
 
 
 def test_a_wrong_gradient_on_the_page_is_noticed(tmp_path: Path) -> None:
-    last = [b for b in blocks(PAGE.read_text()) if b.language == "python"][-1]
-    (mismatch,) = run_page(f"```python\n{last.text}```\n```output\n0.7268 [0.0575, -0.1399, 0.1974]\n```\n", tmp_path)
+    page = PAGE.read_text().replace("[-0.0575, ", "[0.0575, ")
+    (mismatch,) = run_page(page, tmp_path)
     assert mismatch.printed == "0.7268 [-0.0575, -0.1399, 0.1974]\n"
