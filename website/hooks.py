@@ -17,6 +17,8 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "runtime/anyshape/__init__.py"
+_FENCED = re.compile(r"(^```.*?^```[^\S\n]*$)", re.MULTILINE | re.DOTALL)
+_NESTED = re.compile(r"^ {2,3}(?=(?:-|\d+\.) )", re.MULTILINE)
 _LINK = re.compile(r"(?P<label>\[[^\]]*\])\((?P<to>(?![a-z]+:|#)[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -38,7 +40,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lets links go to pages of the site; of a link to another file of the repository only its label is left."""
+    """Lets links go to pages of the site, where of a link to another file of the repository only its label is left; and indents items of
+    lists within lists by four columns, without which Python-Markdown takes them for items of the outer list."""
     outside = outside_pages()
     place = page.file.src_uri
     source = next((s for s, p in outside.items() if p == place), f"docs/{place}")
@@ -53,7 +56,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         relative = posixpath.relpath(target, posixpath.dirname(place) or ".")
         return f"{match['label']}({relative}{match['anchor'] or ''})"
 
-    return _LINK.sub(linked, markdown)
+    texts = _FENCED.split(_LINK.sub(linked, markdown))
+    return "".join(text if text.startswith("```") else _NESTED.sub("    ", text) for text in texts)
 
 
 def api_pages() -> dict[str, str]:
