@@ -17,7 +17,7 @@ def test_links() -> None:
     assert [fault for page in PAGES for fault in broken(page, ROOT)] == []
 
 
-def unlisted(navigation: str, pages: set[str]) -> tuple[set[str], set[str]]:
+def navigation_faults(navigation: str, pages: set[str]) -> tuple[set[str], set[str]]:
     """Returns the pages that the navigation lacks, and those of its entries that are listed twice or are no page."""
     listed = Counter(re.findall(r"^ +- .*?([\w./-]+\.md)$", navigation, re.MULTILINE))
     ours = {
@@ -30,9 +30,9 @@ def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "website/mkdocs.yml").read_text().partition("\nnav:\n")[2]
     pages = {str(p.relative_to(ROOT / "docs")) for p in PAGES if p.is_relative_to(ROOT / "docs")}
     pages = {p for p in pages if not p.startswith("ops/") or p == "ops/index.md"}
-    assert unlisted(navigation, pages) == (set(), set())
-    assert unlisted("  - A: a.md\n  - B:\n      - b/c.md\n", {"a.md", "b/c.md"}) == (set(), set())
-    assert unlisted("  - A: a.md\n  - A again: a.md\n  - gone.md\n", {"a.md", "d.md"}) == (
+    assert navigation_faults(navigation, pages) == (set(), set())
+    assert navigation_faults("  - A: a.md\n  - B:\n      - b/c.md\n", {"a.md", "b/c.md"}) == (set(), set())
+    assert navigation_faults("  - A: a.md\n  - A again: a.md\n  - gone.md\n", {"a.md", "d.md"}) == (
         {"d.md"},
         {"a.md", "gone.md"},
     )

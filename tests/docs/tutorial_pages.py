@@ -105,8 +105,8 @@ def agrees_but_for_numbers(shown: str, printed: str) -> bool:
         return [_NUMBER.sub("0", " ".join(line.split())) for line in text.splitlines()]
 
     lines = plain(printed)
-    wanted = [".*?".join(map(re.escape, line.split(ANY))) for line in plain(shown) if line not in (ANY, "")]
-    return all(any(re.fullmatch(pattern, line) for line in lines) for pattern in wanted)
+    patterns = [".*?".join(map(re.escape, line.split(ANY))) for line in plain(shown) if line not in (ANY, "")]
+    return all(any(re.fullmatch(pattern, line) for line in lines) for pattern in patterns)
 
 
 def run_page(page: str, folder: Path, path: str = "the page") -> list[Mismatch]:

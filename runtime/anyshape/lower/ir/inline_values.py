@@ -307,10 +307,11 @@ class InlinedValues:
             assert isinstance(q.form, RecurrenceStep)
             with self.reading(q):
                 return self.value(q.value, {**inner, q.form.along: Affine((), cycle.position)}, guard)
-        t, spelled = e.tensor, e.index
+        t, spelled = e.tensor, list(e.index)
         if back == 0 and t in cycle.momentary:
             place = cycle.place(t)
-            index, spelled = ([i for k, i in enumerate(each) if k != place] for each in (index, spelled))
+            index = [i for k, i in enumerate(index) if k != place]
+            del spelled[place]
             t = cycle.momentary[t]
         bounds = tuple(
             IndexBound(i, n)
