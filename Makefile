@@ -16,6 +16,7 @@ EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),20)
 TORCH      ?= torch==2.13.0+cpu
 TORCH_VENV ?= .venv-torch
 SERVE_VENV ?= .venv-serve
+DOCS_VENV  ?= .venv-docs
 export PYTHONPATH := runtime:generator:generated:testing:.
 # Where the environment forbids bytecode beside the sources, as images of containers often do, it is kept in the virtual environment: else
 # every process of the tests compiles all modules anew, which is half of what collecting the tests costs.
@@ -25,7 +26,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-torch test-serve torch-page test-export test-targets fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch test-serve torch-page test-export test-targets docs fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -104,6 +105,15 @@ $(TORCH_VENV)/.anyshape-torch: pyproject.toml generator/pyproject.toml testing/p
 	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test]' --editable generator --editable testing
 	@touch $@
 
+docs: $(DOCS_VENV)/.anyshape-docs  ## build the site of docs/ in build/site, in an environment of its own; a minute
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet --config-file website/mkdocs.yml
+	@echo "python3 -m http.server --directory build/site    # serves it; search needs a server"
+
+$(DOCS_VENV)/.anyshape-docs: pyproject.toml
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
 fuzz: $(STAMP)  ## draw models, values, saved files, calls and command lines at random, seeds kept (MINUTES=5, ONLY=importer,calls)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5) $(if $(ONLY),--only $(ONLY))
 
@@ -123,8 +133,8 @@ mutate: $(STAMP)  ## change every spec in one place at a time; its own tests mus
 	$(BIN)/python -m anyshape_testing.mutation $(if $(OP),--op $(OP)) --jobs $(JOBS)
 
 lint: $(STAMP)
-	$(BIN)/ruff check runtime generator generated testing tests benchmarks examples
-	$(BIN)/ruff format --check runtime generator testing tests benchmarks examples
+	$(BIN)/ruff check runtime generator generated testing tests benchmarks examples website
+	$(BIN)/ruff format --check runtime generator testing tests benchmarks examples website
 
 types: $(STAMP)
 	$(BIN)/mypy

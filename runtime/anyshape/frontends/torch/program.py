@@ -55,6 +55,7 @@ class ImportedProgram:
 def decompositions() -> Callable[[], dict[Any, Any]]:
     """Makes torch's table of decompositions into core ATen, and of what has no mapping, without those of operators that have one."""
     import torch
+
     from anyshape_ops.aten import ATEN, REFUSED
 
     def table() -> dict[Any, Any]:
